@@ -1,0 +1,210 @@
+//! Event types, source roles and which role may send which type (spec.md, "Telemetry event types").
+//!
+//! Must not validate whole events: that is the gateway's, with every fault at once.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Longest id, role, name or other short text member, in bytes (decisions.md, "limits").
+pub const MAX_STRING_BYTES: usize = 2_048;
+
+/// What happened. The eight names of the specification, or an extension's name kept as sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Content fetched from its source; the only type that merges across observers.
+    ContentRetrieved,
+    /// Content loaded into the agent's context.
+    ContentGrounded,
+    /// Content referenced in a response.
+    ContentCited,
+    /// Content or a source reference made perceivable to the user.
+    ContentPresented,
+    /// A user interacted with content.
+    ContentEngaged,
+    /// A user opened a conversation turn.
+    TurnStarted,
+    /// The agent finished a turn.
+    TurnCompleted,
+    /// A purchase completed (commerce extension).
+    CheckoutCompleted,
+    /// Another `checkout_*` name, or a namespaced one with a dot.
+    Extension(String),
+}
+
+/// Which rules a type follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventFamily {
+    /// The five `content_*` types: need a URL or a content id.
+    Content,
+    /// The two `turn_*` types: never attributed to an owner.
+    Turn,
+    /// `checkout_*`.
+    Checkout,
+    /// A namespaced extension.
+    Extension,
+}
+
+impl EventType {
+    /// Every name the specification lists.
+    pub const SPECIFIED: [Self; 8] = [
+        Self::ContentRetrieved,
+        Self::ContentGrounded,
+        Self::ContentCited,
+        Self::ContentPresented,
+        Self::ContentEngaged,
+        Self::TurnStarted,
+        Self::TurnCompleted,
+        Self::CheckoutCompleted,
+    ];
+
+    /// Reads a type name. `None` is a name that no rule admits (decisions.md, "unknown types").
+    pub fn parse(name: &str) -> Option<Self> {
+        if let Some(known) = Self::SPECIFIED.into_iter().find(|known| known.as_str() == name) {
+            return Some(known);
+        }
+        let is_namespaced = name.contains('.') && name.split('.').all(is_name);
+        let is_checkout = name.strip_prefix("checkout_").is_some_and(is_name);
+        (is_namespaced || is_checkout).then(|| Self::Extension(name.to_owned()))
+    }
+
+    /// The name on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::ContentRetrieved => "content_retrieved",
+            Self::ContentGrounded => "content_grounded",
+            Self::ContentCited => "content_cited",
+            Self::ContentPresented => "content_presented",
+            Self::ContentEngaged => "content_engaged",
+            Self::TurnStarted => "turn_started",
+            Self::TurnCompleted => "turn_completed",
+            Self::CheckoutCompleted => "checkout_completed",
+            Self::Extension(name) => name,
+        }
+    }
+
+    /// Which family's rules apply.
+    pub fn family(&self) -> EventFamily {
+        match self {
+            Self::ContentRetrieved
+            | Self::ContentGrounded
+            | Self::ContentCited
+            | Self::ContentPresented
+            | Self::ContentEngaged => EventFamily::Content,
+            Self::TurnStarted | Self::TurnCompleted => EventFamily::Turn,
+            Self::CheckoutCompleted => EventFamily::Checkout,
+            Self::Extension(name) if name.starts_with("checkout_") => EventFamily::Checkout,
+            Self::Extension(_) => EventFamily::Extension,
+        }
+    }
+
+    /// Whether `role` may report this type (spec.md, "Telemetry event types"; checkouts as `checkout_completed`).
+    pub fn allows(&self, role: SourceRole) -> bool {
+        match (self, self.family()) {
+            (Self::ContentRetrieved, _) | (_, EventFamily::Extension) => true,
+            (_, EventFamily::Checkout) => matches!(role, SourceRole::Index | SourceRole::Agent),
+            (_, EventFamily::Content | EventFamily::Turn) => role == SourceRole::Agent,
+        }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && part.len() <= 64 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Who observed the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceRole {
+    /// The AI agent.
+    Agent,
+    /// A CDN or edge network.
+    Edge,
+    /// The content owner's web server.
+    Origin,
+    /// A content marketplace or licensed repository.
+    Index,
+}
+
+impl SourceRole {
+    /// Every role, in the order in which an observation represents its retrieval (design.md, "Counting contract").
+    pub const ALL: [Self; 4] = [Self::Agent, Self::Edge, Self::Origin, Self::Index];
+
+    /// Reads a role name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Edge => "edge",
+            Self::Origin => "origin",
+            Self::Index => "index",
+        }
+    }
+
+    /// The number under which a role is stored: 1 to 4, in the order of [`SourceRole::ALL`]; 0 is "not given".
+    pub fn code(role: Option<Self>) -> u8 {
+        match role {
+            None => 0,
+            Some(Self::Agent) => 1,
+            Some(Self::Edge) => 2,
+            Some(Self::Origin) => 3,
+            Some(Self::Index) => 4,
+        }
+    }
+
+    /// The role behind a stored number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| Self::code(Some(*role)) == code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_table_is_the_specifications() {
+        let allowed = |name: &str| {
+            let event_type = EventType::parse(name).unwrap();
+            SourceRole::ALL.into_iter().filter(|role| event_type.allows(*role)).map(SourceRole::as_str).collect::<Vec<_>>()
+        };
+        assert_eq!(allowed("content_retrieved"), ["agent", "edge", "origin", "index"]);
+        for name in
+            ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started", "turn_completed"]
+        {
+            assert_eq!(allowed(name), ["agent"], "{name}");
+        }
+        assert_eq!(allowed("checkout_completed"), ["agent", "index"]);
+        assert_eq!(allowed("checkout_started"), ["agent", "index"]);
+        assert_eq!(allowed("com.example.shared"), ["agent", "edge", "origin", "index"]);
+    }
+
+    #[test]
+    fn only_specified_checkout_and_namespaced_names_are_types() {
+        for name in
+            ["content_displayed", "content_", "turn_paused", "Content_Retrieved", "", "checkout_", ".", "a..b", "page_view"]
+        {
+            assert_eq!(EventType::parse(name), None, "{name}");
+        }
+        for name in ["content_retrieved", "checkout_abandoned", "com.example.shared"] {
+            assert_eq!(EventType::parse(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn a_stored_role_is_read_back() {
+        for role in SourceRole::ALL {
+            assert_eq!(SourceRole::from_code(SourceRole::code(Some(role))), Some(role));
+        }
+        assert_eq!(SourceRole::from_code(0), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! The identity of an event for counting (design.md, "Keys"): what makes two reports one.
+//!
+//! Must stay stable for ever: keys of stored rows are compared with keys of replayed records. A change of any
+//! rule here needs a new domain word and a rebuild of the store.
+
+use crate::ids::OrgId;
+use crate::site::Site;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// 128 bits of a SHA-256; in JSON 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey(pub u128);
+
+/// What an event is identified by, in the order in which the gateway tries them.
+pub enum Identity<'a> {
+    /// A retrieval with a correlation id: every observer of it gets the same key. The site in it means that
+    /// nobody can claim an id on a host before its real observers do.
+    Retrieval {
+        /// The host, when it has one that can be owned.
+        site: Option<&'a Site>,
+        /// As canonicalised by [`canonical_id`].
+        content_telemetry_id: &'a str,
+        /// The URL without scheme and default port, else the content id.
+        content: &'a str,
+    },
+    /// An event with an id of its own: unique per reporting organisation.
+    Reported {
+        /// Who reported it.
+        org: OrgId,
+        /// As canonicalised by [`canonical_id`].
+        id: &'a str,
+    },
+    /// No id, but the caller's `Idempotency-Key`.
+    Idempotent {
+        /// Who reported it.
+        org: OrgId,
+        /// The header's value.
+        idempotency_key: &'a str,
+        /// Place in the request.
+        index: usize,
+    },
+    /// Nothing to go by: the normalised event itself, so that a retry collapses.
+    Content {
+        /// Who reported it.
+        org: OrgId,
+        /// The event as it goes to the log, without its key.
+        canonical_event: &'a [u8],
+        /// Place in the request: equal events of one request are several.
+        index: usize,
+    },
+}
+
+impl EventKey {
+    /// Derives the key.
+    pub fn of(identity: &Identity<'_>) -> Self {
+        match identity {
+            Identity::Retrieval { site, content_telemetry_id, content } => {
+                let site = site.map(Site::as_str).unwrap_or_default();
+                hash("retrieval", &[site.as_bytes(), content_telemetry_id.as_bytes(), content.as_bytes()])
+            }
+            Identity::Reported { org, id } => hash("reported", &[org.0.as_bytes(), id.as_bytes()]),
+            Identity::Idempotent { org, idempotency_key, index } => {
+                hash("idempotent", &[org.0.as_bytes(), idempotency_key.as_bytes(), &index.to_be_bytes()])
+            }
+            Identity::Content { org, canonical_event, index } => {
+                hash("content", &[org.0.as_bytes(), canonical_event, &index.to_be_bytes()])
+            }
+        }
+    }
+}
+
+/// Brings the spellings of a UUID (upper case, braces, `urn:uuid:`, no hyphens) to one; leaves other ids alone.
+pub fn canonical_id(id: &str) -> String {
+    Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
+}
+
+/// Every part is preceded by its length, so that no two lists of parts are the same bytes.
+fn hash(domain: &str, parts: &[&[u8]]) -> EventKey {
+    let mut digest = Sha256::new();
+    for part in std::iter::once(&domain.as_bytes()).chain(parts) {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let bytes: [u8; 32] = digest.finalize().into();
+    EventKey(bytes[..16].iter().fold(0, |key, byte| key << 8 | u128::from(*byte)))
+}
+
+impl Serialize for EventKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for EventKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(Self).map_err(|_| serde::de::Error::custom("an event key is 32 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn org(n: u128) -> OrgId {
+        OrgId(Uuid::from_u128(n))
+    }
+
+    fn retrieval(site: &str, id: &str, content: &str) -> EventKey {
+        let site = Site::from_domain(site).unwrap();
+        EventKey::of(&Identity::Retrieval { site: Some(&site), content_telemetry_id: id, content })
+    }
+
+    #[test]
+    fn the_keys_of_stored_rows_never_change() {
+        assert_eq!(
+            serde_json::to_string(&retrieval("www.example.com", "t1", "www.example.com/a")).unwrap(),
+            "\"b19a1f9e1026bf9713121b883f48e284\""
+        );
+        let reported = EventKey::of(&Identity::Reported { org: org(1), id: "e1" });
+        assert_eq!(serde_json::to_string(&reported).unwrap(), "\"749fc4a0e83c14bd6af287cde6279ebd\"");
+    }
+
+    #[test]
+    fn a_correlation_id_cannot_be_claimed_on_another_host_or_page() {
+        let mine = retrieval("a.test", "t1", "a.test/x");
+        assert_ne!(mine, retrieval("evil.test", "t1", "a.test/x"));
+        assert_ne!(mine, retrieval("a.test", "t1", "a.test/y"));
+        assert_ne!(mine, retrieval("a.test", "t2", "a.test/x"));
+    }
+
+    #[test]
+    fn parts_cannot_be_shifted_into_each_other() {
+        assert_ne!(hash("x", &[b"ab", b"c"]), hash("x", &[b"a", b"bc"]));
+        assert_ne!(hash("x", &[b"a"]), hash("y", &[b"a"]));
+    }
+
+    #[test]
+    fn ids_are_unique_per_reporting_organisation() {
+        let of = |org, id| EventKey::of(&Identity::Reported { org, id });
+        assert_eq!(of(org(1), "e"), of(org(1), "e"));
+        assert_ne!(of(org(1), "e"), of(org(2), "e"));
+    }
+
+    #[test]
+    fn four_spellings_of_a_uuid_are_one_id() {
+        let canonical = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        for spelling in [
+            canonical,
+            "67E55044-10B1-426F-9247-BB680E5FE0C8",
+            "67e5504410b1426f9247bb680e5fe0c8",
+            "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
+            "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8",
+        ] {
+            assert_eq!(canonical_id(spelling), canonical);
+        }
+        assert_eq!(canonical_id("Order-7"), "Order-7");
+    }
+
+    #[test]
+    fn a_key_survives_json() {
+        let key = retrieval("a.test", "t1", "a.test/x");
+        assert_eq!(serde_json::from_str::<EventKey>(&serde_json::to_string(&key).unwrap()).unwrap(), key);
+        assert_eq!(serde_json::from_str::<EventKey>("\"00000000000000000000000000000001\"").unwrap(), EventKey(1));
+    }
+}

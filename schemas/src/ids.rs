@@ -1,0 +1,43 @@
+//! The registry of typed ids, alphabetical; doubles as a glossary.
+//!
+//! Must not hold behaviour. To add one: a line in the macro call below, and the noun it names.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+use uuid::Uuid;
+
+macro_rules! uuid_ids {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+    )+};
+}
+
+uuid_ids! {
+    /// An API key (its row, never its secret).
+    ApiKeyId;
+    /// A registered domain.
+    DomainId;
+    /// An organisation: content owner, platform or agent.
+    OrgId;
+    /// A reported agent session; only unique together with the organisation that reported it.
+    SessionId;
+    /// A person who can sign in.
+    UserId;
+}

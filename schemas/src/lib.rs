@@ -1,0 +1,15 @@
+//! What the parts say to each other: ids, sites, secrets, events, the log record, read results and errors.
+//!
+//! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
+//! random secrets, so each rule can be tested without a server.
+
+pub mod event;
+pub mod event_key;
+pub mod identity;
+pub mod ids;
+pub mod log;
+pub mod problem;
+pub mod reads;
+pub mod secrets;
+pub mod site;
+pub mod store;

@@ -1,0 +1,82 @@
+//! What reads answer: the summary and the domain resolution (spec.md, "Resources and their fields").
+//!
+//! Must not know how the figures are computed.
+
+use crate::ids::OrgId;
+use serde::{Deserialize, Serialize};
+
+/// `GET /content-owners/summary`. Figures follow design.md, "Counting contract".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Whose telemetry it is; the grantor's id on a delegated read.
+    pub organization_id: OrgId,
+    /// The domains the figures cover, sorted.
+    pub domains: Vec<String>,
+    /// A retrieval seen by several observers counts once.
+    pub total_events: u64,
+    /// Distinct (platform, session); an absent session is none.
+    pub total_sessions: u64,
+    /// Adds up to `total_events`; most frequent first, then by name.
+    pub events_by_type: Vec<TypeCount>,
+    /// What each role saw; may add up to more than `total_events`: the surplus is corroboration.
+    pub events_by_source: Vec<SourceCount>,
+    /// Reporting agents, most events first.
+    pub agents: Vec<AgentCount>,
+    /// `since` as given, or null.
+    pub period_start: Option<String>,
+    /// `until` as given, or null.
+    pub period_end: Option<String>,
+}
+
+/// Events of one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeCount {
+    /// Type name.
+    pub event_type: String,
+    /// Distinct events.
+    pub count: u64,
+}
+
+/// Events seen by one role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceCount {
+    /// `agent`, `edge`, `origin` or `index`.
+    pub source_role: String,
+    /// Distinct events seen by this role.
+    pub count: u64,
+    /// Distinct sessions of this role's reports.
+    pub sessions: u64,
+}
+
+/// Events of one reporting agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentCount {
+    /// The reporting organisation.
+    pub platform_id: String,
+    /// As the reporter names its agent; empty when it names none.
+    pub agent_id: String,
+    /// Distinct events.
+    pub event_count: u64,
+    /// Distinct sessions.
+    pub session_count: u64,
+}
+
+/// `GET /resolve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// Canonical form of the domain asked for.
+    pub domain: String,
+    /// Whether a verified owner answers for it.
+    pub handled: bool,
+    /// The owner, or null.
+    pub organization: Option<OrgName>,
+}
+
+/// An organisation as strangers see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrgName {
+    /// Its id.
+    pub id: OrgId,
+    /// Its name.
+    pub name: String,
+}

@@ -1,0 +1,166 @@
+//! API keys and user sessions: mint, checksum, hash. A secret is shown once, stored as a hash and never logged.
+//!
+//! Must not offer a way to print a secret by accident: the plain types have no `Debug` and no `Display`. The
+//! prefixes are part of the public contract (spec.md, "API keys") and must never change.
+
+use crate::identity::OrgType;
+use rand::distr::{Alphanumeric, SampleString};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Random base62 characters in an API key: 178 bits.
+const KEY_RANDOM_CHARS: usize = 30;
+/// A CRC-32 in base62, so that a typo is refused without a query.
+const KEY_CHECKSUM_CHARS: usize = 6;
+/// Random base62 characters in a user session: 256 bits.
+const SESSION_RANDOM_CHARS: usize = 43;
+/// How much of a key may be shown later, to tell keys apart.
+const SHOWN_PREFIX_CHARS: usize = 12;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// The SHA-256 of a secret: all that is ever stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SecretHash([u8; 32]);
+
+impl SecretHash {
+    fn of(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+
+    /// The 32 bytes, as stored.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretHash(redacted)")
+    }
+}
+
+/// An API key as its holder sees it, once.
+pub struct PlainApiKey(String);
+
+impl PlainApiKey {
+    /// Mints a key; the prefix tells the organisation's type, not its scopes (spec.md, "API keys").
+    pub fn mint(org_type: OrgType) -> Self {
+        let random = Alphanumeric.sample_string(&mut rand::rng(), KEY_RANDOM_CHARS);
+        let body = format!("{}{random}", key_prefix(org_type));
+        let checksum = checksum(&body);
+        Self(body + &checksum)
+    }
+
+    /// Reads a presented key. `None` is a text that was never minted: wrong prefix, length or checksum.
+    pub fn parse(presented: &str) -> Option<Self> {
+        let prefix = [OrgType::ContentOwner, OrgType::Platform].map(key_prefix);
+        let prefix = prefix.into_iter().find(|prefix| presented.starts_with(prefix))?;
+        let is_shaped = presented.len() == prefix.len() + KEY_RANDOM_CHARS + KEY_CHECKSUM_CHARS && presented.is_ascii();
+        let (body, given) = is_shaped.then(|| presented.split_at(presented.len() - KEY_CHECKSUM_CHARS))?;
+        (checksum(body) == given).then(|| Self(presented.to_owned()))
+    }
+
+    /// What is stored and looked up.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+
+    /// The first characters, which a list may show.
+    pub fn shown_prefix(&self) -> &str {
+        &self.0[..SHOWN_PREFIX_CHARS]
+    }
+
+    /// The whole key, for the one response that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A user session as its holder sees it, once: the bearer token and the cookie value.
+pub struct PlainUserSession(String);
+
+impl PlainUserSession {
+    /// Mints a session; ids are the server's, never the client's.
+    pub fn mint() -> Self {
+        Self(Alphanumeric.sample_string(&mut rand::rng(), SESSION_RANDOM_CHARS))
+    }
+
+    /// Reads a presented session. `None` is a text that was never minted.
+    pub fn parse(presented: &str) -> Option<Self> {
+        let is_shaped = presented.len() == SESSION_RANDOM_CHARS && presented.bytes().all(|b| b.is_ascii_alphanumeric());
+        is_shaped.then(|| Self(presented.to_owned()))
+    }
+
+    /// What is stored and looked up.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+
+    /// The whole session, for the one response that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+fn key_prefix(org_type: OrgType) -> &'static str {
+    match org_type {
+        OrgType::ContentOwner => "svc_pub_",
+        OrgType::Platform | OrgType::Agent => "svc_pk_",
+    }
+}
+
+fn checksum(body: &str) -> String {
+    let mut rest = crc32fast::hash(body.as_bytes());
+    let mut digits = [b'0'; KEY_CHECKSUM_CHARS];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[(rest % 62) as usize];
+        rest /= 62;
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minted_key_is_read_back_and_has_its_types_prefix() {
+        for (org_type, prefix) in
+            [(OrgType::ContentOwner, "svc_pub_"), (OrgType::Platform, "svc_pk_"), (OrgType::Agent, "svc_pk_")]
+        {
+            let key = PlainApiKey::mint(org_type);
+            assert!(key.reveal().starts_with(prefix));
+            assert_eq!(PlainApiKey::parse(key.reveal()).unwrap().hash(), key.hash());
+        }
+    }
+
+    #[test]
+    fn every_one_character_typo_is_refused() {
+        let key = PlainApiKey::mint(OrgType::Platform);
+        for at in 0..key.reveal().len() {
+            let mut typo = key.reveal().as_bytes().to_vec();
+            typo[at] = if typo[at] == b'x' { b'y' } else { b'x' };
+            assert!(PlainApiKey::parse(std::str::from_utf8(&typo).unwrap()).is_none(), "position {at}");
+        }
+    }
+
+    #[test]
+    fn what_was_never_minted_is_refused() {
+        let key = PlainApiKey::mint(OrgType::ContentOwner);
+        let long = "svc_pk_".repeat(2_000);
+        for presented in ["", "svc_pk_", "svc_pub_é", &long, &key.reveal().to_lowercase(), &format!("{} ", key.reveal())] {
+            assert!(PlainApiKey::parse(presented).is_none());
+        }
+    }
+
+    #[test]
+    fn a_session_is_not_a_key_and_a_key_is_not_a_session() {
+        assert!(PlainApiKey::parse(PlainUserSession::mint().reveal()).is_none());
+        assert!(PlainUserSession::parse(PlainApiKey::mint(OrgType::Agent).reveal()).is_none());
+    }
+
+    #[test]
+    fn a_hash_never_shows_in_debug_output() {
+        assert_eq!(format!("{:?}", PlainUserSession::mint().hash()), "SecretHash(redacted)");
+    }
+}
