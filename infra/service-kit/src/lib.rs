@@ -1,1 +1,17 @@
-//! Placeholder.
+//! How a process of this service runs: settings, clock, telemetry, stores, HTTP, callers, server.
+//!
+//! Must not know any one service's routes or rules; it depends on `schemas` only.
+
+pub mod auth;
+pub mod clock;
+pub mod directory;
+pub mod health;
+pub mod http;
+pub mod kafka;
+pub mod process;
+pub mod server;
+pub mod settings;
+pub mod stores;
+pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;

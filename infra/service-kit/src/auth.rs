@@ -1,0 +1,129 @@
+//! Who is asking. A handler states what it needs as an argument type, so a missing check is a missing argument.
+//!
+//! Must not let a key act as a session or a session as a key, nor tell a caller why a credential was refused.
+
+use crate::directory::HasDirectory;
+use crate::http::ApiError;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::{ApiKeyId, OrgId, UserId};
+use schemas::problem::Code;
+use schemas::secrets::{PlainApiKey, PlainUserSession};
+
+/// The header of an API key.
+pub const API_KEY_HEADER: &str = "x-api-key";
+
+/// The holder of an API key.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key used.
+    pub key_id: ApiKeyId,
+    /// Whose key it is.
+    pub org_id: OrgId,
+    /// What that organisation is.
+    pub org_type: OrgType,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+}
+
+/// A person signed in.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Who it is.
+    pub user_id: UserId,
+    /// Where they are a member.
+    pub organizations: Vec<OrgId>,
+}
+
+/// A caller whose key has `telemetry:write`.
+pub struct Reporter(pub Caller);
+
+/// A caller whose key has `telemetry:read`.
+pub struct Reader(pub Caller);
+
+impl Caller {
+    /// Refuses a key without `scope`.
+    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.scopes.contains(&scope) {
+            return Ok(());
+        }
+        Err(ApiError::new(Code::MissingScope, format!("The API key lacks the scope {}.", scope.as_str())))
+    }
+}
+
+impl<S: HasDirectory> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
+        state.directory().find_key(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)
+    }
+}
+
+impl<S: HasDirectory> FromRequestParts<S> for Reporter {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        with_scope(parts, state, Scope::TelemetryWrite).await.map(Self)
+    }
+}
+
+impl<S: HasDirectory> FromRequestParts<S> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        with_scope(parts, state, Scope::TelemetryRead).await.map(Self)
+    }
+}
+
+async fn with_scope<S: HasDirectory>(parts: &mut Parts, state: &S, scope: Scope) -> Result<Caller, ApiError> {
+    let caller = Caller::from_request_parts(parts, state).await?;
+    caller.require(scope)?;
+    Ok(caller)
+}
+
+/// Exactly one key header, with a key that could have been minted: two headers are as good as none.
+fn presented_key(headers: &HeaderMap) -> Option<PlainApiKey> {
+    let mut values = headers.get_all(API_KEY_HEADER).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(())?;
+    PlainApiKey::parse(value)
+}
+
+/// The bearer value of a user session, when there is exactly one.
+pub fn presented_session(headers: &HeaderMap) -> Option<PlainUserSession> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(())?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| PlainUserSession::parse(token))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn two_key_headers_are_none() {
+        let key = PlainApiKey::mint(OrgType::Agent);
+        let value = HeaderValue::from_str(key.reveal()).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.append(API_KEY_HEADER, value.clone());
+        assert!(presented_key(&headers).is_some());
+        headers.append(API_KEY_HEADER, value);
+        assert!(presented_key(&headers).is_none());
+    }
+
+    #[test]
+    fn a_key_sent_as_bearer_is_no_session() {
+        let bearer = |secret: &str| {
+            let value = HeaderValue::from_str(&format!("Bearer {secret}")).unwrap();
+            presented_session(&HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+        };
+        assert!(bearer(PlainApiKey::mint(OrgType::Agent).reveal()).is_none());
+        assert!(bearer(PlainUserSession::mint().reveal()).is_some());
+    }
+}

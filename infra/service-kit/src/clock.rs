@@ -1,0 +1,55 @@
+//! Time as a parameter: the system's clock in production, a clock that tests move by hand.
+//!
+//! Must be the only place that asks the operating system for the time of day.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A source of the current time; cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The operating system's.
+    System,
+    /// Stands still until it is advanced.
+    Manual(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// A clock that stands at `start`, to the microsecond.
+    pub fn manual(start: DateTime<Utc>) -> Self {
+        Self::Manual(Arc::new(AtomicI64::new(start.timestamp_micros())))
+    }
+
+    /// The current time.
+    pub fn now(&self) -> DateTime<Utc> {
+        match self {
+            #[expect(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
+            Self::System => Utc::now(),
+            Self::Manual(micros) => DateTime::from_timestamp_micros(micros.load(Ordering::SeqCst))
+                .expect("a manual clock is started from a valid time"),
+        }
+    }
+
+    /// Moves a manual clock; the system's clock cannot be moved.
+    pub fn advance(&self, by: TimeDelta) {
+        if let Self::Manual(micros) = self {
+            micros.fetch_add(by.num_microseconds().unwrap_or(0), Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_advanced() {
+        let start = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
+        let clock = Clock::manual(start);
+        let other_handle = clock.clone();
+        assert_eq!(clock.now(), start);
+        clock.advance(TimeDelta::days(30));
+        assert_eq!(other_handle.now(), start + TimeDelta::days(30));
+    }
+}

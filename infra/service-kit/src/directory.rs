@@ -1,0 +1,130 @@
+//! Read-only look-ups in identity's tables: who is this caller, what does an organisation own, who may read it.
+//!
+//! Must not write, and must not remember: a revocation counts from the next look-up on.
+
+use crate::auth::{Caller, Member};
+use chrono::{DateTime, Utc};
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::{ApiKeyId, OrgId, UserId};
+use schemas::reads::OrgName;
+use schemas::secrets::SecretHash;
+use schemas::site::Site;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Handle on the look-ups; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    pool: PgPool,
+}
+
+/// A state that can look callers up; what the credential extractors ask of a service.
+pub trait HasDirectory: Send + Sync {
+    /// The look-ups.
+    fn directory(&self) -> &Directory;
+}
+
+impl<T: HasDirectory> HasDirectory for std::sync::Arc<T> {
+    fn directory(&self) -> &Directory {
+        self.as_ref().directory()
+    }
+}
+
+/// A host that an organisation has verified, and what of its history the organisation may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedSite {
+    /// The verified host.
+    pub site: Site,
+    /// Events before this belong to an earlier owner; `None` shows all history.
+    pub visible_from: Option<DateTime<Utc>>,
+    /// Hosts beneath it that somebody else has verified.
+    pub except: Vec<Site>,
+}
+
+impl Directory {
+    /// Look-ups through `pool`.
+    pub fn new(pool: PgPool) -> Self {
+        Self { pool }
+    }
+
+    /// The holder of a key that is not revoked.
+    pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
+        let row: Option<(Uuid, Uuid, String, Vec<String>)> = sqlx::query_as(
+            "SELECT k.id, o.id, o.org_type, k.scopes FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+             WHERE k.key_hash = $1 AND k.revoked_at IS NULL",
+        )
+        .bind(hash.as_bytes().as_slice())
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|(key, org, org_type, scopes)| {
+            Ok(Caller {
+                key_id: ApiKeyId(key),
+                org_id: OrgId(org),
+                org_type: org_type.parse::<OrgType>().map_err(|unknown| sqlx::Error::Decode(unknown.into()))?,
+                // A scope that a newer build granted and this one does not know grants nothing here.
+                scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
+            })
+        })
+        .transpose()
+    }
+
+    /// The person behind a session that has neither ended nor expired, with their memberships.
+    pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<Member>, sqlx::Error> {
+        let row: Option<(Uuid, Vec<Uuid>)> = sqlx::query_as(
+            "SELECT s.user_id, array(SELECT m.organization_id FROM memberships m WHERE m.user_id = s.user_id ORDER BY 1) \
+             FROM user_sessions s WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
+        )
+        .bind(hash.as_bytes().as_slice())
+        .bind(now)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|(user, orgs)| Member { user_id: UserId(user), organizations: orgs.into_iter().map(OrgId).collect() }))
+    }
+
+    /// What an organisation owns, sorted by site.
+    pub async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, sqlx::Error> {
+        let rows: Vec<(String, Option<DateTime<Utc>>, Vec<String>)> = sqlx::query_as(
+            "SELECT d.site, d.visible_from, array( \
+                 SELECT o.site FROM domains o WHERE o.verified_at IS NOT NULL AND o.released_at IS NULL \
+                 AND o.organization_id <> d.organization_id AND starts_with(o.site, d.site || '.') ORDER BY 1) \
+             FROM domains d WHERE d.organization_id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY 1",
+        )
+        .bind(org.0)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|(site, visible_from, except)| OwnedSite {
+                site: Site::from_stored(&site),
+                visible_from,
+                except: except.iter().map(|site| Site::from_stored(site)).collect(),
+            })
+            .collect())
+    }
+
+    /// The verified owner of a host: of the host itself and its parents, the longest verified one decides.
+    pub async fn owner_of(&self, site: &Site) -> Result<Option<OrgName>, sqlx::Error> {
+        let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
+        let row: Option<(Uuid, String)> = sqlx::query_as(
+            "SELECT o.id, o.name FROM domains d JOIN organizations o ON o.id = d.organization_id \
+             WHERE d.site = ANY($1) AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY length(d.site) DESC LIMIT 1",
+        )
+        .bind(candidates)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
+    }
+
+    /// Whether `grantor` lets `grantee` read its telemetry right now.
+    pub async fn may_read_for(&self, grantor: OrgId, grantee: OrgId) -> Result<bool, sqlx::Error> {
+        sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 \
+             AND revoked_at IS NULL AND $3 = ANY(scopes))",
+        )
+        .bind(grantor.0)
+        .bind(grantee.0)
+        .bind(Scope::TelemetryRead.as_str())
+        .fetch_one(&self.pool)
+        .await
+    }
+}

@@ -1,0 +1,84 @@
+//! `GET /health` (the process is up) and `GET /ready` (its dependencies answer).
+//!
+//! Must not name hosts or driver errors, and must answer within a second of a dependency hanging.
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one dependency may take to answer.
+pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+
+type Answer = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// A dependency and how to ask it.
+#[derive(Clone)]
+pub struct Probe {
+    name: &'static str,
+    ask: Arc<dyn Fn() -> Answer + Send + Sync>,
+}
+
+impl Probe {
+    /// `ask` answers whether the dependency named `name` can be used.
+    pub fn new<F, Fut>(name: &'static str, ask: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = bool> + Send + 'static,
+    {
+        Self { name, ask: Arc::new(move || Box::pin(ask())) }
+    }
+
+    /// Asks PostgreSQL.
+    pub fn database(pool: sqlx::PgPool) -> Self {
+        Self::new("database", move || {
+            let pool = pool.clone();
+            async move { crate::stores::postgres_answers(&pool, PROBE_DEADLINE).await }
+        })
+    }
+
+    /// Asks ClickHouse.
+    pub fn clickhouse(client: clickhouse::Client) -> Self {
+        Self::new("clickhouse", move || {
+            let client = client.clone();
+            async move { crate::stores::clickhouse_answers(&client, PROBE_DEADLINE).await }
+        })
+    }
+
+    /// Asks the brokers.
+    pub fn kafka(producer: rdkafka::producer::FutureProducer, topic: String) -> Self {
+        Self::new("kafka", move || {
+            let (producer, topic) = (producer.clone(), topic.clone());
+            async move { crate::kafka::answers(&producer, &topic, PROBE_DEADLINE).await }
+        })
+    }
+}
+
+/// The two routes.
+pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S> {
+    Router::new()
+        .route("/health", get(|| async { axum::Json(json!({"status": "ok"})) }))
+        .route("/ready", get(move || report_readiness(probes.clone())))
+}
+
+async fn report_readiness(probes: Vec<Probe>) -> Response {
+    let asked: Vec<_> = probes.iter().map(|probe| tokio::spawn(tokio::time::timeout(PROBE_DEADLINE, (probe.ask)()))).collect();
+    let mut body = Map::from_iter([("status".to_owned(), Value::from("ok"))]);
+    let mut away = None;
+    for (probe, answer) in probes.iter().zip(asked) {
+        match answer.await {
+            Ok(Ok(true)) => drop(body.insert(probe.name.to_owned(), Value::from("ok"))),
+            _ => away = away.or(Some(probe.name)),
+        }
+    }
+    match away {
+        None => axum::Json(Value::Object(body)).into_response(),
+        Some(name) => {
+            (StatusCode::SERVICE_UNAVAILABLE, axum::Json(json!({"status": "unavailable", "reason": name}))).into_response()
+        }
+    }
+}

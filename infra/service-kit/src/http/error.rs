@@ -1,0 +1,92 @@
+//! An error with an outside for the caller and an inside for the log.
+//!
+//! Must not be built from foreign error types by a blanket conversion: each conversion says what the caller sees.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemas::problem::{Code, Fault};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a caller may try again when a dependency is away.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What a handler answers instead of success. The boundary renders it and logs it once.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    pub(super) code: Code,
+    pub(super) detail: String,
+    pub(super) faults: Vec<Fault>,
+    pub(super) inside: Option<Arc<anyhow::Error>>,
+}
+
+impl ApiError {
+    /// An error with a sentence for the caller.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), faults: Vec::new(), inside: None }
+    }
+
+    /// A body that breaks rules, with every fault at once.
+    pub fn faults(code: Code, faults: Vec<Fault>) -> Self {
+        let first = faults.first().map(|fault| fault.detail.clone()).unwrap_or_default();
+        let detail = match faults.len() {
+            0 | 1 => format!("The request breaks a rule: {first}."),
+            n => format!("The request breaks {n} rules; the first: {first}."),
+        };
+        Self { code, detail, faults, inside: None }
+    }
+
+    /// 401, the same for every reason: a caller must not learn which part of a credential was wrong.
+    pub fn unauthenticated() -> Self {
+        Self::new(Code::Unauthenticated, "A valid API key or user session is required.")
+    }
+
+    /// 503: a dependency does not answer. `inside` goes to the log only.
+    pub fn unavailable(inside: impl Into<anyhow::Error>) -> Self {
+        Self {
+            inside: Some(Arc::new(inside.into())),
+            ..Self::new(Code::Unavailable, "The service cannot answer right now; nothing was changed. Try again shortly.")
+        }
+    }
+
+    /// 500: a fault of ours. `inside` goes to the log only.
+    pub fn internal(inside: impl Into<anyhow::Error>) -> Self {
+        Self { inside: Some(Arc::new(inside.into())), ..Self::new(Code::Internal, "The service failed to handle the request.") }
+    }
+
+    /// The stable code, for tests and for callers that branch.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+}
+
+/// A statement that PostgreSQL refused is our fault; everything else means that it could not be asked.
+impl From<sqlx::Error> for ApiError {
+    fn from(error: sqlx::Error) -> Self {
+        // 57xxx: operator intervention (statement timeout, shutdown); 53xxx: out of resources; 08xxx: connection.
+        let is_passing = |code: &str| ["57", "53", "08", "40"].iter().any(|class| code.starts_with(class));
+        match &error {
+            sqlx::Error::Database(refusal) if !refusal.code().is_some_and(|code| is_passing(&code)) => Self::internal(error),
+            sqlx::Error::RowNotFound
+            | sqlx::Error::ColumnNotFound(_)
+            | sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_) => Self::internal(error),
+            _ => Self::unavailable(error),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.code.status()).expect("every code has a valid status");
+        let mut response = status.into_response();
+        if self.code == Code::Unauthenticated {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey, Bearer"));
+        }
+        if self.code == Code::Unavailable {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}

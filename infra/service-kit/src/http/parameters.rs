@@ -1,0 +1,57 @@
+//! Query strings: parsed into a type before a handler runs; what does not parse is 400 in the one error shape.
+//!
+//! Must not know any endpoint's parameters.
+
+use super::ApiError;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
+use schemas::problem::Code;
+use serde::de::DeserializeOwned;
+
+/// The query string as `T`; a repeated parameter is refused.
+pub struct Parameters<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(_) => Err(ApiError::new(Code::InvalidParameter, "A query parameter is repeated or does not parse.")),
+        }
+    }
+}
+
+/// Reads an RFC 3339 instant. A `+` that arrived un-encoded, and so as a space, is meant as a `+`.
+pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
+    let repaired = match text.rsplit_once(' ') {
+        Some((instant, offset)) if offset.len() == 5 && instant.contains('T') => format!("{instant}+{offset}"),
+        _ => text.to_owned(),
+    };
+    // chrono also takes a space between date and time; RFC 3339 as spoken here wants the T.
+    if repaired.as_bytes().get(10) != Some(&b'T') && repaired.as_bytes().get(10) != Some(&b't') {
+        return None;
+    }
+    DateTime::parse_from_rfc3339(&repaired).ok().map(|instant| instant.to_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_survives_an_unencoded_plus() {
+        let expected = parse_instant("2025-12-31T19:00:00Z");
+        assert!(expected.is_some());
+        assert_eq!(parse_instant("2026-01-01T00:00:00+05:00"), expected);
+        assert_eq!(parse_instant("2026-01-01T00:00:00 05:00"), expected);
+    }
+
+    #[test]
+    fn what_is_not_an_instant_with_an_offset_is_refused() {
+        for text in ["", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01 00:00:00Z", "yesterday", "2026-13-01T00:00:00Z"] {
+            assert_eq!(parse_instant(text), None, "{text}");
+        }
+    }
+}

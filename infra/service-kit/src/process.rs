@@ -1,0 +1,57 @@
+//! The life of a process: run until asked to stop, drain, and leave with an exit code that says why.
+//!
+//! Must not hold a service's own work; that takes the token from here.
+
+use crate::server::DRAIN_DEADLINE;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What draining may take beyond the servers' own deadline before the process gives up.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal, or a drain that takes too
+/// long, ends the process at once. Work that ends unasked, or with an error, is a failure.
+pub async fn run<F, Fut>(work: F) -> ExitCode
+where
+    F: FnOnce(CancellationToken) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    let stop = CancellationToken::new();
+    let work = work(stop.clone());
+    tokio::pin!(work);
+    tokio::select! {
+        ended = &mut work => return report(ended, false),
+        () = signal() => tracing::info!("asked to stop; draining"),
+    }
+    stop.cancel();
+    tokio::select! {
+        ended = &mut work => report(ended, true),
+        () = signal() => { tracing::warn!("asked to stop twice; leaving at once"); ExitCode::FAILURE }
+        () = tokio::time::sleep(DRAIN_DEADLINE + GRACE) => { tracing::error!("draining took too long; leaving"); ExitCode::FAILURE }
+    }
+}
+
+fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
+    match ended {
+        Ok(()) if was_asked => ExitCode::SUCCESS,
+        Ok(()) => {
+            tracing::error!("stopped without being asked to");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            tracing::error!("{error:#}");
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).expect("a signal handler can be installed once the runtime is up");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

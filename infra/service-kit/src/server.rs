@@ -1,0 +1,82 @@
+//! Serving a router on a listener: deadlines on heads, a cap on connections, and a stop that ends in bounded time.
+//!
+//! Must not bind: the listener is handed in, so that tests serve on port 0.
+
+use axum::Router;
+use axum::body::Body;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// From the first byte of a connection, or the end of a response, to the end of the next request head.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// What requests in progress get after a stop was asked for; hung clients are cut off then.
+pub const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
+/// Connections at a time; more wait in the listen queue.
+const MAX_CONNECTIONS: usize = 10_000;
+/// Largest request head.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Pause after a failed accept, such as "too many open files".
+const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
+
+/// Opens the listener of a setting, or says which setting to change.
+pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| anyhow::anyhow!("{setting}={address}: cannot listen ({error}); choose a free address"))
+}
+
+/// Serves until `stop` is cancelled, then finishes what is in progress within [`DRAIN_DEADLINE`].
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accept(&listener, &connections) => accepted,
+        };
+        let (stream, permit) = accepted;
+        // Small answers must not wait for the client's delayed acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_DEADLINE)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(
+                TokioIo::new(stream),
+                hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                    hyper::service::Service::call(&service, request.map(Body::new))
+                }),
+            );
+        let watched = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A connection that breaks is the client's matter; its request was counted by the boundary.
+            let _ = watched.await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("cut off clients that did not finish in time");
+    }
+}
+
+async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+    let permit = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, permit),
+            Err(error) => {
+                tracing::warn!("accepting a connection failed: {error}");
+                tokio::time::sleep(ACCEPT_BACK_OFF).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! PostgreSQL and ClickHouse: connections with deadlines, schema applied and checked.
+//!
+//! Must not hold a query of any service; those stand in the file of their noun.
+
+use crate::settings::{ClickHouseSettings, PostgresSettings};
+use anyhow::{Context, bail};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use std::str::FromStr;
+use std::time::Duration;
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../schemas/postgres");
+
+/// Waiting for a free connection, or for a new one.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections of one process.
+const MAX_CONNECTIONS: u32 = 16;
+
+/// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
+pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
+    let options = PgConnectOptions::from_str(&settings.database_url)
+        .map_err(|_| {
+            anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
+        })?
+        .options([("statement_timeout", "3000")]);
+    Ok(PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS).connect_lazy_with(options))
+}
+
+/// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
+pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
+    MIGRATIONS.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
+}
+
+/// Refuses to run on tables that this build does not know.
+pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
+    let applied: Result<Option<i64>, _> =
+        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await;
+    let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
+    match applied {
+        Ok(found) if found >= newest => Ok(()),
+        Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `identity-api migrate`"),
+        Err(sqlx::Error::Database(_)) => bail!("DATABASE_URL: the tables are missing; run `identity-api migrate`"),
+        Err(error) => Err(error).context("DATABASE_URL: PostgreSQL does not answer; start it, or correct the address"),
+    }
+}
+
+/// Whether PostgreSQL answers within `within`.
+pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
+    tokio::time::timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
+}
+
+/// A client of the database that holds the tables.
+pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
+    Ok(clickhouse_server(settings)?.with_database(&settings.clickhouse_database))
+}
+
+fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
+    let mut url = url::Url::parse(&settings.clickhouse_url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .context("CLICKHOUSE_URL: not an HTTP address; write http://user:password@host:8123")?;
+    let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+    let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
+    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
+    let mut client = clickhouse::Client::default().with_url(url.as_str());
+    if !user.is_empty() {
+        client = client.with_user(user);
+    }
+    if let Some(password) = password {
+        client = client.with_password(password);
+    }
+    Ok(client)
+}
+
+/// Creates the database and the tables that are missing.
+pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
+    clickhouse_server(settings)?.query(&create).execute().await.context("CLICKHOUSE_URL: the database cannot be created")?;
+    let client = clickhouse(settings)?;
+    for statement in schemas::store::CLICKHOUSE_DDL {
+        client.query(statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
+    }
+    Ok(())
+}
+
+/// Refuses tables whose settings would break exactness.
+pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let client = clickhouse(settings)?;
+    for (table, setting, least) in schemas::store::CLICKHOUSE_REQUIRED_SETTINGS {
+        let found: Option<String> = client
+            .query("SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?")
+            .bind(table)
+            .fetch_optional()
+            .await
+            .context("CLICKHOUSE_URL: ClickHouse does not answer; start it, or correct the address")?;
+        let Some(ddl) = found else { bail!("table {table} does not exist: create it with `stream-workers prepare`") };
+        let value = ddl
+            .split_once(&format!("{setting} = "))
+            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok()));
+        if value.is_none_or(|value| value < *least) {
+            bail!("table {table}: {setting} is below {least}; run ALTER TABLE {table} MODIFY SETTING {setting} = {least}");
+        }
+    }
+    Ok(())
+}
+
+/// Whether ClickHouse answers within `within`.
+pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
+    tokio::time::timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
+}

@@ -1,0 +1,52 @@
+//! What tests of the services need: stores of their own on the shared servers, seeded organisations, a server.
+//!
+//! Must never skip: a server that is absent fails the test with the command that brings it.
+
+mod seed;
+mod stores;
+
+pub use seed::{Seed, SeededOrg};
+pub use stores::TestStores;
+
+use axum::Router;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long an eventual truth may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A router served on a port of its own until it is dropped.
+pub struct TestServer {
+    /// `http://127.0.0.1:<port>`.
+    pub url: String,
+    _stop: DropGuard,
+}
+
+impl TestServer {
+    /// Serves `router`.
+    pub async fn start(router: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
+        let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
+        let stop = CancellationToken::new();
+        tokio::spawn(crate::server::serve(listener, router, stop.clone()));
+        Self { url, _stop: stop.drop_guard() }
+    }
+}
+
+/// A client with a deadline.
+pub fn client() -> reqwest::Client {
+    reqwest::Client::builder().timeout(Duration::from_secs(30)).no_proxy().build().expect("the options are valid")
+}
+
+/// Asks again until the answer is there; panics with `what` when it never comes.
+pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Fut) -> T {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while tokio::time::Instant::now() < deadline {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("did not happen within {PATIENCE:?}: {what}");
+}

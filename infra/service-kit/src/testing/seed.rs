@@ -1,0 +1,88 @@
+//! Organisations, keys, domains and delegations put straight into identity's tables, for tests of other services.
+//!
+//! Must stay out of production: there only identity-api writes these tables.
+
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
+use schemas::secrets::PlainApiKey;
+use schemas::site::Site;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Writes into one test's database.
+pub struct Seed<'a>(pub &'a PgPool);
+
+/// An organisation with one key.
+pub struct SeededOrg {
+    /// Its id.
+    pub id: OrgId,
+    /// A key with the default scopes.
+    pub key: String,
+}
+
+impl Seed<'_> {
+    /// An organisation with a key of the default scopes.
+    pub async fn org(&self, name: &str, org_type: OrgType) -> SeededOrg {
+        let id: Uuid = sqlx::query_scalar("INSERT INTO organizations (name, org_type) VALUES ($1, $2) RETURNING id")
+            .bind(name)
+            .bind(org_type.as_str())
+            .fetch_one(self.0)
+            .await
+            .expect("an organisation is inserted");
+        let key = self.key(OrgId(id), org_type, &Scope::DEFAULT).await;
+        SeededOrg { id: OrgId(id), key }
+    }
+
+    /// A content owner with one verified domain.
+    pub async fn owner_of(&self, domain: &str) -> SeededOrg {
+        let owner = self.org(domain, OrgType::ContentOwner).await;
+        self.verify(owner.id, domain).await;
+        owner
+    }
+
+    /// Another key.
+    pub async fn key(&self, org: OrgId, org_type: OrgType, scopes: &[Scope]) -> String {
+        let key = PlainApiKey::mint(org_type);
+        let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+        sqlx::query("INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) VALUES ($1, 'test', $2, $3, $4)")
+            .bind(org.0)
+            .bind(key.shown_prefix())
+            .bind(key.hash().as_bytes().as_slice())
+            .bind(scopes)
+            .execute(self.0)
+            .await
+            .expect("a key is inserted");
+        key.reveal().to_owned()
+    }
+
+    /// Revokes every key of an organisation.
+    pub async fn revoke_keys(&self, org: OrgId) {
+        sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE organization_id = $1")
+            .bind(org.0)
+            .execute(self.0)
+            .await
+            .expect("keys are revoked");
+    }
+
+    /// A verified domain.
+    pub async fn verify(&self, org: OrgId, domain: &str) {
+        let site = Site::from_domain(domain).expect("a test uses a valid domain");
+        sqlx::query("INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) VALUES ($1, $2, $3, 'test', now())")
+            .bind(org.0)
+            .bind(site.domain())
+            .bind(site.as_str())
+            .execute(self.0)
+            .await
+            .expect("a domain is inserted");
+    }
+
+    /// An active delegation.
+    pub async fn delegate(&self, grantor: OrgId, grantee: OrgId) {
+        sqlx::query("INSERT INTO delegations (grantor_org_id, grantee_org_id, scopes) VALUES ($1, $2, '{telemetry:read}')")
+            .bind(grantor.0)
+            .bind(grantee.0)
+            .execute(self.0)
+            .await
+            .expect("a delegation is inserted");
+    }
+}

@@ -1,0 +1,99 @@
+//! A database, topics and a ClickHouse database for one test, on the servers that all tests share.
+//!
+//! Must not touch what is not named `test_*`; leftovers of dead test processes are swept by the next run.
+
+use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
+use crate::{kafka, stores};
+use local::stack::Endpoints;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::Producer;
+use sqlx::PgPool;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+static SWEPT: OnceCell<()> = OnceCell::const_new();
+
+/// Fresh stores of one test.
+pub struct TestStores {
+    /// Migrated database.
+    pub pool: PgPool,
+    /// Its settings.
+    pub postgres: PostgresSettings,
+    /// Database with the tables applied.
+    pub clickhouse: ClickHouseSettings,
+    /// Two created topics.
+    pub kafka: KafkaSettings,
+    /// The prefix of every name above; unique among running tests.
+    pub name: String,
+}
+
+impl TestStores {
+    /// Creates them.
+    pub async fn fresh() -> Self {
+        let servers = Endpoints::of_running_stack().unwrap_or_else(|error| panic!("{error:#}"));
+        SWEPT.get_or_init(|| sweep(&servers)).await;
+        let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+
+        let (postgres, pool) = fresh_database(&servers, &name).await;
+        let clickhouse = ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: name.clone() };
+        stores::apply_clickhouse_ddl(&clickhouse).await.expect("the tables are created");
+        let kafka = KafkaSettings {
+            kafka_brokers: servers.kafka_brokers.clone(),
+            topic: name.clone(),
+            rejected_topic: format!("{name}.rejected"),
+        };
+        kafka::create_topics(&kafka).await.expect("the topics are created");
+        Self { pool, postgres, clickhouse, kafka, name }
+    }
+}
+
+async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
+    let admin = admin_pool(servers);
+    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&admin).await.expect("a database is created");
+    let mut url = url::Url::parse(&servers.database_url).expect("DATABASE_URL is a URL");
+    url.set_path(name);
+    let settings = PostgresSettings { database_url: url.into() };
+    let pool = stores::postgres(&settings).expect("the address is valid");
+    stores::migrate_postgres(&pool).await.expect("the tables are created");
+    (settings, pool)
+}
+
+fn admin_pool(servers: &Endpoints) -> PgPool {
+    // Creating a database may outlast the statement deadline of a service on a busy machine.
+    sqlx::postgres::PgPoolOptions::new().max_connections(2).connect_lazy(&servers.database_url).expect("DATABASE_URL is a URL")
+}
+
+/// Drops what test processes that are gone have left behind; failing to is not this run's problem.
+async fn sweep(servers: &Endpoints) {
+    let admin = admin_pool(servers);
+    let names: Vec<String> = sqlx::query_scalar("SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%'")
+        .fetch_all(&admin)
+        .await
+        .unwrap_or_default();
+    let clickhouse = clickhouse::Client::default().with_url(&servers.clickhouse_url);
+    for name in names.iter().filter(|name| is_leftover(name)) {
+        let _ = sqlx::query(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&admin).await;
+        let _ = clickhouse.query(&format!("DROP DATABASE IF EXISTS {name} SYNC")).execute().await;
+    }
+    sweep_topics(&servers.kafka_brokers).await;
+}
+
+async fn sweep_topics(brokers: &str) {
+    let Ok(admin) = kafka::client(brokers).create::<AdminClient<DefaultClientContext>>() else { return };
+    let Ok(producer) = kafka::producer(brokers) else { return };
+    let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
+    let leftovers: Vec<&str> =
+        metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).filter(|name| is_leftover(name)).collect();
+    if !leftovers.is_empty() {
+        let _ = admin.delete_topics(&leftovers, &AdminOptions::new()).await;
+    }
+}
+
+/// Names are `test_<pid>_<n>`; the leftover of a process that is gone, or of an earlier one with our number.
+fn is_leftover(name: &str) -> bool {
+    let Some(pid) = name.strip_prefix("test_").and_then(|rest| rest.split('_').next()) else { return false };
+    pid.parse::<u32>().is_ok_and(|pid| pid == std::process::id() || !std::path::Path::new(&format!("/proc/{pid}")).exists())
+}
