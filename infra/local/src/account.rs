@@ -1,0 +1,88 @@
+//! Whose rights PostgreSQL runs with: it refuses to be root, so root lends it the account `nobody`. Nothing else here
+//! changes its user.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use sha2::{Digest as _, Sha256};
+
+/// Where root keeps PostgreSQL's data when `nobody` cannot reach the clone.
+const ELSEWHERE: &str = "/var/lib/content-telemetry";
+
+/// The account a server runs with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    /// User and group to change to; `None` to stay who we are.
+    ids: Option<(u32, u32)>,
+}
+
+impl Account {
+    /// Our own account, or `nobody` when we are root.
+    pub(crate) fn for_postgres() -> Result<Self> {
+        if !is_root() {
+            return Ok(Self { ids: None });
+        }
+        let users = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+        let ids = users
+            .lines()
+            .find_map(nobody_in)
+            .context("PostgreSQL refuses to run as root and /etc/passwd has no user nobody: add one")?;
+        Ok(Self { ids: Some(ids) })
+    }
+
+    /// Makes `command` run with this account.
+    pub(crate) fn apply(self, command: &mut Command) {
+        if let Some((user, group)) = self.ids {
+            command.uid(user).gid(group);
+        }
+    }
+
+    /// Creates `folder` for this account alone, as PostgreSQL demands of its data.
+    pub(crate) fn own_folder(self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        if let Some((user, group)) = self.ids {
+            chown(folder, Some(user), Some(group)).with_context(|| format!("cannot give {} away", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// `home` if this account can get into it, else a folder under `/var/lib` that belongs to this `home` alone.
+    pub(crate) fn reachable(self, home: &Path) -> Result<PathBuf> {
+        if self.ids.is_none() || self.can_enter(home) {
+            return Ok(home.to_path_buf());
+        }
+        let name: String =
+            Sha256::digest(home.as_os_str().as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let elsewhere = Path::new(ELSEWHERE).join(name).join("postgres");
+        crate::workspace::create_open_folder(Path::new(ELSEWHERE))?;
+        if let Some(parent) = elsewhere.parent() {
+            crate::workspace::create_open_folder(parent)?;
+        }
+        crate::workspace::create_open_folder(&elsewhere)?;
+        Ok(elsewhere)
+    }
+
+    fn can_enter(self, folder: &Path) -> bool {
+        let mut test = Command::new("test");
+        test.arg("-d").arg(folder.join(".")).current_dir("/").stdin(Stdio::null());
+        self.apply(&mut test);
+        test.status().is_ok_and(|status| status.success())
+    }
+}
+
+/// Whether we have all rights.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn nobody_in(line: &str) -> Option<(u32, u32)> {
+    let mut fields = line.split(':');
+    (fields.next()? == "nobody").then_some(())?;
+    let user = fields.nth(1)?.parse().ok()?;
+    Some((user, fields.next()?.parse().ok()?))
+}

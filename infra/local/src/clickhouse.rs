@@ -1,0 +1,111 @@
+//! ClickHouse, the engine of the real server as a library: `serve` loads it and never returns, so it has a process of
+//! its own, started from the launcher. Tables are the services' job.
+
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::server::{Site, TELEMETRY};
+
+/// Opens the real listeners, then sleeps for ever: the engine ends when its last statement does.
+const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT sleepEachRow(3) FROM system.numbers \
+                     SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
+
+/// What the launcher is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The engine, libchdb.so
+    #[arg(long)]
+    library: PathBuf,
+    /// Where the tables are
+    #[arg(long)]
+    data: PathBuf,
+    /// Port of the HTTP interface
+    #[arg(long)]
+    http_port: u16,
+    /// Port of the native protocol
+    #[arg(long)]
+    tcp_port: u16,
+}
+
+/// Becomes the server. Returns only if it failed or was told to end.
+pub(crate) fn serve(options: &Serve) -> Result<()> {
+    let mut path = b"--path=".to_vec();
+    path.extend(options.data.as_os_str().as_bytes());
+    let arguments = [
+        b"clickhouse".to_vec(),
+        path,
+        b"--listen_host=127.0.0.1".to_vec(),
+        format!("--http_port={}", options.http_port).into_bytes(),
+        format!("--tcp_port={}", options.tcp_port).into_bytes(),
+        b"--logger.console".to_vec(),
+        b"--log-level=warning".to_vec(),
+        b"--multiquery".to_vec(),
+        b"--query".to_vec(),
+        SERVE.as_bytes().to_vec(),
+    ];
+    let arguments: Vec<CString> =
+        arguments.into_iter().map(CString::new).collect::<Result<_, _>>().context("a path holds a zero byte")?;
+    run_engine(options.library.as_os_str(), arguments)
+}
+
+#[expect(unsafe_code, reason = "the engine is a C library that is only known at run time")]
+fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
+    type QueryCmdline = unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut c_void;
+    let count = c_int::try_from(arguments.len()).context("too many arguments")?;
+    // leaked on purpose: the engine keeps pointers to its arguments for as long as the process lives
+    let mut pointers: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
+    pointers.push(std::ptr::null_mut());
+    let pointers = pointers.leak();
+    // SAFETY: the file is the one whose digest is checked in; it is loaded once and never unloaded
+    let engine = unsafe { libloading::Library::new(library) }.context("cannot load ClickHouse")?;
+    let engine = Box::leak(Box::new(engine));
+    // SAFETY: this is the signature in the library's own header, chdb.h
+    let run = unsafe { engine.get::<QueryCmdline>(b"chdb_query_cmdline\0") }.context("this ClickHouse lacks its entry point")?;
+    // SAFETY: `pointers` holds `count` valid strings and a final null, and outlives the call
+    unsafe { run(count, pointers.as_mut_ptr()) };
+    Ok(())
+}
+
+pub(crate) fn prepare(site: &Site) -> Result<()> {
+    fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")
+}
+
+pub(crate) fn command(site: &Site) -> Command {
+    let mut command = Command::new(&site.launcher);
+    command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
+    command.arg("--data").arg(&site.data);
+    command.arg("--http-port").arg(site.listen.port.to_string());
+    command.arg("--tcp-port").arg(site.listen.second_port.to_string());
+    command.current_dir(&site.home);
+    command
+}
+
+pub(crate) fn probe(port: u16) -> Result<()> {
+    request(port, "GET /ping", "").map(drop)
+}
+
+/// The default database is an overlay over files, so ours is made at once.
+pub(crate) fn create_database(port: u16) -> Result<()> {
+    request(port, "POST /", &format!("CREATE DATABASE IF NOT EXISTS {TELEMETRY} ENGINE = Atomic")).map(drop)
+}
+
+fn request(port: u16, line: &str, body: &str) -> Result<String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let head = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all((head + body).as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    ensure!(answer.starts_with("HTTP/1.1 200"), "clickhouse answers {}", answer.trim());
+    Ok(answer)
+}

@@ -1,0 +1,118 @@
+//! The folder of unpacked releases that all clones of one user share. A release is there whole or not at all: it is
+//! made beside its place, listed, and renamed. What is in a release, this file does not know.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::workspace::create_open_folder;
+use crate::{account, settings};
+
+/// Names and sizes of a release's files; written last, so a release that has it is whole.
+const LISTING: &str = ".complete";
+
+/// The shared folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// `~/.cache` for people; a place that other accounts can read for root, whose PostgreSQL runs as one.
+    pub(crate) fn of_this_user() -> Result<Self> {
+        let base = if account::is_root() { Some(PathBuf::from("/var/cache")) } else { settings::user_cache() };
+        let base = base.context("cannot tell where to keep the servers: set HOME or XDG_CACHE_HOME")?;
+        Ok(Self { root: base.join("content-telemetry") })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn place(&self, release: &str) -> PathBuf {
+        self.root.join(release)
+    }
+
+    /// Whether the release is there with every file at its size.
+    pub(crate) fn has(&self, release: &str) -> bool {
+        let place = self.place(release);
+        let Ok(listing) = fs::read_to_string(place.join(LISTING)) else {
+            return false;
+        };
+        listing.lines().all(|line| {
+            let Some((size, name)) = line.split_once(' ') else {
+                return false;
+            };
+            fs::symlink_metadata(place.join(name)).is_ok_and(|file| size.parse() == Ok(file.len()))
+        })
+    }
+
+    /// Runs `make` in a fresh folder and moves what it left in `release/` to its place. Whoever comes second waits for
+    /// the first and finds the work done.
+    pub(crate) fn fill(&self, release: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        create_open_folder(&self.root)?;
+        let lock = self.root.join(format!("{release}.lock"));
+        let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
+        lock.lock().context("cannot lock the cache")?;
+        if self.has(release) {
+            return Ok(());
+        }
+        self.remove_drafts(release);
+        let prefix = draft_prefix(release);
+        let draft = tempfile::Builder::new().prefix(&prefix).tempdir_in(&self.root).context("cannot write into the cache")?;
+        let made = draft.path().join("release");
+        create_open_folder(&made)?;
+        make(draft.path())?;
+        fs::write(made.join(LISTING), listing(&made)?).context("cannot write into the cache")?;
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
+        let place = self.place(release);
+        if place.exists() {
+            // damaged, or not listed; moved away first so that nobody ever sees half of it
+            fs::rename(&place, draft.path().join("damaged")).context("cannot move a damaged release away")?;
+        }
+        fs::rename(&made, &place).with_context(|| format!("cannot put {} in place", place.display()))
+    }
+
+    /// What killed runs left behind; only ever called by the holder of the release's lock.
+    fn remove_drafts(&self, release: &str) {
+        let prefix = draft_prefix(release);
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                // a download that outlived its killed parent may still write there; the next run tries again
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// The bytes of all files below `folder`.
+pub(crate) fn size_bytes(folder: &Path) -> u64 {
+    files(folder).iter().filter_map(|file| fs::symlink_metadata(file).ok()).map(|file| file.len()).sum()
+}
+
+fn draft_prefix(release: &str) -> String {
+    format!(".{release}.")
+}
+
+fn listing(folder: &Path) -> Result<String> {
+    let mut lines = String::new();
+    for file in files(folder) {
+        let size = fs::symlink_metadata(&file)?.len();
+        lines += &format!("{size} {}\n", file.strip_prefix(folder)?.display());
+    }
+    Ok(lines)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}

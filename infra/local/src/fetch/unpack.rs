@@ -1,0 +1,36 @@
+//! Opens the archives the servers come in. The archives were checked before; paths that lead out are refused all the same.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use flate2::bufread::GzDecoder;
+use liblzma::read::XzDecoder;
+
+/// Unpacks the one `.txz` that the jar holds.
+pub(super) fn txz_inside_jar(jar: &Path, target: &Path) -> Result<()> {
+    let mut archive = zip::ZipArchive::new(File::open(jar)?).context("the jar cannot be read")?;
+    let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
+    let name = names.iter().find(|name| name.ends_with(".txz")).context("the jar holds no .txz")?;
+    let inner = archive.by_name(name)?;
+    // tar refuses entries that would land outside `target`
+    tar::Archive::new(XzDecoder::new(inner)).unpack(target).context("the .txz cannot be unpacked")
+}
+
+/// Unpacks one file of a `.tgz`.
+pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Result<()> {
+    let input = BufReader::with_capacity(1 << 20, File::open(tarball).context("the tarball is missing")?);
+    let mut archive = tar::Archive::new(GzDecoder::new(input));
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if entry.path()? == Path::new(wanted) {
+            let mut file = File::create(target)?;
+            std::io::copy(&mut entry, &mut file).with_context(|| format!("cannot unpack {wanted}"))?;
+            file.flush()?;
+            return Ok(fs::set_permissions(target, fs::Permissions::from_mode(0o755))?);
+        }
+    }
+    bail!("the tarball holds no {wanted}")
+}

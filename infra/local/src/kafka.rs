@@ -1,0 +1,121 @@
+//! Apache Kafka: one KRaft node, broker and controller in one process. It creates no topics: that is the services' job.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::server::Site;
+
+/// Any 16 bytes in base64 do: the cluster has one node.
+const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";
+/// Loggers that print whole configurations or one line per partition at start.
+const CHATTY: [&str; 3] = ["org.apache.kafka.common.config", "kafka.server.KafkaConfig", "org.apache.kafka.storage"];
+
+pub(crate) fn config_file(site: &Site) -> PathBuf {
+    site.home.join("server.properties")
+}
+
+/// Writes the configuration and, the first time, formats the data folder.
+pub(crate) fn prepare(site: &Site) -> Result<()> {
+    fs::write(config_file(site), config(site)).context("cannot write Kafka's configuration")?;
+    // written last, outside the data: a format that was interrupted is done again
+    let formatted = site.home.join("formatted");
+    if formatted.exists() && site.data.join("meta.properties").exists() {
+        return Ok(());
+    }
+    if site.data.exists() {
+        fs::remove_dir_all(&site.data).context("cannot remove Kafka's half-formatted data")?;
+    }
+    let mut command = java(&site.software);
+    command.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(config_file(site));
+    let output = command.stdin(Stdio::null()).output().context("cannot run java")?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "cannot format Kafka's data folder: {}", said.trim());
+    fs::write(formatted, CLUSTER_ID).context("cannot note that Kafka's data is formatted")
+}
+
+pub(crate) fn command(site: &Site) -> Command {
+    let mut command = java(&site.software);
+    command.arg("kafka.Kafka").arg(config_file(site)).current_dir(&site.home);
+    command
+}
+
+/// Ready once it answers ApiVersions and lists itself among the brokers.
+pub(crate) fn probe(port: u16) -> Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let versions = ask(&mut stream, 18, 0, &[])?;
+    ensure!(versions.get(..2) == Some(&[0, 0]), "kafka refuses to say what it speaks");
+    // an empty list of topics: only the brokers are of interest
+    let metadata = ask(&mut stream, 3, 1, &0_i32.to_be_bytes())?;
+    ensure!(metadata.get(..4).is_some_and(|count| count != [0; 4]), "kafka's broker is still fenced");
+    Ok(())
+}
+
+/// One request of Kafka's protocol without a client id; returns the answer after its correlation id.
+fn ask(stream: &mut TcpStream, key: i16, version: i16, body: &[u8]) -> Result<Vec<u8>> {
+    const CORRELATION: i32 = 1;
+    const NO_CLIENT_ID: i16 = -1;
+    let mut request = Vec::new();
+    request.extend(key.to_be_bytes());
+    request.extend(version.to_be_bytes());
+    request.extend(CORRELATION.to_be_bytes());
+    request.extend(NO_CLIENT_ID.to_be_bytes());
+    request.extend(body);
+    let length = i32::try_from(request.len()).context("the request is too long")?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(&request)?;
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = usize::try_from(i32::from_be_bytes(length)).context("this is not kafka")?;
+    ensure!((4..1 << 20).contains(&length), "this is not kafka");
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer)?;
+    Ok(answer.split_off(4))
+}
+
+fn java(software: &Path) -> Command {
+    let mut command = Command::new("java");
+    command.arg("-Xmx512m").arg("-cp").arg(software.join("*"));
+    command.args(["-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"]);
+    command.args(CHATTY.map(|logger| format!("-Dorg.slf4j.simpleLogger.log.{logger}=warn")));
+    command
+}
+
+fn config(site: &Site) -> String {
+    let (port, controller) = (site.listen.port, site.listen.second_port);
+    let data = site.data.display();
+    format!(
+        "# written by `cargo local start` each time
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+# one node holds everything
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# fifty partitions of bookkeeping only slow down the start
+offsets.topic.num.partitions=8
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.num.partitions=4
+group.initial.rebalance.delay.ms=0
+# a restart after kill -9 waits for the old session to end
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+"
+    )
+}

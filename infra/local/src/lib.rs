@@ -1,0 +1,29 @@
+//! Real servers for local runs and tests: Kafka, PostgreSQL and ClickHouse, fetched from package registries, started,
+//! watched and stopped, with nothing but what the machine's package manager has. It knows nothing of the services: what
+//! tables and topics they need, they make themselves.
+//!
+//! - [`stack`]: the servers a clone shares, and where they are ([`stack::Endpoints`])
+//! - [`private`]: servers of one test, to be killed and paused
+//! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
+
+mod account;
+pub mod cli;
+mod clickhouse;
+mod fetch;
+mod interrupt;
+mod kafka;
+mod platform;
+pub mod ports;
+mod postgres;
+pub mod private;
+mod process;
+mod progress;
+mod server;
+mod settings;
+pub mod stack;
+mod tether;
+mod workspace;
+
+pub use fetch::Checksums;
+pub use process::Process;
+pub use server::{Kind, Listen};

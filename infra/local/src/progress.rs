@@ -1,0 +1,85 @@
+//! Tells people at a terminal, or a log file, what takes so long. It only writes to standard error.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
+
+/// Where progress is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    bars: Option<MultiProgress>,
+}
+
+impl Progress {
+    /// Moving spinners if standard error is a terminal, plain lines otherwise.
+    #[must_use]
+    pub(crate) fn spinners() -> Self {
+        Self { bars: std::io::stderr().is_terminal().then(MultiProgress::new) }
+    }
+
+    /// Plain lines always: while another program draws on the same terminal.
+    #[must_use]
+    pub(crate) fn lines() -> Self {
+        Self { bars: None }
+    }
+
+    /// One line that stays.
+    pub(crate) fn say(&self, line: &str) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    /// Announces a longer piece of work.
+    #[must_use]
+    pub(crate) fn begin(&self, what: String) -> Task {
+        let bar = self.bars.as_ref().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_prefix(what.clone());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        if bar.is_none() {
+            self.say(&format!("{what}: started"));
+        }
+        Task { progress: self.clone(), bar, what, begun: Instant::now() }
+    }
+}
+
+/// A piece of work under way.
+#[derive(Debug)]
+pub(crate) struct Task {
+    progress: Progress,
+    bar: Option<ProgressBar>,
+    what: String,
+    begun: Instant,
+}
+
+impl Task {
+    /// What it does right now, and the bytes it has on disk so far.
+    pub(crate) fn step(&self, doing: &str, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{doing}, {} so far", HumanBytes(bytes)));
+        }
+    }
+
+    /// It is done; `result` says what there is now.
+    pub(crate) fn done(self, result: &str) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        self.progress.say(&format!("{}: {result} ({:.1} s)", self.what, self.begun.elapsed().as_secs_f32()));
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

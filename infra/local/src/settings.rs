@@ -1,0 +1,48 @@
+//! The one place of this crate that reads the environment.
+
+use std::path::PathBuf;
+
+/// Servers the user already has, named by the same settings the services read. Each one given is used as it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    /// `KAFKA_BROKERS`
+    pub kafka_brokers: Option<String>,
+    /// `CLICKHOUSE_URL`
+    pub clickhouse_url: Option<String>,
+    /// `DATABASE_URL`
+    pub database_url: Option<String>,
+}
+
+impl Given {
+    /// What the environment names; an empty value counts as not given.
+    #[must_use]
+    pub(crate) fn from_environment() -> Self {
+        Self { kafka_brokers: read("KAFKA_BROKERS"), clickhouse_url: read("CLICKHOUSE_URL"), database_url: read("DATABASE_URL") }
+    }
+}
+
+/// `XDG_CACHE_HOME`, else `~/.cache`.
+pub(crate) fn user_cache() -> Option<PathBuf> {
+    let home = || read("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    read("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
+}
+
+/// The package cargo runs or tests right now, if it is cargo that runs us.
+pub(crate) fn running_package() -> Option<PathBuf> {
+    read("CARGO_MANIFEST_DIR").map(PathBuf::from)
+}
+
+/// The folders that are searched for programs.
+pub(crate) fn search_path() -> Vec<PathBuf> {
+    read("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
+}
+
+/// The cargo that runs us, so that a chosen toolchain stays chosen.
+pub(crate) fn cargo() -> String {
+    read("CARGO").unwrap_or_else(|| "cargo".to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "this file is the one place that reads the environment")]
+fn read(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

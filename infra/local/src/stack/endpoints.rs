@@ -1,0 +1,116 @@
+//! Where the services find their servers: the three settings, however they came about.
+
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::Record;
+use crate::server::{Kind, TELEMETRY};
+use crate::settings::Given;
+use crate::workspace::Workspace;
+
+/// The addresses of the stack, in the form in which the services read them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Endpoints {
+    /// `KAFKA_BROKERS`
+    pub kafka_brokers: String,
+    /// `CLICKHOUSE_URL`
+    pub clickhouse_url: String,
+    /// `DATABASE_URL`
+    pub database_url: String,
+}
+
+impl Endpoints {
+    /// The stack that tests use: what the environment names, else the servers of this clone that run now.
+    pub fn of_running_stack() -> Result<Self> {
+        let record = Record::load(&Workspace::find()?.state());
+        Self::assemble(&Given::from_environment(), &record)
+    }
+
+    pub(super) fn assemble(given: &Given, record: &Record) -> Result<Self> {
+        let address = |kind: Kind, given: &Option<String>| {
+            let running = || record.running(kind).map(|entry| own_address(kind, entry.listen.port));
+            given.clone().or_else(running).with_context(|| {
+                format!("{} is not running: run `cargo local start`, or run the tests with `cargo verify`", kind.name())
+            })
+        };
+        Ok(Self {
+            kafka_brokers: address(Kind::Kafka, &given.kafka_brokers)?,
+            clickhouse_url: address(Kind::ClickHouse, &given.clickhouse_url)?,
+            database_url: address(Kind::Postgres, &given.database_url)?,
+        })
+    }
+
+    /// Hands them to a program.
+    pub fn apply(&self, command: &mut Command) {
+        command.env(Kind::Kafka.setting(), &self.kafka_brokers);
+        command.env(Kind::ClickHouse.setting(), &self.clickhouse_url);
+        command.env(Kind::Postgres.setting(), &self.database_url);
+    }
+}
+
+/// The address of a server that we run.
+pub(crate) fn own_address(kind: Kind, port: u16) -> String {
+    match kind {
+        Kind::Kafka => format!("127.0.0.1:{port}"),
+        Kind::Postgres => format!("postgres://{TELEMETRY}@127.0.0.1:{port}/{TELEMETRY}"),
+        Kind::ClickHouse => format!("http://127.0.0.1:{port}"),
+    }
+}
+
+/// The given address of a server, if the environment has one.
+pub(crate) fn given_address(given: &Given, kind: Kind) -> Option<&str> {
+    match kind {
+        Kind::Kafka => given.kafka_brokers.as_deref(),
+        Kind::Postgres => given.database_url.as_deref(),
+        Kind::ClickHouse => given.clickhouse_url.as_deref(),
+    }
+}
+
+/// Whether something answers at an address the user gave; the error names the setting to correct.
+pub(crate) fn check_given(kind: Kind, address: &str) -> Result<()> {
+    let usual_port = if address.starts_with("https://") { 443 } else { kind.usual_port() };
+    let answers = address.split(',').any(|one| {
+        let places = host_and_port(one, usual_port).to_socket_addrs();
+        places.into_iter().flatten().any(|place| TcpStream::connect_timeout(&place, Duration::from_secs(3)).is_ok())
+    });
+    if !answers {
+        let hosts: Vec<String> = address.split(',').map(|one| host_and_port(one, usual_port)).collect();
+        bail!(
+            "{} is set, but nothing answers at {}: correct it, or unset it to use the local {}",
+            kind.setting(),
+            hosts.join(", "),
+            kind.name()
+        );
+    }
+    Ok(())
+}
+
+/// `host:port` out of a URL or a bare address; never the password that may stand before it.
+fn host_and_port(address: &str, usual_port: u16) -> String {
+    let rest = address.trim().split_once("://").map_or(address.trim(), |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { host.to_owned() } else { format!("{host}:{usual_port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_and_port;
+
+    #[test]
+    fn an_address_is_reduced_to_host_and_port() {
+        for (address, expected) in [
+            ("broker", "broker:1"),
+            ("broker:9092", "broker:9092"),
+            ("http://[::1]:8123/?x=y", "[::1]:8123"),
+            ("https://click.example/db", "click.example:1"),
+            ("postgres://me:p%40ss@db:5433/telemetry", "db:5433"),
+        ] {
+            assert_eq!(host_and_port(address, 1), expected);
+        }
+    }
+}

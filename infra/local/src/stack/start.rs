@@ -1,0 +1,161 @@
+//! Brings the servers up: what runs and answers is taken over, what is dead or deaf is replaced, what the user gave is
+//! only asked whether it is there. Data is always kept.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::endpoints::{check_given, given_address};
+use super::{Endpoints, Entry, Record, Stack, own_address};
+use crate::fetch;
+use crate::interrupt::Interrupt;
+use crate::ports::Ports;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::server::{Kind, Listen, Site, cut};
+use crate::settings::Given;
+
+/// How long a server may take to come up.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long a running server may be too busy to answer before it is replaced.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+
+impl Stack {
+    /// The servers that are ours to run: all but those the environment names.
+    #[must_use]
+    pub(crate) fn own(given: &Given) -> Vec<Kind> {
+        Kind::ALL.into_iter().filter(|kind| given_address(given, *kind).is_none()).collect()
+    }
+
+    /// Makes sure that every server is there, and says where.
+    pub(crate) fn start(&self, given: &Given, keep: bool, progress: &Progress, interrupt: &Interrupt) -> Result<Endpoints> {
+        for kind in Kind::ALL {
+            if let Some(address) = given_address(given, kind) {
+                check_given(kind, address)?;
+                progress.say(&format!("{}: using the one that {} names", kind.name(), kind.setting()));
+            }
+        }
+        fetch::fetch(&Self::own(given), progress, interrupt)?;
+        self.workspace.install_launcher()?;
+        let _guard = self.guard()?;
+        let mut record = self.record();
+        record.kept |= keep;
+        record.save(&self.state)?;
+        self.bring_up(&Self::own(given), &mut record, progress, interrupt)?;
+        Endpoints::assemble(given, &record)
+    }
+
+    /// Restarts servers that died without being told to. Meant to be called again and again while the stack is in use.
+    pub(crate) fn revive(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+        for kind in Kind::ALL {
+            cut(&self.home(kind).join("server.log"));
+        }
+        if dead(&self.record()).is_empty() {
+            return Ok(());
+        }
+        let _guard = self.guard()?;
+        // whoever held the lock may have stopped or restarted them meanwhile
+        let mut record = self.record();
+        let dead = dead(&record);
+        for kind in &dead {
+            progress.say(&format!(
+                "{} died and is started again; its log is {}",
+                kind.name(),
+                self.home(*kind).join("server.log").display()
+            ));
+        }
+        self.bring_up(&dead, &mut record, progress, interrupt)
+    }
+
+    fn bring_up(&self, kinds: &[Kind], record: &mut Record, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+        let mut waiting = Vec::new();
+        for kind in kinds {
+            let listen = record.servers.get(kind).map(|entry| entry.listen).unwrap_or_default();
+            let site = self.site(*kind, listen)?;
+            if let Some(process) = record.running(*kind).and_then(|entry| entry.process) {
+                if answers(&site, process, interrupt)? {
+                    progress.say(&format!("{} runs already on {}", kind.name(), own_address(*kind, listen.port)));
+                    continue;
+                }
+                progress.say(&format!("{} does not answer and is replaced", kind.name()));
+                process.kill_tree();
+            }
+            for stray in site.strays() {
+                stray.kill_tree();
+            }
+            waiting.push(site);
+        }
+        choose_ports(&mut waiting, record)?;
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let workers: Vec<_> = waiting.iter().map(|site| scope.spawn(|| launch(site, progress, interrupt))).collect();
+            workers.into_iter().map(|worker| worker.join().expect("a start does not panic")).collect()
+        });
+        let mut failure = None;
+        for (site, outcome) in waiting.into_iter().zip(outcomes) {
+            // a failed restart keeps the dead process on record: it should run, and will be tried again
+            let before = record.servers.get(&site.kind).and_then(|entry| entry.process);
+            let process = match outcome {
+                Ok(process) => Some(process),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    before
+                }
+            };
+            record.servers.insert(site.kind, Entry { process, listen: site.listen, data: site.data });
+        }
+        record.save(&self.state)?;
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Servers that should run, by the record, and do not.
+fn dead(record: &Record) -> Vec<Kind> {
+    let died = |entry: &Entry| entry.process.is_some_and(|process| !process.is_alive());
+    record.servers.iter().filter(|(_, entry)| died(entry)).map(|(kind, _)| *kind).collect()
+}
+
+fn answers(site: &Site, process: Process, interrupt: &Interrupt) -> Result<bool> {
+    let begun = Instant::now();
+    while process.is_alive() && begun.elapsed() < ANSWER_LIMIT {
+        if site.probe().is_ok() {
+            return Ok(true);
+        }
+        interrupt.check()?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(false)
+}
+
+fn choose_ports(sites: &mut [Site], record: &Record) -> Result<()> {
+    let mut ports = Ports::default();
+    for kind in Kind::ALL.into_iter().filter(|kind| sites.iter().all(|site| site.kind != *kind)) {
+        if let Some(entry) = record.running(kind) {
+            ports.reserve(entry.listen.port);
+            ports.reserve(entry.listen.second_port);
+        }
+    }
+    for site in sites {
+        let before = site.listen;
+        let port = ports.choose(&[before.port, site.kind.usual_port()])?;
+        let second_port = if site.kind == Kind::Postgres { 0 } else { ports.choose(&[before.second_port])? };
+        site.listen = Listen { port, second_port };
+    }
+    Ok(())
+}
+
+fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Process> {
+    let task = progress.begin(format!("starting {} {}", site.kind.name(), site.kind.version()));
+    if !site.data.starts_with(&site.home) {
+        progress.say(&format!(
+            "{}: its account nobody cannot enter this clone, so its data is in {}",
+            site.kind.name(),
+            site.data.display()
+        ));
+    }
+    let mut child = site.bring_up(START_LIMIT, interrupt)?;
+    let process = Process::of(child.id());
+    // somebody has to collect its exit status, else it lingers as a zombie when it dies
+    std::thread::spawn(move || child.wait());
+    task.done(&own_address(site.kind, site.listen.port));
+    process.ok_or_else(|| anyhow::anyhow!("{} ended right after it came up: see {}", site.kind.name(), site.log().display()))
+}

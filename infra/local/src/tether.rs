@@ -1,0 +1,65 @@
+//! Ties a process to ours: if we are killed, with no chance to clean up, a small helper sees our end of a pipe close and
+//! ends that process and all it started. An orderly end releases the helper first.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use rustix::process::Signal;
+
+use crate::process::Process;
+
+/// What the helper is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tied {
+    /// The process to end
+    #[arg(long)]
+    pid: u32,
+    /// Its start time
+    #[arg(long)]
+    started: u64,
+}
+
+/// The helper's work: wait for the word or the end of input, and act on the latter.
+pub(crate) fn hold(tied: &Tied) {
+    let mut word = [0; 1];
+    let released = std::io::stdin().read(&mut word).is_ok_and(|count| count > 0);
+    if !released {
+        Process { pid: tied.pid, started: tied.started }.kill_tree();
+    }
+}
+
+/// Our end of the pipe.
+#[derive(Debug)]
+pub(crate) struct Tether {
+    helper: Child,
+}
+
+impl Tether {
+    pub(crate) fn tie(launcher: &Path, process: Process) -> Result<Self> {
+        let mut command = Command::new(launcher);
+        command.args(["tether", "--pid", &process.pid.to_string(), "--started", &process.started.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Ok(Self { helper: command.spawn().context("cannot start the launcher")? })
+    }
+
+    /// Lets the helper go without it doing anything. More than once is fine.
+    pub(crate) fn release(&mut self) {
+        if let Some(mut pipe) = self.helper.stdin.take() {
+            // a helper that is gone needs no word
+            let _ = pipe.write_all(b".");
+        }
+        if let Some(helper) = Process::of(self.helper.id()) {
+            helper.signal(Signal::CONT);
+        }
+        let _ = self.helper.wait();
+    }
+}
+
+impl Drop for Tether {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

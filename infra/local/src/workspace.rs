@@ -1,0 +1,94 @@
+//! Where things are: the root of the clone, its `.local` folder and the launcher in it. It starts nothing but, when the
+//! launcher is missing, the cargo that builds it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::settings;
+
+/// One clone of the repository.
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+impl Workspace {
+    /// The clone that cargo runs us from, or the one that holds the current folder, wherever it was moved to.
+    pub(crate) fn find() -> Result<Self> {
+        let starting_points = [settings::running_package(), std::env::current_dir().ok()];
+        let built_from = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        starting_points
+            .into_iter()
+            .flatten()
+            .chain([built_from])
+            .find_map(|start| start.ancestors().find(|folder| is_root(folder)).map(Path::to_path_buf))
+            .map(|root| Self { root })
+            .context("this is not inside a clone of the repository: change into one and run it again")
+    }
+
+    /// The folder that holds the root manifest.
+    #[must_use]
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `.local`: everything the stack writes.
+    #[must_use]
+    pub(crate) fn state(&self) -> PathBuf {
+        self.root.join(".local")
+    }
+
+    /// The copy of this binary from which servers are launched, also by the tests of other crates.
+    #[must_use]
+    pub(crate) fn launcher(&self) -> PathBuf {
+        self.state().join("bin").join("local")
+    }
+
+    /// Creates `.local` and puts the running binary there as the launcher; readers see the old one or the new one.
+    pub(crate) fn install_launcher(&self) -> Result<PathBuf> {
+        let launcher = self.launcher();
+        let folder = self.state().join("bin");
+        create_open_folder(&self.state())?;
+        create_open_folder(&folder)?;
+        let own = std::env::current_exe().context("cannot find the running program's own file")?;
+        let bytes = fs::read(&own).with_context(|| format!("cannot read {}", own.display()))?;
+        if fs::read(&launcher).is_ok_and(|installed| installed == bytes) {
+            return Ok(launcher);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(&folder).context("cannot write into .local/bin")?;
+        std::io::Write::write_all(&mut file, &bytes).context("cannot write the launcher")?;
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o755))?;
+        file.into_temp_path().persist(&launcher).context("cannot put the launcher in place")?;
+        Ok(launcher)
+    }
+
+    /// The launcher, built and installed first if nothing has done so yet.
+    pub(crate) fn ensure_launcher(&self) -> Result<PathBuf> {
+        let launcher = self.launcher();
+        if !launcher.exists() {
+            let arguments = ["run", "--quiet", "--package", "local", "--", "install-launcher"];
+            let status = Command::new(settings::cargo()).args(arguments).current_dir(&self.root).status();
+            let built = status.is_ok_and(|status| status.success()) && launcher.exists();
+            ensure!(built, "the launcher .local/bin/local is missing and cannot be built: run `cargo local start`");
+        }
+        Ok(launcher)
+    }
+}
+
+/// Creates a folder (and its parents) that other users may enter whatever the umask says: PostgreSQL may run as one.
+pub(crate) fn create_open_folder(folder: &Path) -> Result<()> {
+    let is_new = !folder.exists();
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    if is_new {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+fn is_root(folder: &Path) -> bool {
+    folder.join("infra/local/Cargo.toml").is_file() && folder.join("Cargo.lock").is_file()
+}

@@ -1,0 +1,112 @@
+//! Promises that need no server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use local::ports::Ports;
+use local::stack::{Entry, Record};
+use local::{Checksums, Kind, Listen, Process};
+
+#[test]
+fn a_port_that_somebody_holds_is_not_chosen() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = holder.local_addr().unwrap().port();
+    let chosen = Ports::default().choose(&[held]).unwrap();
+    assert_ne!(chosen, held);
+}
+
+#[test]
+fn the_first_free_port_of_the_preferred_ones_is_chosen_and_never_twice() {
+    let free = Ports::default().choose(&[]).unwrap();
+    let mut ports = Ports::default();
+    assert_eq!(ports.choose(&[0, free]).unwrap(), free, "zero stands for no preference");
+    assert_ne!(ports.choose(&[free]).unwrap(), free);
+}
+
+#[test]
+fn a_flipped_byte_is_refused_with_both_digests() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broker.jar");
+    fs::write(&file, "abc").unwrap();
+    let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let checksums = Checksums::of(format!("# a comment\nsha256 {known} kafka/broker.jar\n"));
+    checksums.verify(&file, "kafka").unwrap();
+
+    fs::write(&file, "abb").unwrap();
+    let error = checksums.verify(&file, "kafka").unwrap_err().to_string();
+    assert!(error.contains("kafka/broker.jar") && error.contains(known), "{error}");
+    assert!(error.contains("found "), "{error}");
+
+    let error = checksums.verify(&file, "postgres").unwrap_err().to_string();
+    assert!(error.contains("no line for postgres/broker.jar"), "{error}");
+}
+
+#[test]
+fn a_recycled_process_id_is_not_ours() {
+    let ours = Process::of(std::process::id()).unwrap();
+    assert!(ours.is_alive());
+    let earlier = Process { started: ours.started - 1, ..ours };
+    assert!(!earlier.is_alive(), "the same id with another start time is somebody else");
+}
+
+#[test]
+fn a_process_that_ended_but_was_not_reaped_is_not_alive() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let process = Process::of(child.id()).unwrap();
+    child.kill().unwrap();
+    eventually(|| !process.is_alive());
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_record_survives_being_written_and_counts_as_empty_when_cut_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = Process::of(std::process::id()).unwrap();
+    let entry = |process| Entry { process, listen: Listen { port: 9092, second_port: 1 }, data: "data".into() };
+    let gone = Process { started: ours.started - 1, ..ours };
+    let servers = BTreeMap::from([(Kind::Kafka, entry(Some(ours))), (Kind::Postgres, entry(Some(gone)))]);
+    let record = Record { kept: true, servers };
+    record.save(folder.path()).unwrap();
+    assert_eq!(Record::load(folder.path()), record);
+    assert!(record.running(Kind::Kafka).is_some());
+    assert!(record.running(Kind::Postgres).is_none(), "its process is gone");
+    assert!(record.running(Kind::ClickHouse).is_none(), "it was never started");
+
+    let file = folder.path().join("stack.json");
+    let whole = fs::read(&file).unwrap();
+    for length in 0..whole.len() - 2 {
+        fs::write(&file, &whole[..length]).unwrap();
+        assert_eq!(Record::load(folder.path()), Record::default(), "cut to {length} bytes");
+    }
+}
+
+#[test]
+fn a_tethered_process_ends_with_its_owner_but_not_when_released() {
+    for (word, should_live) in [(&b""[..], false), (&b"."[..], true)] {
+        let mut tied = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = Process::of(tied.id()).unwrap();
+        let mut helper = Command::new(env!("CARGO_BIN_EXE_local"))
+            .args(["tether", "--pid", &process.pid.to_string(), "--started", &process.started.to_string()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut helper.stdin.take().unwrap(), word).unwrap();
+        assert!(helper.wait().unwrap().success());
+        assert_eq!(process.is_alive(), should_live);
+        // it may have been killed already
+        let _ = tied.kill();
+        tied.wait().unwrap();
+    }
+}
+
+/// Waits for something that happens soon, and fails if it does not.
+fn eventually(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it did not happen within 30 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
