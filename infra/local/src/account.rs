@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
+use crate::workspace::create_open_folder;
+
 /// Where root keeps PostgreSQL's data when `nobody` cannot reach the clone.
 const ELSEWHERE: &str = "/var/lib/content-telemetry";
 
@@ -58,12 +60,9 @@ impl Account {
         }
         let name: String =
             Sha256::digest(home.as_os_str().as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let elsewhere = Path::new(ELSEWHERE).join(name).join("postgres");
-        crate::workspace::create_open_folder(Path::new(ELSEWHERE))?;
-        if let Some(parent) = elsewhere.parent() {
-            crate::workspace::create_open_folder(parent)?;
-        }
-        crate::workspace::create_open_folder(&elsewhere)?;
+        let elsewhere = Path::new(ELSEWHERE).join(format!("postgres-{name}"));
+        create_open_folder(Path::new(ELSEWHERE))?;
+        create_open_folder(&elsewhere)?;
         Ok(elsewhere)
     }
 

@@ -2,19 +2,26 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 
+use crate::fetch::Cache;
 use crate::interrupt::Interrupt;
+use crate::prerequisites::{Purpose, ensure_programs};
 use crate::progress::Progress;
 use crate::settings::Given;
 use crate::stack::Stack;
 use crate::workspace::Workspace;
-use crate::{clickhouse, tether};
+use crate::{clickhouse, logs, status, tether, up, verify};
 
-/// The local stack: real Kafka, PostgreSQL and ClickHouse for runs and tests on this machine.
+const AFTER_HELP: &str = "\
+The servers listen on 127.0.0.1 only, on their usual ports (9092, 5432, 8123) if these are free. Their data and logs are
+in .local of this clone; the downloaded releases are shared by all clones of one user.
+A server you already have is used instead if its setting is given: KAFKA_BROKERS, DATABASE_URL, CLICKHOUSE_URL.";
+
+/// The local stack: real Kafka, PostgreSQL and ClickHouse for runs and tests on this machine, without Docker.
 #[derive(Debug, Parser)]
-#[command(name = "cargo local", bin_name = "cargo local", version, arg_required_else_help = true)]
+#[command(name = "cargo local", bin_name = "cargo local", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -22,10 +29,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start the servers and run the whole service until Ctrl-C (`cargo up`)
+    ///
+    /// Fetches the servers the first time, builds the service, starts both. Servers that die meanwhile are started
+    /// again. They are stopped at the end unless `cargo local start` or another run needs them.
+    Up(up::Options),
+    /// Check format and lints, start the servers and run all tests (`cargo verify`)
+    ///
+    /// This is all that CI runs. Beside a running `cargo up` it uses the same servers and leaves them alone.
+    Verify(verify::Options),
     /// Start the servers and leave them running
+    ///
+    /// Prints the three settings that name them. What already runs and answers is left as it is.
     Start,
-    /// Stop the servers, whoever uses them
+    /// Stop the servers, whoever uses them; data is kept
     Stop,
+    /// Show each server's state, address, data and log; exit code 0 if all are up, else 3
+    Status,
+    /// Stop the servers and delete their data and logs
+    Wipe {
+        /// Delete the downloaded releases too, for all clones of this user
+        #[arg(long)]
+        cache: bool,
+    },
+    /// Show the end of the logs
+    Logs(logs::Options),
     #[command(hide = true)]
     ClickhouseServer(clickhouse::Serve),
     #[command(hide = true)]
@@ -37,8 +65,7 @@ enum Command {
 /// Reads the command line and carries it out.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
-    match dispatch(cli.command) {
+    match dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -49,8 +76,13 @@ pub fn run() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Up(options) => return up::run(&options),
+        Command::Verify(options) => return verify::run(&options),
+        Command::Status => return status::run(),
         Command::Start => start()?,
         Command::Stop => Stack::of(Workspace::find()?)?.stop(&Progress::spinners(), &Interrupt::listen()?)?,
+        Command::Wipe { cache } => wipe(cache)?,
+        Command::Logs(options) => logs::run(&options)?,
         Command::ClickhouseServer(options) => clickhouse::serve(&options)?,
         Command::Tether(tied) => tether::hold(&tied),
         Command::InstallLauncher => drop(Workspace::find()?.install_launcher()?),
@@ -59,10 +91,25 @@ fn dispatch(command: Command) -> Result<ExitCode> {
 }
 
 fn start() -> Result<()> {
+    let (given, interrupt) = (Given::from_environment(), Interrupt::listen()?);
+    ensure_programs(Purpose::Servers, &Stack::own(&given))?;
     let stack = Stack::of(Workspace::find()?)?;
-    let endpoints = stack.start(&Given::from_environment(), true, &Progress::spinners(), &Interrupt::listen()?)?;
+    let endpoints = stack.start(&given, true, &Progress::spinners(), &interrupt)?;
     println!("KAFKA_BROKERS={}", endpoints.kafka_brokers);
     println!("CLICKHOUSE_URL={}", endpoints.clickhouse_url);
     println!("DATABASE_URL={}", endpoints.database_url);
+    Ok(())
+}
+
+fn wipe(cache: bool) -> Result<()> {
+    let progress = Progress::spinners();
+    Stack::of(Workspace::find()?)?.wipe(&progress, &Interrupt::listen()?)?;
+    progress.say("deleted what the servers had in .local");
+    let releases = Cache::of_this_user()?;
+    if cache && releases.root().exists() {
+        let place = releases.root().display();
+        std::fs::remove_dir_all(releases.root()).with_context(|| format!("cannot delete {place}"))?;
+        progress.say(&format!("deleted {place}"));
+    }
     Ok(())
 }

@@ -9,19 +9,27 @@
 mod account;
 pub mod cli;
 mod clickhouse;
+mod errand;
 mod fetch;
 mod interrupt;
 mod kafka;
+mod locks;
+mod logs;
 mod platform;
 pub mod ports;
 mod postgres;
+mod prerequisites;
 pub mod private;
 mod process;
 mod progress;
 mod server;
+mod session;
 mod settings;
 pub mod stack;
+mod status;
 mod tether;
+mod up;
+mod verify;
 mod workspace;
 
 pub use fetch::Checksums;

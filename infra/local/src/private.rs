@@ -137,7 +137,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill_9();
         self.tether.release();
-        if let Some(elsewhere) = self.site.data.parent().filter(|parent| *parent != self.site.home) {
+        if let Some(elsewhere) = elsewhere(&self.site) {
             // what is left of a test's data is of no use, and of no harm if it cannot be deleted
             let _ = fs::remove_dir_all(elsewhere);
         }
@@ -148,6 +148,11 @@ impl Drop for Server {
 fn bring_up(site: &Site) -> Result<(Child, Tether)> {
     let child = site.bring_up(START_LIMIT, &Interrupt::default())?;
     let process = Process::of(child.id()).with_context(|| format!("{} ended right after it came up", site.kind.name()))?;
-    let tether = Tether::tie(&site.launcher, process)?;
+    let tether = Tether::tie(&site.launcher, process, elsewhere(site))?;
     Ok((child, tether))
+}
+
+/// The folder for its data, if that could not be in the test's own.
+fn elsewhere(site: &Site) -> Option<&Path> {
+    site.data.parent().filter(|parent| *parent != site.home)
 }

@@ -42,6 +42,13 @@ pub(crate) fn cargo() -> String {
     read("CARGO").unwrap_or_else(|| "cargo".to_owned())
 }
 
+/// What cargo has set for the package it runs: not meant for another cargo, which might rebuild because of it.
+pub(crate) fn of_the_running_package() -> Vec<String> {
+    let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this file is the one place that reads the environment")]
 fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
@@ -20,6 +20,9 @@ pub(crate) struct Tied {
     /// Its start time
     #[arg(long)]
     started: u64,
+    /// Delete this folder after it
+    #[arg(long)]
+    delete: Option<PathBuf>,
 }
 
 /// The helper's work: wait for the word or the end of input, and act on the latter.
@@ -28,6 +31,10 @@ pub(crate) fn hold(tied: &Tied) {
     let released = std::io::stdin().read(&mut word).is_ok_and(|count| count > 0);
     if !released {
         Process { pid: tied.pid, started: tied.started }.kill_tree();
+        if let Some(folder) = &tied.delete {
+            // nobody is left to be told that it could not be deleted
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 
@@ -38,9 +45,13 @@ pub(crate) struct Tether {
 }
 
 impl Tether {
-    pub(crate) fn tie(launcher: &Path, process: Process) -> Result<Self> {
+    /// `delete` names a folder that must not outlive us either.
+    pub(crate) fn tie(launcher: &Path, process: Process, delete: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(launcher);
         command.args(["tether", "--pid", &process.pid.to_string(), "--started", &process.started.to_string()]);
+        if let Some(folder) = delete {
+            command.arg("--delete").arg(folder);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Ok(Self { helper: command.spawn().context("cannot start the launcher")? })
     }

@@ -1,14 +1,15 @@
 //! The folder of unpacked releases that all clones of one user share. A release is there whole or not at all: it is
 //! made beside its place, listed, and renamed. What is in a release, this file does not know.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use crate::interrupt::Interrupt;
 use crate::workspace::create_open_folder;
-use crate::{account, settings};
+use crate::{account, locks, settings};
 
 /// Names and sizes of a release's files; written last, so a release that has it is whole.
 const LISTING: &str = ".complete";
@@ -51,11 +52,10 @@ impl Cache {
 
     /// Runs `make` in a fresh folder and moves what it left in `release/` to its place. Whoever comes second waits for
     /// the first and finds the work done.
-    pub(crate) fn fill(&self, release: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub(crate) fn fill(&self, release: &str, interrupt: &Interrupt, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         create_open_folder(&self.root)?;
-        let lock = self.root.join(format!("{release}.lock"));
-        let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
-        lock.lock().context("cannot lock the cache")?;
+        let lock = locks::open(&self.root.join(format!("{release}.lock")))?;
+        locks::exclusive(&lock, || interrupt.is_requested())?;
         if self.has(release) {
             return Ok(());
         }

@@ -53,7 +53,7 @@ fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<(
         Kind::Postgres => postgres(draft, &task, progress, interrupt),
         Kind::ClickHouse => clickhouse(draft, &task, progress, interrupt),
     };
-    cache.fill(&release, fill).with_context(|| format!("cannot fetch {} {}", kind.name(), kind.version()))?;
+    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch {} {}", kind.name(), kind.version()))?;
     let megabytes = size_bytes(&cache.place(&release)) >> 20;
     task.done(&format!("{megabytes} MB in {}", cache.root().display()));
     Ok(())

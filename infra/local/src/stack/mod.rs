@@ -9,20 +9,24 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 
 pub use endpoints::Endpoints;
-pub(crate) use endpoints::own_address;
+pub(crate) use endpoints::{check_given, given_address, own_address};
 pub use record::{Entry, Record};
 
 use crate::interrupt::Interrupt;
+use crate::locks;
 use crate::progress::Progress;
 use crate::server::{Kind, Listen, Site};
 use crate::workspace::{Workspace, create_open_folder};
 
 /// How long a server may take to stop by itself.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+/// What `wipe` leaves in `.local`: the locks it holds, and the launcher that is no data.
+const KEPT_BY_WIPE: [&str; 3] = ["lock", "in-use", "bin"];
 
 /// The servers of one clone.
 #[derive(Clone, Debug)]
@@ -64,48 +68,61 @@ impl Stack {
     }
 
     /// Declares that the caller uses the stack from now on.
-    pub(crate) fn enter(&self) -> Result<Use> {
-        let file = self.open("in-use")?;
-        file.lock_shared().context("cannot lock .local/in-use")?;
+    pub(crate) fn enter(&self, interrupt: &Interrupt) -> Result<Use> {
+        let file = locks::open(&self.state.join("in-use"))?;
+        locks::shared(&file, || interrupt.is_requested())?;
         Ok(Use { _lock: file })
     }
 
-    /// Ends a use. Stops the servers if nobody else uses them and nobody asked to keep them; true if it did.
-    pub(crate) fn leave(&self, own_use: Use, progress: &Progress, interrupt: &Interrupt) -> Result<bool> {
+    /// Ends a use. Stops the servers if nobody else uses them and nobody asked to keep them.
+    pub(crate) fn leave(&self, own_use: Use, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
         drop(own_use);
-        let _guard = self.guard()?;
-        let others = self.open("in-use")?;
-        if others.try_lock().is_err() || self.record().kept {
-            return Ok(false);
+        let _guard = self.guard(|| interrupt.is_insisted())?;
+        let others = locks::open(&self.state.join("in-use"))?;
+        if others.try_lock().is_err() {
+            progress.say("the servers stay up: somebody else uses them");
+            return Ok(());
         }
-        self.stop_guarded(progress, interrupt)?;
-        Ok(true)
+        if self.record().kept {
+            progress.say("the servers stay up as `cargo local start` left them; `cargo local stop` stops them");
+            return Ok(());
+        }
+        self.stop_guarded(progress, interrupt)
     }
 
     /// Whether somebody uses the stack right now.
     pub(crate) fn is_in_use(&self) -> Result<bool> {
-        Ok(self.open("in-use")?.try_lock().is_err())
+        Ok(locks::open(&self.state.join("in-use"))?.try_lock().is_err())
     }
 
     /// Stops every server, whoever uses it.
     pub(crate) fn stop(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-        let _guard = self.guard()?;
+        let _guard = self.guard(|| interrupt.is_requested())?;
+        if self.is_in_use()? {
+            progress.say("somebody uses the servers: a running `cargo up` or `cargo verify` loses them now");
+        }
         self.stop_guarded(progress, interrupt)
     }
 
-    /// Stops every server and deletes its data and logs.
+    /// Stops every server and deletes all that a run has left in `.local`. Refuses while somebody uses the stack.
     pub(crate) fn wipe(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-        let _guard = self.guard()?;
+        let _guard = self.guard(|| interrupt.is_requested())?;
+        let nobody_else = locks::open(&self.state.join("in-use"))?;
+        ensure!(nobody_else.try_lock().is_ok(), "the stack is in use: end `cargo up` and `cargo verify` first");
         self.stop_guarded(progress, interrupt)?;
-        let record = self.record();
-        for kind in Kind::ALL {
-            let data = record.servers.get(&kind).map(|entry| entry.data.clone());
-            let folders = [Some(self.home(kind)), data];
-            for folder in folders.into_iter().flatten().filter(|folder| folder.exists()) {
-                fs::remove_dir_all(&folder).with_context(|| format!("cannot delete {}", folder.display()))?;
+        for kind in Kind::ALL.into_iter().filter(|kind| self.home(*kind).exists()) {
+            let data = self.site(kind, Listen::default())?.data;
+            if let Some(elsewhere) = data.parent().filter(|parent| !parent.starts_with(&self.state)) {
+                remove(elsewhere)?;
             }
         }
-        Record::default().save(&self.state)
+        for entry in fs::read_dir(&self.state).context("cannot read .local")? {
+            let entry = entry?;
+            if !KEPT_BY_WIPE.iter().any(|kept| entry.file_name() == *kept) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn stop_guarded(&self, progress: &Progress, interrupt: &Interrupt) -> Result<()> {
@@ -149,14 +166,14 @@ impl Stack {
     }
 
     /// Starting and stopping is done by one process at a time.
-    fn guard(&self) -> Result<File> {
-        let file = self.open("lock")?;
-        file.lock().context("cannot lock .local/lock")?;
+    fn guard(&self, give_up: impl Fn() -> bool) -> Result<File> {
+        let file = locks::open(&self.state.join("lock"))?;
+        locks::exclusive(&file, give_up)?;
         Ok(file)
     }
+}
 
-    fn open(&self, name: &str) -> Result<File> {
-        let path = self.state.join(name);
-        File::options().create(true).append(true).open(&path).with_context(|| format!("cannot write {}", path.display()))
-    }
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.with_context(|| format!("cannot delete {}", path.display()))
 }

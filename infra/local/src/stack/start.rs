@@ -37,7 +37,7 @@ impl Stack {
         }
         fetch::fetch(&Self::own(given), progress, interrupt)?;
         self.workspace.install_launcher()?;
-        let _guard = self.guard()?;
+        let _guard = self.guard(|| interrupt.is_requested())?;
         let mut record = self.record();
         record.kept |= keep;
         record.save(&self.state)?;
@@ -53,7 +53,7 @@ impl Stack {
         if dead(&self.record()).is_empty() {
             return Ok(());
         }
-        let _guard = self.guard()?;
+        let _guard = self.guard(|| interrupt.is_requested())?;
         // whoever held the lock may have stopped or restarted them meanwhile
         let mut record = self.record();
         let dead = dead(&record);

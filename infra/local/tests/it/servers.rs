@@ -61,7 +61,7 @@ fn clickhouse_keeps_its_rows_through_pause_and_kill_9() {
 
 /// Servers are launched from the binary under test, not from one that an earlier run has left.
 fn install_launcher() {
-    let status = Command::new(env!("CARGO_BIN_EXE_local")).arg("install-launcher").status().unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_local")).arg("install-launcher").status().expect("the binary under test runs");
     assert!(status.success());
 }
 

@@ -1,0 +1,34 @@
+//! File locks that can be waited for without becoming deaf to Ctrl-C. The system releases them when their holder ends,
+//! however it ends.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+/// The file to lock; created if missing, never emptied.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    File::options().create(true).append(true).open(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Locks `file` for this process alone.
+pub(crate) fn exclusive(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
+    wait(|| file.try_lock(), give_up)
+}
+
+/// Locks `file` together with others who do the same.
+pub(crate) fn shared(file: &File, give_up: impl Fn() -> bool) -> Result<()> {
+    wait(|| file.try_lock_shared(), give_up)
+}
+
+fn wait(attempt: impl Fn() -> Result<(), TryLockError>, give_up: impl Fn() -> bool) -> Result<()> {
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error).context("this file system knows no locks"),
+            Err(TryLockError::WouldBlock) if give_up() => bail!("interrupted while another run of `cargo local` was busy"),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The programs that must be there before anything else: found, installed if we may, or named in one line with the
+//! command that brings them. It installs nothing but what is missing, and only through the system's package manager.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::fetch;
+use crate::server::Kind;
+use crate::{account, settings};
+
+/// The oldest Java that Kafka runs on.
+const OLDEST_JAVA: u32 = 17;
+
+/// What a command is going to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Purpose {
+    /// Fetch and start servers.
+    Servers,
+    /// That, and compile the services.
+    Build,
+}
+
+/// A program, and the package that has it under each package manager.
+struct Tool {
+    program: &'static str,
+    /// apt-get, dnf, apk, brew
+    packages: [&'static str; 4],
+}
+
+/// A package manager: how it is called, its place in `Tool::packages`.
+struct Manager {
+    program: &'static str,
+    install: &'static [&'static str],
+    refresh: Option<&'static [&'static str]>,
+    column: usize,
+}
+
+const JAVA: Tool =
+    Tool { program: "java", packages: ["default-jdk-headless", "java-21-openjdk-devel", "openjdk21-jdk", "openjdk"] };
+const FETCHERS: [Tool; 3] = [
+    Tool { program: "mvn", packages: ["maven", "maven", "maven", "maven"] },
+    Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
+    Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
+];
+const COMPILERS: [Tool; 4] = [
+    Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
+    Tool { program: "make", packages: ["make", "make", "make", "make"] },
+    Tool { program: "cc", packages: ["gcc", "gcc", "gcc", "gcc"] },
+    Tool { program: "c++", packages: ["g++", "gcc-c++", "g++", "gcc"] },
+];
+const MANAGERS: [Manager; 4] = [
+    Manager {
+        program: "apt-get",
+        install: &["-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"],
+        refresh: Some(&["-o", "DPkg::Lock::Timeout=300", "update"]),
+        column: 0,
+    },
+    Manager { program: "dnf", install: &["install", "-y"], refresh: None, column: 1 },
+    Manager { program: "apk", install: &["add", "--no-cache"], refresh: None, column: 2 },
+    Manager { program: "brew", install: &["install"], refresh: None, column: 3 },
+];
+
+/// Makes sure that everything needed to run `own` servers (and to build, if so) is installed.
+pub(crate) fn ensure_programs(purpose: Purpose, own: &[Kind]) -> Result<()> {
+    let missing = missing_tools(purpose, own)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|tool| tool.program).collect();
+    let names = names.join(", ").replace("java", "java (17 or newer)");
+    let Some(manager) = MANAGERS.iter().find(|manager| is_installed(manager.program)) else {
+        bail!("missing: {names}; install them with your system's package manager");
+    };
+    let mut packages: Vec<&str> = missing.iter().filter_map(|tool| tool.packages.get(manager.column).copied()).collect();
+    packages.dedup();
+    if !account::is_root() || manager.program == "brew" {
+        let sudo = if manager.program == "brew" { "" } else { "sudo " };
+        bail!("missing: {names}; install them with `{sudo}{} install {}`", manager.program, packages.join(" "));
+    }
+    eprintln!("missing: {names}; installing {} with {}", packages.join(", "), manager.program);
+    install(manager, &packages)?;
+    let still: Vec<&str> = missing_tools(purpose, own)?.iter().map(|tool| tool.program).collect();
+    ensure!(still.is_empty(), "{} installed, but still missing or too old: {}", packages.join(", "), still.join(", "));
+    Ok(())
+}
+
+/// Makes sure that the formatter and the linter of the toolchain are installed.
+pub(crate) fn ensure_components() -> Result<()> {
+    for component in ["fmt", "clippy"] {
+        let mut version = Command::new(settings::cargo());
+        version.args([component, "--version"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if !version.status().is_ok_and(|status| status.success()) {
+            eprintln!("cargo {component} is missing; running `rustup component add rustfmt clippy`");
+            let status = Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]).status();
+            ensure!(
+                status.is_ok_and(|status| status.success()),
+                "cargo {component} is missing: install rustfmt and clippy for this toolchain"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
+    let to_fetch = fetch::missing(own)?;
+    let needs_maven = to_fetch.iter().any(|kind| *kind != Kind::ClickHouse);
+    let mut needed = Vec::new();
+    if own.contains(&Kind::Kafka) || needs_maven {
+        needed.push(&JAVA);
+    }
+    needed.extend(FETCHERS.iter().filter(|tool| match tool.program {
+        "mvn" => needs_maven,
+        _ => to_fetch.contains(&Kind::ClickHouse),
+    }));
+    if purpose == Purpose::Build {
+        needed.extend(&COMPILERS);
+    }
+    needed.retain(|tool| !is_installed(tool.program) || (tool.program == "java" && !java_is_recent()));
+    Ok(needed)
+}
+
+fn is_installed(program: &str) -> bool {
+    settings::search_path().iter().any(|folder| is_executable(&folder.join(program)))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+fn java_is_recent() -> bool {
+    let output = Command::new("java").arg("-version").stdin(Stdio::null()).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    java_major(&said).is_some_and(|major| major >= OLDEST_JAVA)
+}
+
+/// The 17 of `openjdk version "17.0.15" 2025-04-15`; Java 8 calls itself 1.8.
+fn java_major(said: &str) -> Option<u32> {
+    let version = said.split('"').nth(1)?;
+    version.split(['.', '-', '+']).next()?.parse().ok()
+}
+
+fn install(manager: &Manager, packages: &[&str]) -> Result<()> {
+    let run = |arguments: &[&str], packages: &[&str]| {
+        let mut command = Command::new(manager.program);
+        command.args(arguments).args(packages).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        let status = command.status().with_context(|| format!("cannot run {}", manager.program))?;
+        ensure!(status.success(), "{} {} failed", manager.program, arguments.join(" "));
+        Ok(())
+    };
+    if let Some(refresh) = manager.refresh {
+        run(refresh, &[])?;
+    }
+    run(manager.install, packages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::java_major;
+
+    #[test]
+    fn the_version_of_java_is_read_from_what_it_says() {
+        assert_eq!(java_major("openjdk version \"17.0.15\" 2025-04-15\n"), Some(17));
+        assert_eq!(java_major("Picked up JAVA_TOOL_OPTIONS: -Dx=y\nopenjdk version \"25\" 2025-09-16\n"), Some(25));
+        assert_eq!(java_major("openjdk version \"24-ea\" 2025-03-18\n"), Some(24));
+        assert_eq!(java_major("java version \"1.8.0_392\"\n"), Some(1));
+        assert_eq!(java_major("command not found"), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! `cargo local status`: the servers at a glance. It changes nothing.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use indicatif::HumanBytes;
+
+use crate::fetch::size_bytes;
+use crate::server::{Kind, probe};
+use crate::settings::Given;
+use crate::stack::{Entry, Stack, check_given, given_address, own_address};
+use crate::workspace::Workspace;
+
+/// The exit code if not every server is up.
+const NOT_ALL_UP: u8 = 3;
+
+/// Prints the table; succeeds if all servers answer.
+pub(crate) fn run() -> Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    let stack = Stack::of(workspace)?;
+    let given = Given::from_environment();
+    let rows = Kind::ALL.map(|kind| match given_address(&given, kind) {
+        Some(address) => given_row(kind, address),
+        None => own_row(&stack, kind),
+    });
+    let head = ["name", "version", "state", "pid", "address", "data", "log"].map(str::to_owned);
+    let table: Vec<&[String; 7]> = std::iter::once(&head).chain(rows.iter().map(|row| &row.cells)).collect();
+    for cells in &table {
+        let width = |column: usize| table.iter().map(|cells| cells[column].len()).max().unwrap_or(0);
+        let padded: Vec<String> =
+            cells.iter().enumerate().map(|(column, cell)| format!("{cell:<w$}", w = width(column))).collect();
+        println!("{}", padded.join("  ").trim_end());
+    }
+    let all_up = rows.iter().all(|row| row.is_up);
+    Ok(if all_up { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL_UP) })
+}
+
+struct Row {
+    is_up: bool,
+    cells: [String; 7],
+}
+
+fn given_row(kind: Kind, address: &str) -> Row {
+    let is_up = check_given(kind, address).is_ok();
+    let state = if is_up { "up" } else { "not answering" };
+    // the address itself may hold a password
+    let address = format!("as {} says", kind.setting());
+    let cells = [kind.name(), "yours", state, "-", &address, "-", "-"].map(str::to_owned);
+    Row { is_up, cells }
+}
+
+fn own_row(stack: &Stack, kind: Kind) -> Row {
+    let record = stack.record();
+    let known = record.servers.get(&kind);
+    let running = record.running(kind);
+    let is_up = running.is_some_and(|entry| probe(kind, entry.listen.port).is_ok());
+    let state = match (known.and_then(|entry| entry.process), running) {
+        (_, Some(_)) if is_up => "up",
+        (_, Some(_)) => "not answering",
+        (Some(_), None) => "dead",
+        (None, None) => "stopped",
+    };
+    let pid = running.and_then(|entry| entry.process).map_or("-".to_owned(), |process| process.pid.to_string());
+    let address = running.map_or("-".to_owned(), |entry| own_address(kind, entry.listen.port));
+    let size = |entry: &Entry| HumanBytes(size_bytes(&entry.data)).to_string();
+    let data = known.map_or("-".to_owned(), size);
+    let log = stack.home(kind).join("server.log").display().to_string();
+    Row { is_up, cells: [kind.name().to_owned(), kind.version().to_owned(), state.to_owned(), pid, address, data, log] }
+}

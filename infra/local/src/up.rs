@@ -1,0 +1,58 @@
+//! `cargo up`: the servers, and the whole service on top of them, until Ctrl-C.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::errand::{self, Outcome};
+use crate::interrupt::Interrupt;
+use crate::prerequisites::{Purpose, ensure_programs};
+use crate::session::Session;
+
+/// The package that runs everything on one address.
+const SERVICE: &str = "all-in-one";
+
+/// What can be typed after `cargo up`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Build the service with optimisations
+    #[arg(long)]
+    release: bool,
+    /// Passed on to the service, after `--`
+    #[arg(last = true)]
+    service_args: Vec<String>,
+}
+
+/// Runs until the service ends or a stop is requested, which counts as success.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let outcome = Session::hold(&interrupt, |session| serve(options, session));
+    match outcome {
+        _ if interrupt.is_requested() => Ok(ExitCode::SUCCESS),
+        Ok(Outcome::Stopped) => Ok(ExitCode::SUCCESS),
+        Ok(Outcome::Exited(status)) => {
+            Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn serve(options: &Options, session: &Session) -> Result<Outcome> {
+    ensure_programs(Purpose::Build, &session.own())?;
+    let built = session.fetch_beside(|| {
+        let mut build = errand::cargo(session.workspace.root());
+        build.args(["build", "--package", SERVICE]).args(options.release.then_some("--release"));
+        errand::run(build, &session.launcher, &session.interrupt)
+    })?;
+    if !built.is_success() {
+        return Ok(built);
+    }
+    let endpoints = session.start()?;
+    session.watch(|| {
+        let mut service = errand::cargo(session.workspace.root());
+        service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));
+        service.arg("--").args(&options.service_args).env("TELEMETRY_STATE_DIR", session.state());
+        endpoints.apply(&mut service);
+        errand::run(service, &session.launcher, &session.interrupt).context("cannot run the service")
+    })
+}

@@ -1,0 +1,110 @@
+//! `cargo verify`: everything that must hold before a change lands, against the real servers. CI runs nothing else.
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::errand;
+use crate::interrupt::Interrupt;
+use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
+use crate::session::Session;
+
+/// What can be typed after `cargo verify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Passed on to `cargo test`, after `--`
+    #[arg(last = true)]
+    test_args: Vec<String>,
+}
+
+/// Runs every step, also after one has failed, and sums up.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let interrupt = Interrupt::listen()?;
+    let mut report = Report { begun: Instant::now(), steps: Vec::new() };
+    let outcome = Session::hold(&interrupt, |session| steps(options, session, &mut report));
+    let outcome = outcome.and_then(|()| interrupt.check());
+    if let Err(error) = &outcome {
+        eprintln!("error: {error:#}");
+    }
+    report.print();
+    Ok(if outcome.is_ok() && report.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
+    ensure_programs(Purpose::Build, &session.own())?;
+    ensure_components()?;
+    session.fetch_beside(|| {
+        for (name, arguments) in [
+            ("format", &["fmt", "--all", "--check"][..]),
+            ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
+        ] {
+            let mut cargo = errand::cargo(session.workspace.root());
+            cargo.args(arguments);
+            report.step(name, || run_cargo(cargo, session))?;
+        }
+        Ok(())
+    })?;
+    let mut endpoints = None;
+    report.step("servers", || {
+        endpoints = Some(session.start()?);
+        Ok(true)
+    })?;
+    report.step("tests", || {
+        let mut cargo = errand::cargo(session.workspace.root());
+        cargo.args(["test", "--workspace"]).args(&options.test_args).env("TELEMETRY_STATE_DIR", session.state());
+        if let Some(endpoints) = &endpoints {
+            endpoints.apply(&mut cargo);
+        }
+        session.watch(|| run_cargo(cargo, session))
+    })
+}
+
+fn run_cargo(command: Command, session: &Session) -> Result<bool> {
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    eprintln!("cargo {}", words.join(" "));
+    let outcome = errand::run(command, &session.launcher, &session.interrupt)?;
+    session.interrupt.check()?;
+    Ok(outcome.is_success())
+}
+
+struct Report {
+    begun: Instant,
+    steps: Vec<Step>,
+}
+
+struct Step {
+    name: &'static str,
+    has_passed: bool,
+    took: Duration,
+}
+
+impl Report {
+    /// Runs one step under its heading. Only what makes further steps pointless is an error.
+    fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<bool>) -> Result<()> {
+        eprintln!("\n== {name} (after {})", minutes(self.begun.elapsed()));
+        let begun = Instant::now();
+        let outcome = work();
+        let has_passed = *outcome.as_ref().unwrap_or(&false);
+        self.steps.push(Step { name, has_passed, took: begun.elapsed() });
+        outcome.map(drop)
+    }
+
+    fn has_passed(&self) -> bool {
+        self.steps.iter().any(|step| step.name == "tests") && self.steps.iter().all(|step| step.has_passed)
+    }
+
+    fn print(&self) {
+        eprintln!();
+        for step in &self.steps {
+            let verdict = if step.has_passed { "passed" } else { "FAILED" };
+            eprintln!("{:<8} {verdict} {:>9}", step.name, minutes(step.took));
+        }
+        let verdict = if self.has_passed() { "PASSED" } else { "FAILED" };
+        eprintln!("{verdict} after {}", minutes(self.begun.elapsed()));
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    format!("{:.1} min", time.as_secs_f32() / 60.0)
+}
