@@ -1,1 +1,104 @@
-//! Placeholder.
+//! WHO MAY SEE WHAT: organisations, keys and domains, and the only crate that writes their tables.
+//!
+//! Must not read telemetry, and must show a secret only in the response that creates it.
+
+mod actor;
+pub mod api_keys;
+pub mod domains;
+pub mod organizations;
+pub mod user_sessions;
+
+use axum::Router;
+use axum::routing::{delete, get};
+use clap::{Args, Parser, Subcommand};
+use service_kit::clock::Clock;
+use service_kit::directory::{Directory, HasDirectory};
+use service_kit::health::{self, Probe};
+use service_kit::settings::{PostgresSettings, ProcessSettings};
+use service_kit::{http, server, stores};
+use sqlx::PgPool;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Keeps organisations, keys and domains
+#[derive(Parser, Clone, Debug)]
+#[command(name = "identity-api", version)]
+pub struct Cli {
+    /// What to do; serves when absent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where it listens and logs
+    #[command(flatten)]
+    pub process: ProcessSettings,
+    /// Everything else
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the binary can do besides serving.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Ask the running process on this machine whether it is up
+    Health,
+    /// Bring the tables of PostgreSQL up to this build, and leave
+    Migrate,
+}
+
+/// What the service needs besides a listener.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// The store
+    #[command(flatten)]
+    pub postgres: PostgresSettings,
+}
+
+/// What handlers share.
+pub struct State {
+    pool: PgPool,
+    directory: Directory,
+    clock: Clock,
+}
+
+impl HasDirectory for State {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+impl State {
+    /// Connects and refuses tables that are older than this build.
+    pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
+        let pool = stores::postgres(&settings.postgres)?;
+        stores::check_postgres(&pool).await?;
+        Ok(Arc::new(Self { directory: Directory::new(pool.clone()), pool, clock }))
+    }
+
+    /// What `/ready` asks.
+    pub fn probes(&self) -> Vec<Probe> {
+        vec![Probe::database(self.pool.clone())]
+    }
+}
+
+/// Every path of this surface, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new()
+        // a key with an identity scope, or a session of a member
+        .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
+        .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
+        .with_state(state)
+}
+
+/// Brings the tables up to this build. Safe to repeat, also by several processes at once.
+pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
+    stores::migrate_postgres(&stores::postgres(&settings.postgres)?).await
+}
+
+/// Serves until `stop`, then drains requests.
+pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    let state = State::connect(&cli.settings, clock).await?;
+    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary(routes(Arc::clone(&state)).merge(health::routes(state.probes())));
+    tracing::info!(listen = %cli.process.listen, "identity-api answers");
+    server::serve(listener, router, stop).await;
+    Ok(())
+}

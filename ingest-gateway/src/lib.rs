@@ -1,1 +1,133 @@
-//! Placeholder.
+//! 1 REQUEST → 2 VALIDATE → 3 LOG: takes reports over HTTP and answers 2xx only when the log has them.
+//!
+//! ```text
+//!  POST /events
+//!      │  who?           service_kit::auth::Reporter          401, 403
+//!      │  bytes          service_kit::http::read_json_body    408, 413, 415
+//!      ▼
+//!   envelope ── raw ──► members as written                    400
+//!      ▼
+//!   validate (pure) ──► every fault at once                   422
+//!      ▼
+//!   normalise (pure) ─► site, canonical URL, key, stripped    403 for hosts that are not the caller's
+//!      ▼
+//!   publish ──────────► one record, acknowledged by all       503 when the log does not acknowledge
+//!      ▼
+//!   201
+//! ```
+//!
+//! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement (invariant 1).
+
+mod envelope;
+mod events;
+mod limits;
+mod metrics;
+mod normalise;
+mod privacy;
+mod publish;
+mod raw;
+mod validate;
+
+pub use limits::Limits;
+pub use publish::Log;
+
+use axum::Router;
+use axum::routing::post;
+use clap::{Args, Parser, Subcommand};
+use service_kit::clock::Clock;
+use service_kit::directory::{Directory, HasDirectory};
+use service_kit::health::{self, Probe};
+use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::{http, kafka, server, stores};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Takes telemetry over HTTP and puts it on the log
+#[derive(Parser, Clone, Debug)]
+#[command(name = "ingest-gateway", version)]
+pub struct Cli {
+    /// What to do; serves when absent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where it listens and logs
+    #[command(flatten)]
+    pub process: ProcessSettings,
+    /// Everything else
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the binary can do besides serving.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Ask the running process on this machine whether it is up
+    Health,
+}
+
+/// What the gateway needs besides a listener.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// The log
+    #[command(flatten)]
+    pub kafka: KafkaSettings,
+    /// Keys and domains
+    #[command(flatten)]
+    pub postgres: PostgresSettings,
+    /// What a request may hold
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// What handlers share.
+pub struct State {
+    directory: Directory,
+    log: Log,
+    limits: Limits,
+    clock: Clock,
+    probes: Vec<Probe>,
+}
+
+impl HasDirectory for State {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+impl State {
+    /// Connects and refuses a log or tables that would break the promise of a 2xx.
+    pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
+        let pool = stores::postgres(&settings.postgres)?;
+        stores::check_postgres(&pool).await?;
+        kafka::check_topics(&settings.kafka).await?;
+        let log = Log::connect(&settings.kafka)?;
+        metrics::describe();
+        Ok(Arc::new(Self {
+            probes: vec![Probe::database(pool.clone()), log.probe()],
+            directory: Directory::new(pool),
+            log,
+            limits: settings.limits.clone(),
+            clock,
+        }))
+    }
+
+    /// What `/ready` asks.
+    pub fn probes(&self) -> Vec<Probe> {
+        self.probes.clone()
+    }
+}
+
+/// Every path of this surface, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new().route("/events", post(events::post_events)).with_state(state)
+}
+
+/// Serves until `stop`, then drains requests and the producer.
+pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    let state = State::connect(&cli.settings, clock).await?;
+    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary(routes(Arc::clone(&state)).merge(health::routes(state.probes())));
+    tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
+    server::serve(listener, router, stop).await;
+    state.log.flush().await;
+    Ok(())
+}

@@ -1,1 +1,106 @@
-//! Placeholder.
+//! 4 CONSUME → 5 DEDUPE → 6 STORE: turns the log into keyed rows, once each, whatever dies on the way.
+//!
+//! 1. Poll records into a block: until it is 500 ms old, 99,000 rows or 32 MiB large (`consume`).
+//! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`decode`, `rejected`).
+//! 3. Fold: equal observations collapse, the first stays (`fold`).
+//! 4. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
+//! 5. Commit the offsets (`worker`).
+//!
+//! Everything before 4 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
+//! the next owner of the partition reads it again. A crash between 4 and 5 repeats 4, which changes no figure:
+//! the rows have the same keys, and every read counts keys. That is the whole proof (invariants 3 and 10).
+//!
+//! Must never skip a record, and must never commit before the insert is acknowledged.
+
+mod consume;
+mod decode;
+mod fold;
+mod metrics;
+mod rejected;
+mod row;
+mod store;
+mod worker;
+
+use clap::{Args, Parser, Subcommand};
+use service_kit::health::{self, Probe};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, ProcessSettings};
+use service_kit::{http, kafka, server, stores};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Reads the log, removes repeats and writes ClickHouse
+#[derive(Parser, Clone, Debug)]
+#[command(name = "stream-workers", version)]
+pub struct Cli {
+    /// What to do; works off the log when absent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where it listens and logs
+    #[command(flatten)]
+    pub process: ProcessSettings,
+    /// Everything else
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the binary can do besides working.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Ask the running process on this machine whether it is up
+    Health,
+    /// Create the topics and tables that are missing, and leave
+    Prepare,
+}
+
+/// What a worker needs besides a listener.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// The log
+    #[command(flatten)]
+    pub kafka: KafkaSettings,
+    /// The store
+    #[command(flatten)]
+    pub clickhouse: ClickHouseSettings,
+    /// Consumer group; every worker of one deployment shares it
+    #[arg(long = "group", env = "TELEMETRY_GROUP", default_value = "stream-workers")]
+    pub group: String,
+    /// Oldest a block of rows may get before it is inserted, in milliseconds
+    #[arg(long, env = "TELEMETRY_BLOCK_AGE_MS", default_value_t = 500)]
+    pub block_age_ms: u64,
+}
+
+impl Settings {
+    pub(crate) fn block_age(&self) -> Duration {
+        Duration::from_millis(self.block_age_ms)
+    }
+}
+
+/// Creates what is missing: topics, database, tables. Safe to repeat, also by several processes at once.
+pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
+    kafka::create_topics(&settings.kafka).await?;
+    stores::apply_clickhouse_ddl(&settings.clickhouse).await
+}
+
+/// Works off the log until `stop`; refuses to start on topics or tables that would break exactness.
+pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    kafka::check_topics(&settings.kafka).await?;
+    stores::check_clickhouse(&settings.clickhouse).await?;
+    metrics::describe();
+    worker::Worker::connect(settings)?.run(stop).await
+}
+
+/// [`work`], with `/health` and `/ready` beside it.
+pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary(health::routes(probes(&cli.settings)?));
+    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+    tracing::info!(topic = cli.settings.kafka.topic, group = cli.settings.group, "stream-workers works off the log");
+    work(&cli.settings, stop).await?;
+    serving.await.map_err(anyhow::Error::from)
+}
+
+/// What `/ready` asks.
+pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
+    let producer = kafka::producer(&settings.kafka.kafka_brokers)?;
+    Ok(vec![Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?), Probe::kafka(producer, settings.kafka.topic.clone())])
+}

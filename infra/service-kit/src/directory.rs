@@ -41,6 +41,13 @@ pub struct OwnedSite {
     pub except: Vec<Site>,
 }
 
+impl OwnedSite {
+    /// Whether `site` is this owner's by this verification.
+    pub fn covers(&self, site: &Site) -> bool {
+        site.is_within(&self.site) && !self.except.iter().any(|other| site.is_within(other))
+    }
+}
+
 impl Directory {
     /// Look-ups through `pool`.
     pub fn new(pool: PgPool) -> Self {

@@ -2,17 +2,25 @@
 //!
 //! Must not name hosts or driver errors, and must answer within a second of a dependency hanging.
 
+use anyhow::Context;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Map, Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// What one dependency may take to answer.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Largest answer to [`check_own`].
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 type Answer = Pin<Box<dyn Future<Output = bool> + Send>>;
 
@@ -79,6 +87,38 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
         None => axum::Json(Value::Object(body)).into_response(),
         Some(name) => {
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(json!({"status": "unavailable", "reason": name}))).into_response()
+        }
+    }
+}
+
+/// Asks the process that listens here for its `/health`: the `health` subcommand of every binary, for containers
+/// that have no HTTP client of their own.
+pub async fn check_own(listen: SocketAddr) -> anyhow::Result<()> {
+    let target = if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen };
+    let ask = async {
+        let mut stream = TcpStream::connect(target).await?;
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
+        anyhow::ensure!(
+            answer.starts_with(b"HTTP/1.1 200 "),
+            "TELEMETRY_LISTEN={listen}: the process answers, but not that it is up"
+        );
+        Ok(())
+    };
+    match tokio::time::timeout(PROBE_DEADLINE, ask).await {
+        Ok(answer) => answer.with_context(|| format!("TELEMETRY_LISTEN={listen}: no healthy process there")),
+        Err(_) => anyhow::bail!("TELEMETRY_LISTEN={listen}: no answer within {PROBE_DEADLINE:?}"),
+    }
+}
+
+/// [`check_own`] as the end of a process.
+pub async fn report_own(listen: SocketAddr) -> ExitCode {
+    match check_own(listen).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -32,6 +32,17 @@ where
     }
 }
 
+/// Runs work that ends by itself, such as a migration.
+pub async fn once(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    match work.await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
     match ended {
         Ok(()) if was_asked => ExitCode::SUCCESS,

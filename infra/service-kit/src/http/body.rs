@@ -51,7 +51,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if !is_json(content_type) {
         return refuse("Send the body as application/json in UTF-8.");
     }
-    match headers.get(header::CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
+    match headers.get(header::CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(()),
         Some(_) => refuse("Send the body without a Content-Encoding."),
     }

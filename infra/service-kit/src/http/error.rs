@@ -54,6 +54,12 @@ impl ApiError {
         Self { inside: Some(Arc::new(inside.into())), ..Self::new(Code::Internal, "The service failed to handle the request.") }
     }
 
+    /// The same error with another sentence for the caller.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code

@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+#
+# One image with the four binaries; who runs it says which: `docker run IMAGE query-api --help`.
+# Health checks stand in docker-compose.yml, because each binary listens elsewhere.
+
+FROM rust:1.95-bookworm AS build
+# This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib.
+WORKDIR /source
+COPY . .
+# Compiled dependencies live in cache mounts, not in a layer: a changed Cargo.lock recompiles only what it changed, and
+# no list of manifests has to be kept here. Our own crates are compiled from nothing every time, because cargo goes by
+# the times of the files it knows: it would miss a migration that was added, or take another clone's older files for done.
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,target=/source/target,sharing=locked \
+    cargo clean --release --workspace \
+ && cargo build --release --locked \
+        --package ingest-gateway --package stream-workers --package query-api --package identity-api \
+ && install -D --target-directory=/binaries \
+        target/release/ingest-gateway target/release/stream-workers target/release/query-api target/release/identity-api
+
+FROM debian:bookworm-slim
+# Whom to trust over HTTPS; copied, so that this stage installs nothing.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /binaries/ /usr/local/bin/
+# No account with this number exists anywhere, so it owns nothing.
+USER 10001:10001

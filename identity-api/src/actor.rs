@@ -1,0 +1,70 @@
+//! Who changes or lists identity objects: a key with the scope, or a signed-in member of the organisation
+//! (decisions.md, "which auth").
+//!
+//! Must end in one organisation: no handler chooses among several.
+
+use crate::State;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use schemas::identity::Scope;
+use schemas::ids::OrgId;
+use schemas::problem::Code;
+use serde::Deserialize;
+use service_kit::auth::{API_KEY_HEADER, Caller, presented_session};
+use service_kit::directory::HasDirectory;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+
+/// Somebody who may list the organisation's identity objects.
+pub(crate) struct IdentityReader(pub(crate) OrgId);
+
+/// Somebody who may change them.
+pub(crate) struct IdentityWriter(pub(crate) OrgId);
+
+impl FromRequestParts<Arc<State>> for IdentityReader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        organization(parts, state, &[Scope::IdentityRead, Scope::IdentityWrite]).await.map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<State>> for IdentityWriter {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        organization(parts, state, &[Scope::IdentityWrite]).await.map(Self)
+    }
+}
+
+/// A key, when one is presented, decides alone: a bad key beside a good session is refused.
+async fn organization(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<OrgId, ApiError> {
+    if !parts.headers.contains_key(API_KEY_HEADER) {
+        return members_organization(parts, state).await;
+    }
+    let caller = Caller::from_request_parts(parts, state).await?;
+    let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
+    lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
+    Ok(caller.org_id)
+}
+
+/// Which organisation a member acts for; needed when there are several.
+#[derive(Deserialize)]
+struct ActsFor {
+    organization_id: Option<OrgId>,
+}
+
+async fn members_organization(parts: &Parts, state: &Arc<State>) -> Result<OrgId, ApiError> {
+    let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
+    let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
+    let member = member.ok_or_else(ApiError::unauthenticated)?;
+    let chosen = Query::<ActsFor>::try_from_uri(&parts.uri)
+        .map_err(|_| ApiError::new(Code::InvalidParameter, "organization_id must be a UUID."))?
+        .organization_id;
+    match (chosen, member.organizations.as_slice()) {
+        (Some(chosen), own) if own.contains(&chosen) => Ok(chosen),
+        (None, [only]) => Ok(*only),
+        (None, [_, _, ..]) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
+        _ => Err(ApiError::new(Code::Forbidden, "You are not a member of this organisation.")),
+    }
+}

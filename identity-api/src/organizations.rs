@@ -1,0 +1,51 @@
+//! Organisations, people and who belongs where.
+//!
+//! Must not verify anything about a domain: that is `domains`.
+
+use schemas::identity::OrgType;
+use schemas::ids::{OrgId, UserId};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Creates an organisation.
+pub async fn create_organization(pool: &PgPool, name: &str, org_type: OrgType) -> Result<OrgId, sqlx::Error> {
+    let id: Uuid = sqlx::query_scalar("INSERT INTO organizations (name, org_type) VALUES ($1, $2) RETURNING id")
+        .bind(name)
+        .bind(org_type.as_str())
+        .fetch_one(pool)
+        .await?;
+    Ok(OrgId(id))
+}
+
+/// The oldest organisation of this name and type, if there is one.
+pub async fn find_organization(pool: &PgPool, name: &str, org_type: OrgType) -> Result<Option<OrgId>, sqlx::Error> {
+    let id: Option<Uuid> =
+        sqlx::query_scalar("SELECT id FROM organizations WHERE name = $1 AND org_type = $2 ORDER BY created_at LIMIT 1")
+            .bind(name)
+            .bind(org_type.as_str())
+            .fetch_optional(pool)
+            .await?;
+    Ok(id.map(OrgId))
+}
+
+/// Creates a person, or finds the one with this address.
+pub async fn ensure_user(pool: &PgPool, email: &str, is_operator: bool) -> Result<UserId, sqlx::Error> {
+    let id: Uuid = sqlx::query_scalar(
+        "INSERT INTO users (email, is_operator) VALUES ($1, $2) ON CONFLICT (email) DO UPDATE SET is_operator = $2 RETURNING id",
+    )
+    .bind(email)
+    .bind(is_operator)
+    .fetch_one(pool)
+    .await?;
+    Ok(UserId(id))
+}
+
+/// Makes a person an owner of an organisation.
+pub async fn ensure_owner(pool: &PgPool, org: OrgId, user: UserId) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO memberships (organization_id, user_id, role) VALUES ($1, $2, 'owner') ON CONFLICT DO NOTHING")
+        .bind(org.0)
+        .bind(user.0)
+        .execute(pool)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! The envelope of `POST /events`: `event_batch` with `events`, or `event` with one `event` (spec.md, "POST /events").
+//!
+//! Must not look into events; it finds them and what the envelope says for all of them.
+
+use crate::raw::{RawObject, as_array, as_str, require_clean_text};
+use crate::validate::{Faults, Member};
+use schemas::problem::Code;
+use serde_json::value::RawValue;
+use service_kit::http::ApiError;
+
+/// Versions served besides every `1.x`.
+const OLD_VERSION: &str = "0.1";
+const KNOWN: &[&str] =
+    &["document_type", "schema_version", "session_id", "agent_id", "ctx_token", "events", "event", "session", "privacy_level"];
+
+/// What a request says once for all of its events.
+#[derive(Debug)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) session_id: Option<&'a RawValue>,
+    pub(crate) agent_id: Option<&'a RawValue>,
+    pub(crate) ctx_token: Option<&'a RawValue>,
+    pub(crate) events: Vec<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads the envelope: 400 for what is not a JSON object, 422 with every fault for what breaks a rule.
+    pub(crate) fn parse(body: &'a [u8], max_events: usize) -> Result<Self, ApiError> {
+        let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+        let members = RawObject::parse(text).map_err(invalid)?;
+        require_clean_text(text).map_err(invalid)?;
+        if let Some(name) = KNOWN.iter().find(|name| members.repeats(name)) {
+            return Err(invalid(format!("the member {name} stands twice")));
+        }
+
+        let mut faults = Faults::default();
+        check_version(&members, &mut faults);
+        let events = find_events(&members, max_events, &mut faults);
+        faults.into_result()?;
+        Ok(Self {
+            session_id: members.get("session_id"),
+            agent_id: members.get("agent_id"),
+            ctx_token: members.get("ctx_token"),
+            events,
+        })
+    }
+}
+
+fn invalid(why: impl std::fmt::Display) -> ApiError {
+    ApiError::new(Code::InvalidBody, format!("The body is not a JSON object that can be read: {why}."))
+}
+
+fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
+    let Some(version) = members.get("schema_version") else { return };
+    let is_served = as_str(version).is_some_and(|version| {
+        version == OLD_VERSION
+            || version.strip_prefix("1.").is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit()))
+    });
+    if !is_served {
+        faults.add(Member("schema_version"), "unsupported_version", "supported versions are \"0.1\" and \"1.x\"");
+    }
+}
+
+fn find_events<'a>(members: &RawObject<'a>, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
+    if members.get("session").is_some() {
+        faults.add(Member("session"), "not_allowed", "a whole session goes to POST /sessions/bulk");
+        return Vec::new();
+    }
+    let document_type = members.get("document_type").map(as_str);
+    match (document_type, members.get("events"), members.get("event")) {
+        (Some(None), ..) => faults.add(Member("document_type"), "wrong_type", "document_type must be a string"),
+        (Some(Some(kind)), ..) if kind != "event_batch" && kind != "event" => {
+            faults.add(Member("document_type"), "unknown_value", "document_type is \"event_batch\" or \"event\"");
+        }
+        (_, Some(_), Some(_)) => faults.add(Member("event"), "not_allowed", "send either events or event, not both"),
+        (Some(Some(kind)), Some(_), None) if kind == "event" => {
+            faults.add(Member("event"), "required", "document_type \"event\" carries one member named event");
+        }
+        (Some(Some(kind)), None, Some(_)) if kind == "event_batch" => {
+            faults.add(Member("events"), "required", "document_type \"event_batch\" carries an array named events");
+        }
+        (_, None, Some(event)) => return vec![event],
+        (_, Some(events), None) => return list_events(events, max_events, faults),
+        (_, None, None) => faults.add(Member("events"), "required", "events is required"),
+    }
+    Vec::new()
+}
+
+fn list_events<'a>(events: &'a RawValue, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
+    match as_array(events) {
+        None => faults.add(Member("events"), "wrong_type", "events must be an array"),
+        Some(events) if events.is_empty() => faults.add(Member("events"), "empty", "events must hold at least one event"),
+        Some(events) if events.len() > max_events => {
+            faults.add(
+                Member("events"),
+                "too_many",
+                format!("events holds {} events; at most {max_events} are taken", events.len()),
+            );
+        }
+        Some(events) => return events,
+    }
+    Vec::new()
+}

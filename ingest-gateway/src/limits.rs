@@ -1,0 +1,45 @@
+//! What a request may hold (decisions.md, "limits"): named, each a setting, with the defaults of the contract.
+//!
+//! Must not be checked here; validation and the body reader take their limit from this.
+
+use clap::Args;
+use service_kit::http::BodyLimits;
+use std::time::Duration;
+
+/// Deepest nesting of `data`.
+pub(crate) const MAX_DATA_LEVELS: usize = 32;
+/// Earliest timestamp, in milliseconds UTC: 2000-01-01.
+pub(crate) const EARLIEST_AT_MS: i64 = 946_684_800_000;
+
+/// Limits of one request.
+#[derive(Args, Clone, Debug)]
+pub struct Limits {
+    /// Most events in one request
+    #[arg(long, env = "TELEMETRY_MAX_EVENTS", default_value_t = 1_000)]
+    pub max_events: usize,
+    /// Largest body on the wire, in bytes
+    #[arg(long, env = "TELEMETRY_MAX_WIRE_BYTES", default_value_t = 1024 * 1024)]
+    pub max_wire_bytes: usize,
+    /// Largest `data` of one event, in bytes
+    #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
+    pub max_data_bytes: usize,
+    /// How far a timestamp may lie ahead of this machine's clock, in seconds
+    #[arg(long, env = "TELEMETRY_MAX_AHEAD_SECONDS", default_value_t = 3_600)]
+    pub max_ahead_seconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_events: 1_000, max_wire_bytes: 1024 * 1024, max_data_bytes: 64 * 1024, max_ahead_seconds: 3_600 }
+    }
+}
+
+impl Limits {
+    pub(crate) fn body(&self) -> BodyLimits {
+        BodyLimits { wire_bytes: self.max_wire_bytes }
+    }
+
+    pub(crate) fn max_ahead(&self) -> Duration {
+        Duration::from_secs(self.max_ahead_seconds)
+    }
+}

@@ -1,0 +1,80 @@
+//! From a valid event to the one the log keeps: canonical, keyed, stripped. Pure.
+//!
+//! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
+
+use crate::privacy;
+use crate::validate::{KNOWN, ValidEvent};
+use schemas::event::{EventFamily, EventType};
+use schemas::event_key::{EventKey, Identity};
+use schemas::ids::OrgId;
+use schemas::log::LogEvent;
+use schemas::site::Site;
+use serde_json::value::RawValue;
+
+/// What an event's key takes from the request around it.
+pub(crate) struct Origin<'a> {
+    pub(crate) org: OrgId,
+    pub(crate) agent_id: Option<&'a str>,
+    pub(crate) idempotency_key: Option<&'a str>,
+}
+
+/// Normalises the event at `index` of its request.
+pub(crate) fn normalise(event: ValidEvent<'_>, origin: &Origin<'_>, index: usize) -> LogEvent {
+    let site = attributed_site(&event).cloned();
+    let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
+    let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
+    let mut normalised = LogEvent {
+        key: EventKey(0),
+        correlated: is_correlated,
+        event_type: event.event_type.as_str().to_owned(),
+        at_ms: event.at_ms,
+        source_role: event.source_role,
+        site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
+        extra: extra(&event),
+        data: event.data.and_then(privacy::strip_data),
+        content_url: event.content_url.map(|url| url.stored),
+        content_id: event.content_id,
+        content_telemetry_id: event.content_telemetry_id,
+        session_id: event.session_id,
+        agent_id: origin.agent_id.map(str::to_owned),
+        turn_id: event.turn_id,
+        output_id: event.output_id,
+        id: event.id,
+    };
+    normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
+    normalised
+}
+
+/// The host an event counts for. Conversation turns are nobody's but the agent's (threats R17).
+pub(crate) fn attributed_site<'a>(event: &'a ValidEvent<'_>) -> Option<&'a Site> {
+    if event.event_type.family() == EventFamily::Turn {
+        return None;
+    }
+    event.content_url.as_ref()?.site.as_ref()
+}
+
+fn key(event: &LogEvent, site: Option<&Site>, content: Option<&str>, origin: &Origin<'_>, index: usize) -> EventKey {
+    let org = origin.org;
+    let identity = match (&event.content_telemetry_id, content, &event.id, origin.idempotency_key) {
+        (Some(content_telemetry_id), Some(content), ..) if event.correlated => {
+            Identity::Retrieval { site, content_telemetry_id, content }
+        }
+        (_, _, Some(id), _) => Identity::Reported { org, id },
+        (_, _, None, Some(idempotency_key)) => Identity::Idempotent { org, idempotency_key, index },
+        (_, _, None, None) => {
+            let canonical = serde_json::to_vec(event).expect("a log event serialises");
+            return EventKey::of(&Identity::Content { org, canonical_event: &canonical, index });
+        }
+    };
+    EventKey::of(&identity)
+}
+
+/// Members this build does not know, and the stripped `turn`, as one object.
+fn extra(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
+    let unknown = event.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept(name));
+    let turn = event.turn.and_then(privacy::strip_turn);
+    let Some(turn) = turn else { return unknown };
+    let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
+    let text = format!("{{\"turn\":{}{rest}}}", turn.get());
+    Some(RawValue::from_string(text).expect("an object of valid values is valid JSON"))
+}

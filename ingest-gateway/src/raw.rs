@@ -1,0 +1,218 @@
+//! JSON taken apart without interpreting it: members keep the text they were written in.
+//!
+//! Must not round a number, merge duplicate members or accept text that a store would refuse (NUL, lone
+//! surrogates): those are 400 here (decisions.md, "numbers in `data`").
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// An object's members in the order they were written.
+#[derive(Debug)]
+pub(crate) struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A member name that borrows where the text has no escape.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> RawObject<'a> {
+    /// Parses an object. The error is a clause for the caller, without the parser's position.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| clause(&error))
+    }
+
+    /// Whether `name` stands more than once.
+    pub(crate) fn repeats(&self, name: &str) -> bool {
+        self.0.iter().filter(|(member, _)| member == name).count() > 1
+    }
+
+    /// A member, when it is present and not null: null is absence everywhere.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| *value).filter(|value| value.get() != "null")
+    }
+
+    /// Every member that is not null.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().filter(|(_, value)| value.get() != "null").map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// The members that `keep` admits, as an object; `None` when there are none.
+    pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
+        let mut text = String::from("{");
+        for (name, value) in self.members().filter(|(name, _)| keep(name)) {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::to_string(name).expect("a string serialises"));
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        (text.len() > 2).then(|| RawValue::from_string(text).expect("an object of valid values is valid JSON"))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = RawObject<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    members.push((name, value));
+                }
+                Ok(RawObject(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A string's value, or `None` for another kind of value.
+pub(crate) fn as_str(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Name<'_>>(value.get()).ok().map(|Name(text)| text)
+}
+
+/// An array's elements, or `None` for another kind of value.
+pub(crate) fn as_array(value: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// Refuses NUL and lone surrogates anywhere in the text. Both can only be written as `\u` escapes, so a text
+/// without one costs a single scan.
+pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
+    if !text.contains("\\u") {
+        return Ok(());
+    }
+    serde_json::from_str::<CleanText>(text).map(|_| ()).map_err(|error| clause(&error))
+}
+
+/// How deep arrays and objects nest; a plain value is 0.
+pub(crate) fn depth(value: &RawValue) -> usize {
+    let (mut level, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in value.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b'}' | b']' if !in_string => level -= 1,
+            _ => {}
+        }
+    }
+    deepest
+}
+
+fn clause(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line").next().unwrap_or_default().to_owned()
+}
+
+/// Walks a whole document and decodes every string in it.
+struct CleanText;
+
+impl<'de> Deserialize<'de> for CleanText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for CleanText {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self, E> {
+        if text.contains('\0') { Err(E::custom("a string has a NUL character")) } else { Ok(self) }
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_the_text_they_were_written_in() {
+        let object = RawObject::parse(r#"{"a": 1.10, "b\u0041": 18446744073709551616, "n": null}"#).unwrap();
+        assert_eq!(object.get("a").unwrap().get(), "1.10");
+        assert_eq!(object.get("bA").unwrap().get(), "18446744073709551616");
+        assert!(object.get("n").is_none(), "null is absence");
+        assert_eq!(object.retain(|name| name != "a").unwrap().get(), r#"{"bA":18446744073709551616}"#);
+        assert!(object.retain(|_| false).is_none());
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused() {
+        for text in ["", "[]", "[1,2]", "null", "7", "{", "{\"a\":1,}", "{} {}", "\u{feff}{}"] {
+            assert!(RawObject::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nul_and_lone_surrogates_are_found_wherever_they_hide() {
+        for bad in
+            [r#"{"a":"\u0000"}"#, r#"{"\u0000":1}"#, r#"{"a":[{"b":"x\u0000"}]}"#, r#"{"a":"\ud800"}"#, r#"{"a":"\udc00\ud800"}"#]
+        {
+            assert!(require_clean_text(bad).is_err(), "{bad}");
+        }
+        for good in [r#"{"a":"\\u0000"}"#, r#"{"a":"\ud83d\ude00"}"#, r#"{"a":"\u00e9", "n":[1,-2,0.5,true,null]}"#] {
+            assert!(require_clean_text(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn depth_counts_nesting_and_ignores_brackets_in_strings() {
+        let depth_of = |text: &str| depth(&RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(depth_of("1"), 0);
+        assert_eq!(depth_of(r#"{"a":"[[[\"[["}"#), 1);
+        assert_eq!(depth_of(r#"{"a":[{"b":[]}],"c":{}}"#), 4);
+    }
+
+    #[test]
+    fn a_repeated_member_is_seen() {
+        let object = RawObject::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
+        assert!(object.repeats("a") && !object.repeats("b"));
+    }
+}

@@ -1,0 +1,10 @@
+//! The rules an event must keep (decisions.md, "Writes"), checked without I/O and without a clock of its own.
+//!
+//! Must report every fault at once, and must not change an event: that is `normalise`.
+
+mod event;
+mod faults;
+mod members;
+
+pub(crate) use event::{Context, KNOWN, ValidEvent, validate_event};
+pub(crate) use faults::{Faults, Member};

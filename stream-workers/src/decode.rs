@@ -1,0 +1,69 @@
+//! From the bytes of a record to rows. Pure: a bad record is reproduced by pasting it into a test.
+//!
+//! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
+
+use crate::row::ObservationRow;
+use schemas::log::{LogRecord, RECORD_VERSION};
+use std::ops::RangeInclusive;
+
+/// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
+const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
+/// Microseconds UTC in which `version` keeps its order: 1970 to 2112.
+const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
+
+/// Decodes one record; the error is the reason on the dead letter.
+pub(crate) fn decode(payload: &[u8]) -> Result<Vec<ObservationRow>, String> {
+    let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
+    if record.v > RECORD_VERSION {
+        return Err(format!("record version {} is newer than this worker's {RECORD_VERSION}", record.v));
+    }
+    if !STORABLE_US.contains(&record.received_at_us) {
+        return Err(format!("received_at_us {} is out of range", record.received_at_us));
+    }
+    if let Some(event) = record.events.iter().find(|event| !STORABLE_MS.contains(&event.at_ms)) {
+        return Err(format!("at_ms {} is out of range", event.at_ms));
+    }
+    let row = |event| ObservationRow::new(event, record.org.0, record.received_at_us);
+    Ok(record.events.into_iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
+        "events":[{"key":"0000000000000000000000000000000a","correlated":true,"type":"content_retrieved","at_ms":1790000000000,
+        "source_role":"edge","site":"com.example","content_url":"https://example.com/","data":{"n":1.10}}]}"#;
+
+    #[test]
+    fn a_record_becomes_one_row_per_event() {
+        let rows = decode(GOOD.as_bytes()).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (10, 2, 2));
+        assert_eq!(rows[0].data, r#"{"n":1.10}"#);
+    }
+
+    #[test]
+    fn only_correlated_events_have_an_observer_per_role() {
+        let rows = decode(GOOD.replace("\"correlated\":true,", "").as_bytes()).unwrap();
+        assert_eq!((rows[0].observer, rows[0].source_role), (0, 2));
+    }
+
+    #[test]
+    fn an_older_report_has_the_larger_version() {
+        let first = decode(GOOD.as_bytes()).unwrap();
+        let later = decode(GOOD.replace("1790000000000000", "1790000000000001").as_bytes()).unwrap();
+        assert!(first[0].version > later[0].version);
+    }
+
+    #[test]
+    fn what_is_no_record_has_a_reason() {
+        let newer = GOOD.replace("\"v\":1", "\"v\":2");
+        let early = GOOD.replace("1790000000000000", "-1");
+        let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
+        for bad in ["", "{}", "[]", "\u{0}", &newer, &early, &late, &GOOD[..GOOD.len() - 1]] {
+            assert!(decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(decode(&[0xff, 0xfe]).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! The worker as a process of its own.
+//!
+//! Must stay a table of contents: everything it does is in the library.
+
+use service_kit::{health, process, settings, telemetry};
+use std::process::ExitCode;
+use stream_workers::{Cli, Command, prepare, run};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli: Cli = settings::parse();
+    if let Some(Command::Health) = cli.command {
+        return health::report_own(cli.process.listen).await;
+    }
+    if let Some(Command::Prepare) = cli.command {
+        return process::once(prepare(&cli.settings)).await;
+    }
+    if let Err(error) = telemetry::start(&cli.process) {
+        eprintln!("{error:#}");
+        return ExitCode::FAILURE;
+    }
+    process::run(|stop| run(cli, stop)).await
+}

@@ -1,0 +1,57 @@
+//! Dead letters: records that no worker can decode, kept with their bytes, their place and the reason.
+//!
+//! Must have them acknowledged before the block they came in moves on: a record is never skipped.
+
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use schemas::log::header;
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::time::Duration;
+
+/// Pause before a dead letter that was not acknowledged is sent again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const MAX_REASON_BYTES: usize = 1_024;
+
+/// One record on its way to the topic of rejected records.
+#[derive(Clone, Debug)]
+pub(crate) struct DeadLetter {
+    pub(crate) payload: Vec<u8>,
+    /// `topic/partition/offset`.
+    pub(crate) origin: String,
+    pub(crate) reason: String,
+}
+
+/// Where dead letters go.
+pub(crate) struct RejectedTopic {
+    producer: FutureProducer,
+    topic: String,
+}
+
+impl RejectedTopic {
+    pub(crate) fn connect(settings: &KafkaSettings) -> anyhow::Result<Self> {
+        Ok(Self { producer: kafka::producer(&settings.kafka_brokers)?, topic: settings.rejected_topic.clone() })
+    }
+
+    /// Sends until every letter is acknowledged. A letter may arrive twice; its origin tells.
+    pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
+        for letter in letters {
+            while let Err(error) = self.send(letter).await {
+                tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            tracing::warn!(origin = letter.origin, reason = letter.reason, "rejected a record");
+        }
+    }
+
+    async fn send(&self, letter: &DeadLetter) -> anyhow::Result<()> {
+        let reason = &letter.reason[..letter.reason.floor_char_boundary(MAX_REASON_BYTES)];
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: header::ORIGIN, value: Some(letter.origin.as_str()) })
+            .insert(Header { key: header::REASON, value: Some(reason) });
+        let record =
+            FutureRecord::<str, [u8]>::to(&self.topic).key(letter.origin.as_str()).payload(&letter.payload).headers(headers);
+        self.producer.send_result(record).map_err(|(error, _)| error)?.await?.map_err(|(error, _)| error)?;
+        Ok(())
+    }
+}

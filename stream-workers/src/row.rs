@@ -1,0 +1,99 @@
+//! One observation as a row of the table `observations`; the columns are documented in its DDL.
+//!
+//! Must not decide anything but the two derived columns: `observer` and `version`.
+
+use schemas::event::SourceRole;
+use schemas::log::LogEvent;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// Bits of `version` below the time: which of two reports of one microsecond counts as the first.
+const TIE_BITS: u32 = 12;
+
+/// Column order is the table's.
+#[derive(Clone, Debug, PartialEq, clickhouse::Row, Serialize)]
+pub(crate) struct ObservationRow {
+    pub(crate) site: String,
+    pub(crate) event_key: u128,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) org_id: Uuid,
+    pub(crate) observer: u8,
+    pub(crate) version: u64,
+    pub(crate) source_role: i8,
+    pub(crate) event_type: String,
+    pub(crate) at: i64,
+    pub(crate) received_at: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) session_id: Uuid,
+    pub(crate) agent_id: String,
+    pub(crate) content_url: String,
+    pub(crate) content_id: String,
+    pub(crate) content_telemetry_id: String,
+    pub(crate) event_id: String,
+    pub(crate) turn_id: String,
+    pub(crate) output_id: String,
+    pub(crate) data: String,
+    pub(crate) extra: String,
+}
+
+/// The identity of an observation: the table's sorting key.
+pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
+
+impl ObservationRow {
+    /// The row of one event of a record.
+    pub(crate) fn new(event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
+        let role = SourceRole::code(event.source_role);
+        let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
+        let mut row = Self {
+            site: event.site,
+            event_key: event.key.0,
+            org_id: org,
+            observer: if event.correlated { role } else { 0 },
+            version: 0,
+            source_role: i8::try_from(role).expect("there are five roles"),
+            event_type: event.event_type,
+            at: event.at_ms,
+            received_at: received_at_us,
+            session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
+            agent_id: event.agent_id.unwrap_or_default(),
+            content_url: event.content_url.unwrap_or_default(),
+            content_id: event.content_id.unwrap_or_default(),
+            content_telemetry_id: event.content_telemetry_id.unwrap_or_default(),
+            event_id: event.id.unwrap_or_default(),
+            turn_id: event.turn_id.unwrap_or_default(),
+            output_id: event.output_id.unwrap_or_default(),
+            data: raw(event.data),
+            extra: raw(event.extra),
+        };
+        row.version = version(&row);
+        row
+    }
+
+    /// What makes two rows one observation.
+    pub(crate) fn key(&self) -> ObservationKey<'_> {
+        (&self.site, self.event_key, self.org_id, self.observer)
+    }
+}
+
+/// Larger for older reports, so that the table keeps the first of two; in the same microsecond the content
+/// decides, never the order of arrival.
+fn version(row: &ObservationRow) -> u64 {
+    let received = u64::try_from(row.received_at).unwrap_or(0);
+    !((received << TIE_BITS) | tie(row))
+}
+
+fn tie(row: &ObservationRow) -> u64 {
+    let mut digest = Sha256::new();
+    for text in
+        [&row.event_type, &row.agent_id, &row.content_url, &row.content_id, &row.turn_id, &row.output_id, &row.data, &row.extra]
+    {
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text.as_bytes());
+    }
+    digest.update(row.at.to_be_bytes());
+    digest.update(row.session_id.as_bytes());
+    digest.update(row.source_role.to_be_bytes());
+    let bytes: [u8; 32] = digest.finalize().into();
+    (u64::from(bytes[0]) << 8 | u64::from(bytes[1])) & ((1 << TIE_BITS) - 1)
+}

@@ -1,0 +1,63 @@
+//! The loop: block, dead letters, fold, insert, commit; in this order and no other.
+//!
+//! Must not know how any of the steps is done.
+
+use crate::Settings;
+use crate::consume::{Block, Collector};
+use crate::fold::fold;
+use crate::metrics;
+use crate::rejected::RejectedTopic;
+use crate::store::{Store, token};
+use service_kit::clock::Clock;
+use tokio_util::sync::CancellationToken;
+
+/// One member of the group.
+pub(crate) struct Worker {
+    collector: Collector,
+    rejected: RejectedTopic,
+    store: Store,
+}
+
+impl Worker {
+    pub(crate) fn connect(settings: &Settings) -> anyhow::Result<Self> {
+        Ok(Self {
+            rejected: RejectedTopic::connect(&settings.kafka)?,
+            store: Store::connect(&settings.clickhouse, Clock::System)?,
+            collector: Collector::connect(settings)?,
+        })
+    }
+
+    /// Works until `stop`. A block in hand is abandoned then: it was not committed, and the next owner of its
+    /// partitions reads it again.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        loop {
+            let block = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                block = self.collector.block() => block,
+            };
+            if block.is_empty() {
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = self.process(block) => {}
+            }
+        }
+    }
+
+    async fn process(&mut self, mut block: Block) {
+        let events = block.rows.len();
+        let folded = fold(std::mem::take(&mut block.rows));
+        metrics::folded(events - folded.len());
+        let token = token(&block, &folded);
+        let store = async {
+            self.rejected.send_all(&block.dead_letters).await;
+            self.store.insert(&folded, &token).await;
+        };
+        tokio::select! {
+            () = store => {}
+            () = self.collector.keep_polling() => {}
+        }
+        self.collector.commit(&block.offsets).await;
+    }
+}
