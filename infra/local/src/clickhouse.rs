@@ -45,6 +45,8 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         b"--listen_host=127.0.0.1".to_vec(),
         format!("--http_port={}", options.http_port).into_bytes(),
         format!("--tcp_port={}", options.tcp_port).into_bytes(),
+        // the default of two lets one slow task hold up all merges
+        b"--background_schedule_pool_size=16".to_vec(),
         b"--logger.console".to_vec(),
         b"--log-level=warning".to_vec(),
         b"--multiquery".to_vec(),

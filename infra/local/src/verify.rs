@@ -52,7 +52,9 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     })?;
     report.step("tests", || {
         let mut cargo = errand::cargo(session.workspace.root());
-        cargo.args(["test", "--workspace"]).args(&options.test_args).env("TELEMETRY_STATE_DIR", session.state());
+        let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
+        cargo.arg("test").args((!names_packages).then_some("--workspace")).args(&options.test_args);
+        cargo.env("TELEMETRY_STATE_DIR", session.state());
         if let Some(endpoints) = &endpoints {
             endpoints.apply(&mut cargo);
         }

@@ -2,7 +2,7 @@
 //! made beside its place, listed, and renamed. What is in a release, this file does not know.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -59,7 +59,6 @@ impl Cache {
         if self.has(release) {
             return Ok(());
         }
-        self.remove_drafts(release);
         let prefix = draft_prefix(release);
         let draft = tempfile::Builder::new().prefix(&prefix).tempdir_in(&self.root).context("cannot write into the cache")?;
         let made = draft.path().join("release");
@@ -75,8 +74,14 @@ impl Cache {
         fs::rename(&made, &place).with_context(|| format!("cannot put {} in place", place.display()))
     }
 
-    /// What killed runs left behind; only ever called by the holder of the release's lock.
-    fn remove_drafts(&self, release: &str) {
+    /// Removes what killed runs left behind of this release, unless somebody is at work on it.
+    pub(crate) fn tidy(&self, release: &str) {
+        let Ok(lock) = locks::open(&self.root.join(format!("{release}.lock"))) else {
+            return;
+        };
+        if lock.try_lock().is_err() {
+            return;
+        }
         let prefix = draft_prefix(release);
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
@@ -87,9 +92,9 @@ impl Cache {
     }
 }
 
-/// The bytes of all files below `folder`.
+/// The bytes that all files below `folder` take on disk; Kafka's indexes are mostly holes.
 pub(crate) fn size_bytes(folder: &Path) -> u64 {
-    files(folder).iter().filter_map(|file| fs::symlink_metadata(file).ok()).map(|file| file.len()).sum()
+    files(folder).iter().filter_map(|file| fs::symlink_metadata(file).ok()).map(|file| file.blocks() * 512).sum()
 }
 
 fn draft_prefix(release: &str) -> String {

@@ -36,6 +36,10 @@ pub(crate) fn missing(kinds: &[Kind]) -> Result<Vec<Kind>> {
 
 /// Brings what is missing, all at once.
 pub(crate) fn fetch(kinds: &[Kind], progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let cache = Cache::of_this_user()?;
+    for kind in kinds {
+        cache.tidy(&release(*kind)?);
+    }
     let missing = missing(kinds)?;
     let outcomes = std::thread::scope(|scope| {
         let workers: Vec<_> = missing.iter().map(|kind| scope.spawn(|| fetch_one(*kind, progress, interrupt))).collect();
