@@ -114,6 +114,11 @@ impl State {
     pub fn probes(&self) -> Vec<Probe> {
         self.probes.clone()
     }
+
+    /// Waits for records that are on their way; the last thing a stopping gateway does.
+    pub async fn flush(&self) {
+        self.log.flush().await;
+    }
 }
 
 /// Every path of this surface, without health and boundary.
@@ -128,6 +133,6 @@ pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Res
     let router = http::with_boundary(routes(Arc::clone(&state)).merge(health::routes(state.probes())));
     tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
     server::serve(listener, router, stop).await;
-    state.log.flush().await;
+    state.flush().await;
     Ok(())
 }

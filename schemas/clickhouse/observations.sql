@@ -21,11 +21,11 @@ CREATE TABLE IF NOT EXISTS observations
     content_url          String CODEC(ZSTD),
     content_id           String CODEC(ZSTD),
     content_telemetry_id String CODEC(ZSTD),
-    event_id             String CODEC(ZSTD) COMMENT 'the reporter''s own id; empty: none',
+    event_id             String COMMENT 'the reporter''s own id; empty: none' CODEC(ZSTD),
     turn_id              String CODEC(ZSTD),
     output_id            String CODEC(ZSTD),
-    data                 String CODEC(ZSTD) COMMENT 'JSON object as reported; empty: none',
-    extra                String CODEC(ZSTD) COMMENT 'JSON object of the members this build does not know; empty: none'
+    data                 String COMMENT 'JSON object as reported; empty: none' CODEC(ZSTD),
+    extra                String COMMENT 'JSON object of the members this build does not know; empty: none' CODEC(ZSTD)
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (site, event_key, org_id, observer)

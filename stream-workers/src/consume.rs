@@ -77,7 +77,7 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn connect(settings: &Settings) -> anyhow::Result<Self> {
         let consumer: StreamConsumer = kafka::client(&settings.kafka.kafka_brokers)
-            .set("group.id", &settings.group)
+            .set("group.id", &settings.tuning.group)
             .set("group.protocol", "consumer")
             // A new group, or one whose offsets are gone, must read everything: repeats are harmless, gaps are not.
             .set("auto.offset.reset", "earliest")
@@ -91,7 +91,7 @@ impl Collector {
         Ok(Self {
             consumer: Arc::new(consumer),
             topic: settings.kafka.topic.clone(),
-            block_age: settings.block_age(),
+            block_age: settings.tuning.block_age(),
             next: Block::default(),
             is_paused: false,
         })

@@ -61,6 +61,14 @@ pub struct Settings {
     /// The store
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,
+    /// How it works
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+/// How a worker works, apart from what it works on.
+#[derive(Args, Clone, Debug)]
+pub struct Tuning {
     /// Consumer group; every worker of one deployment shares it
     #[arg(long = "group", env = "TELEMETRY_GROUP", default_value = "stream-workers")]
     pub group: String,
@@ -69,7 +77,7 @@ pub struct Settings {
     pub block_age_ms: u64,
 }
 
-impl Settings {
+impl Tuning {
     pub(crate) fn block_age(&self) -> Duration {
         Duration::from_millis(self.block_age_ms)
     }
@@ -94,7 +102,7 @@ pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let router = http::with_boundary(health::routes(probes(&cli.settings)?));
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    tracing::info!(topic = cli.settings.kafka.topic, group = cli.settings.group, "stream-workers works off the log");
+    tracing::info!(topic = cli.settings.kafka.topic, group = cli.settings.tuning.group, "stream-workers works off the log");
     work(&cli.settings, stop).await?;
     serving.await.map_err(anyhow::Error::from)
 }

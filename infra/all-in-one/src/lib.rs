@@ -1,1 +1,110 @@
-//! Placeholder.
+//! Every surface on one address, for local runs: the same routers and the same worker as the services alone.
+//!
+//! Must not do anything a service does not do by itself, except seed the demo tenant and say what to try.
+
+mod addresses;
+mod demo_env;
+mod seed;
+mod welcome;
+
+use axum::Router;
+use clap::Parser;
+use ingest_gateway::Limits;
+use service_kit::clock::Clock;
+use service_kit::health::{self, Probe};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings};
+use service_kit::{http, server, stores, telemetry};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stream_workers::Tuning;
+use tokio_util::sync::CancellationToken;
+
+/// Runs every surface on one address, for local use
+#[derive(Parser, Clone, Debug)]
+#[command(name = "all-in-one", version)]
+pub struct Cli {
+    /// Address of every HTTP surface [default: 127.0.0.1:8080, or a free port when that is taken]
+    #[arg(long, env = "TELEMETRY_LISTEN", value_name = "HOST:PORT")]
+    listen: Option<SocketAddr>,
+    /// Address of the Prometheus listener [default: 127.0.0.1:9464, or a free port when that is taken]
+    #[arg(long, env = "TELEMETRY_METRICS_LISTEN", value_name = "HOST:PORT")]
+    metrics_listen: Option<SocketAddr>,
+    /// Log filter, as in `info` or `warn,ingest_gateway=debug`
+    #[arg(long, env = "TELEMETRY_LOG", default_value = "info", value_name = "FILTER")]
+    log: String,
+    /// Log format
+    #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
+    log_format: LogFormat,
+    /// Folder in which `demo.env` is written
+    #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
+    state_dir: PathBuf,
+    #[command(flatten)]
+    kafka: KafkaSettings,
+    #[command(flatten)]
+    clickhouse: ClickHouseSettings,
+    #[command(flatten)]
+    postgres: PostgresSettings,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    worker: Tuning,
+}
+
+impl Cli {
+    fn gateway(&self) -> ingest_gateway::Settings {
+        ingest_gateway::Settings { kafka: self.kafka.clone(), postgres: self.postgres.clone(), limits: self.limits.clone() }
+    }
+
+    fn worker(&self) -> stream_workers::Settings {
+        stream_workers::Settings { kafka: self.kafka.clone(), clickhouse: self.clickhouse.clone(), tuning: self.worker.clone() }
+    }
+
+    fn query(&self) -> query_api::Settings {
+        query_api::Settings { clickhouse: self.clickhouse.clone(), postgres: self.postgres.clone() }
+    }
+
+    fn identity(&self) -> identity_api::Settings {
+        identity_api::Settings { postgres: self.postgres.clone() }
+    }
+}
+
+/// Prepares the stores, seeds the demo tenant, serves until `stop`.
+pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = addresses::listen(cli.listen).await?;
+    let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
+    let process =
+        ProcessSettings { listen: listener.local_addr()?, metrics_listen, log: cli.log.clone(), log_format: cli.log_format };
+    telemetry::start(&process)?;
+
+    identity_api::migrate(&cli.identity()).await?;
+    stream_workers::prepare(&cli.worker()).await?;
+    let demo = seed::seed(&cli, &process, &clock).await?;
+
+    let gateway = ingest_gateway::State::connect(&cli.gateway(), clock.clone()).await?;
+    let router = surfaces(&cli, Arc::clone(&gateway), clock.clone()).await?;
+    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+    let worker = cli.worker();
+    let working = tokio::spawn(async move { stream_workers::work(&worker, stop).await });
+    welcome::print(&demo, clock.now());
+
+    // Both end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
+    let stopped_early = working.await?;
+    if stopped_early.is_ok() {
+        serving.await?;
+    }
+    gateway.flush().await;
+    stopped_early
+}
+
+async fn surfaces(cli: &Cli, gateway: Arc<ingest_gateway::State>, clock: Clock) -> anyhow::Result<Router> {
+    let query = query_api::State::connect(&cli.query()).await?;
+    let identity = identity_api::State::connect(&cli.identity(), clock).await?;
+    let mut probes = gateway.probes();
+    probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
+    let router = ingest_gateway::routes(gateway)
+        .merge(query_api::routes(query))
+        .merge(identity_api::routes(identity))
+        .merge(health::routes(probes));
+    Ok(http::with_boundary(router))
+}

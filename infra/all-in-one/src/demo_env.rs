@@ -1,0 +1,66 @@
+//! `.local/demo.env`: the demo tenant's addresses and secrets as shell assignments.
+//!
+//! Must be readable by its owner only: it is the one file that holds raw keys.
+
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const FILE: &str = "demo.env";
+
+/// Assignments in the order they are written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DemoEnv(Vec<(&'static str, String)>);
+
+impl DemoEnv {
+    pub(crate) fn set(&mut self, name: &'static str, value: impl ToString) {
+        self.0.push((name, value.to_string()));
+    }
+
+    /// A value that was set; empty when it was not.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// Replaces the file in one step, so that nobody reads half of it.
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let text: String = self.0.iter().map(|(name, value)| format!("{name}='{}'\n", value.replace('\'', r"'\''"))).collect();
+        let fresh = folder.join(format!("{FILE}.new"));
+        let written = fs::create_dir_all(folder).and_then(|()| {
+            let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            fs::rename(&fresh, folder.join(FILE))
+        });
+        written.with_context(|| format!("TELEMETRY_STATE_DIR={}: demo.env cannot be written", folder.display()))
+    }
+}
+
+/// What an earlier run wrote; empty when there was none.
+pub(crate) fn read(folder: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(folder.join(FILE)).unwrap_or_default();
+    let assignment = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.to_owned(), value.trim_matches('\'').replace(r"'\''", "'")))
+    };
+    text.lines().filter_map(assignment).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut env = DemoEnv::default();
+        env.set("BASE_URL", "http://127.0.0.1:8080");
+        env.set("ODD", "it's");
+        env.write(folder.path()).unwrap();
+        let read = read(folder.path());
+        assert_eq!(read["BASE_URL"], "http://127.0.0.1:8080");
+        assert_eq!(read["ODD"], "it's");
+    }
+}
