@@ -146,9 +146,14 @@ impl Drop for Server {
 
 /// Starts the server, and beside it what ends it should this process be killed.
 fn bring_up(site: &Site) -> Result<(Child, Tether)> {
-    let child = site.bring_up(START_LIMIT, &Interrupt::default())?;
-    let process = Process::of(child.id()).with_context(|| format!("{} ended right after it came up", site.kind.name()))?;
-    let tether = Tether::tie(&site.launcher, process, elsewhere(site))?;
+    let mut tether = None;
+    let child = site.bring_up(START_LIMIT, &Interrupt::default(), |child| {
+        if let Some(process) = Process::of(child.id()) {
+            tether = Some(Tether::tie(&site.launcher, process, elsewhere(site))?);
+        }
+        Ok(())
+    })?;
+    let tether = tether.with_context(|| format!("{} ended right after it came up", site.kind.name()))?;
     Ok((child, tether))
 }
 

@@ -156,8 +156,14 @@ impl Site {
         probe(self.kind, self.listen.port)
     }
 
-    /// Prepares what is missing, starts the server and waits until it answers.
-    pub(crate) fn bring_up(&self, limit: Duration, interrupt: &Interrupt) -> Result<Child> {
+    /// Prepares what is missing, starts the server and waits until it answers. `launched` learns of the process at once,
+    /// long before it is ready.
+    pub(crate) fn bring_up(
+        &self,
+        limit: Duration,
+        interrupt: &Interrupt,
+        mut launched: impl FnMut(&Child) -> Result<()>,
+    ) -> Result<Child> {
         match self.kind {
             Kind::Kafka => kafka::prepare(self)?,
             Kind::Postgres => postgres::prepare(self)?,
@@ -169,7 +175,8 @@ impl Site {
         let mut tries_left = if self.kind == Kind::Postgres { 10 } else { 1 };
         loop {
             let mut child = self.launch()?;
-            match self.wait_until_ready(&mut child, begun, limit, interrupt) {
+            let outcome = launched(&child).and_then(|()| self.wait_until_ready(&mut child, begun, limit, interrupt));
+            match outcome {
                 Ok(true) => return Ok(child),
                 Ok(false) if tries_left > 0 => {
                     tries_left -= 1;

@@ -99,7 +99,16 @@ fn host_and_port(address: &str, usual_port: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::host_and_port;
+    use super::{Endpoints, Given, Record, host_and_port};
+
+    #[test]
+    fn what_the_environment_names_comes_first_and_what_is_missing_is_named_with_its_remedy() {
+        let mut given = Given { kafka_brokers: Some("k:1".into()), clickhouse_url: Some("http://c".into()), database_url: None };
+        let error = Endpoints::assemble(&given, &Record::default()).unwrap_err().to_string();
+        assert_eq!(error, "postgres is not running: run `cargo local start`, or run the tests with `cargo verify`");
+        given.database_url = Some("postgres://p".into());
+        assert_eq!(Endpoints::assemble(&given, &Record::default()).unwrap().kafka_brokers, "k:1");
+    }
 
     #[test]
     fn an_address_is_reduced_to_host_and_port() {

@@ -39,7 +39,9 @@ impl Stack {
         self.workspace.install_launcher()?;
         let _guard = self.guard(|| interrupt.is_requested())?;
         let mut record = self.record();
-        record.kept |= keep;
+        // what was to be kept may have ended with the machine
+        let still_kept = record.kept && Kind::ALL.iter().any(|kind| record.running(*kind).is_some());
+        record.kept = keep || still_kept;
         record.save(&self.state)?;
         self.bring_up(&Self::own(given), &mut record, progress, interrupt)?;
         Endpoints::assemble(given, &record)
@@ -152,7 +154,7 @@ fn launch(site: &Site, progress: &Progress, interrupt: &Interrupt) -> Result<Pro
             site.data.display()
         ));
     }
-    let mut child = site.bring_up(START_LIMIT, interrupt)?;
+    let mut child = site.bring_up(START_LIMIT, interrupt, |_| Ok(()))?;
     let process = Process::of(child.id());
     // somebody has to collect its exit status, else it lingers as a zombie when it dies
     std::thread::spawn(move || child.wait());
