@@ -14,6 +14,9 @@ use std::time::Duration;
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long start-up waits for the brokers.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a topic must be absent to be missing, and the pause between.
+const ABSENCE_TRIES: u32 = 10;
+const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 /// Partitions of a topic this service creates.
 const PARTITIONS: i32 = 6;
 
@@ -68,21 +71,34 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(&settings.kafka_brokers)?;
     for topic in [&settings.topic, &settings.rejected_topic] {
-        let found = admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options()).await;
-        let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-        let Some(Ok(config)) = found.into_iter().next() else {
+        let Some(limit) = record_limit(&admin, settings, topic).await? else {
             bail!("topic {topic} does not exist: create it with `stream-workers prepare`");
         };
-        let limit = config.get("max.message.bytes").and_then(|entry| entry.value.as_deref()?.parse::<usize>().ok());
-        if limit.is_none_or(|limit| limit < schemas::log::MAX_RECORD_BYTES) {
-            bail!(
-                "topic {topic}: max.message.bytes is {}; set it to at least {}",
-                limit.map_or_else(|| "unknown".to_owned(), |limit| limit.to_string()),
-                schemas::log::MAX_RECORD_BYTES
-            );
+        if limit < schemas::log::MAX_RECORD_BYTES {
+            bail!("topic {topic}: max.message.bytes is {limit}; set it to at least {}", schemas::log::MAX_RECORD_BYTES);
         }
     }
     Ok(())
+}
+
+/// A topic's `max.message.bytes`; `None` when there is no such topic. A topic created a moment ago may not be
+/// known to every broker yet, so its absence is believed only when it lasts.
+async fn record_limit(
+    admin: &AdminClient<DefaultClientContext>,
+    settings: &KafkaSettings,
+    topic: &str,
+) -> anyhow::Result<Option<usize>> {
+    for _ in 0..ABSENCE_TRIES {
+        let found = admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options()).await;
+        let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
+        let limit =
+            found.into_iter().flatten().find_map(|config| config.get("max.message.bytes")?.value.as_deref()?.parse().ok());
+        if limit.is_some() {
+            return Ok(limit);
+        }
+        tokio::time::sleep(ABSENCE_PAUSE).await;
+    }
+    Ok(None)
 }
 
 /// Whether the brokers answer for the topic within `within`.

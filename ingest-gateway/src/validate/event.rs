@@ -162,7 +162,9 @@ fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faul
     }
     let session = event.session_id.or(context.session_id);
     let is_observer = matches!(event.source_role, Some(SourceRole::Origin | SourceRole::Edge | SourceRole::Index));
-    let may_lack = event.event_type == EventType::ContentRetrieved && is_observer;
+    // An unknown role is a fault of its own; whether it needed a session cannot be said.
+    let is_unclear = event.source_role.is_none() && event.members.get("source_role").is_some();
+    let may_lack = (event.event_type == EventType::ContentRetrieved && is_observer) || is_unclear;
     if session.is_none() && !may_lack && event.members.get("session_id").is_none() {
         faults.add(Member("session_id"), "required", format!("{} needs a session_id", event.event_type));
     }

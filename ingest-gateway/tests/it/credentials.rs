@@ -1,0 +1,91 @@
+//! Who may report: keys, scopes and verified hosts.
+
+use crate::harness::{Gateway, answer, retrieval};
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::{PlainApiKey, PlainUserSession};
+use serde_json::{Value, json};
+
+fn batch() -> Value {
+    json!({"events": [retrieval("https://www.a.test/x")]})
+}
+
+#[tokio::test]
+async fn every_bad_credential_gets_the_same_401() {
+    let gateway = Gateway::start().await;
+    let revoked = gateway.seed().org("gone", OrgType::Platform).await;
+    gateway.seed().revoke_keys(revoked.id).await;
+    let live = gateway.seed().org("live", OrgType::Platform).await;
+    let typo = live.key.replace(&live.key[20..21], if &live.key[20..21] == "x" { "y" } else { "x" });
+    let bad = [
+        PlainApiKey::mint(OrgType::Platform).reveal().to_owned(),
+        revoked.key,
+        typo,
+        String::new(),
+        "svc_pk_".to_owned(),
+        live.key.to_lowercase() + "x",
+        "x".repeat(8_000),
+    ];
+    let without_id = |mut body: Value| {
+        body["request_id"].take();
+        body
+    };
+    let missing = gateway.post_text(None, batch().to_string()).await;
+    assert_eq!(missing.status, 401);
+    assert_eq!(missing.body["code"], "unauthenticated");
+    let expected = without_id(missing.body);
+    for key in bad {
+        let refused = gateway.post(&key, &batch()).await;
+        assert_eq!(refused.status, 401, "{key}");
+        assert_eq!(without_id(refused.body), expected, "{key}");
+        assert_eq!(refused.headers["www-authenticate"], "ApiKey, Bearer");
+    }
+    let twice = gateway.request(Some(&live.key)).header("x-api-key", &live.key).body(batch().to_string());
+    assert_eq!(answer(twice).await.status, 401, "two key headers");
+    let session = gateway.request(None).bearer_auth(PlainUserSession::mint().reveal()).body(batch().to_string());
+    assert_eq!(answer(session).await.status, 401, "a session is not a key");
+    let bearer = gateway.request(None).bearer_auth(&live.key).body(batch().to_string());
+    assert_eq!(answer(bearer).await.status, 401, "a key is not a bearer token");
+    assert_eq!(gateway.post(&live.key, &batch()).await.status, 201, "the same request with a live key");
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_writes_nothing() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("reader", OrgType::Platform).await;
+    let key = gateway.seed().key(org.id, OrgType::Platform, &[Scope::TelemetryRead, Scope::IdentityWrite]).await;
+    let refused = gateway.post(&key, &batch()).await;
+    assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("missing_scope")));
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test]
+async fn a_key_revoked_between_two_requests_stops_working() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("agent", OrgType::Agent).await;
+    assert_eq!(gateway.post(&org.key, &batch()).await.status, 201);
+    gateway.seed().revoke_keys(org.id).await;
+    assert_eq!(gateway.post(&org.key, &batch()).await.status, 401);
+}
+
+#[tokio::test]
+async fn an_owners_key_reports_only_for_its_verified_hosts() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let other = gateway.seed().owner_of("blog.a.test").await;
+    for own in ["https://a.test/", "http://WWW.A.test.:8080/x", "https://x.y.a.test/"] {
+        let accepted = gateway.post(&owner.key, &json!({"events": [retrieval(own)]})).await;
+        assert_eq!(accepted.status, 201, "{own}: {}", accepted.body);
+    }
+    let before = gateway.record_count();
+    for foreign in
+        ["https://b.test/", "https://nota.test/", "https://a.test.evil.test/", "https://blog.a.test/", "https://127.0.0.1/"]
+    {
+        let mixed = json!({"events": [retrieval("https://a.test/"), retrieval(foreign)]});
+        let refused = gateway.post(&owner.key, &mixed).await;
+        assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("forbidden")), "{foreign}");
+    }
+    let only_id = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "origin", "content_id": "doi:1"}]});
+    assert_eq!(gateway.post(&owner.key, &only_id).await.status, 403);
+    assert_eq!(gateway.record_count(), before, "a refused request leaves nothing on the log");
+    assert_eq!(gateway.post(&other.key, &json!({"events": [retrieval("https://blog.a.test/")]})).await.status, 201);
+}

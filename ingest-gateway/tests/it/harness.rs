@@ -1,0 +1,134 @@
+//! A gateway with stores of its own, and a reader of what it puts on the log.
+//!
+//! Must not assert anything.
+
+use ingest_gateway::{Limits, Settings, State, routes};
+use rdkafka::Message;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use schemas::log::LogRecord;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::testing::{Seed, TestServer, TestStores, client};
+use service_kit::{http, kafka};
+use std::time::Duration;
+
+pub(crate) struct Gateway {
+    pub(crate) stores: TestStores,
+    pub(crate) server: TestServer,
+    client: reqwest::Client,
+}
+
+/// A status and a body.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Gateway {
+    pub(crate) async fn start() -> Self {
+        let stores = TestStores::fresh().await;
+        let brokers = stores.kafka.clone();
+        Self::start_on(stores, brokers).await
+    }
+
+    /// A gateway on other brokers than the shared ones.
+    pub(crate) async fn start_on(stores: TestStores, kafka: service_kit::settings::KafkaSettings) -> Self {
+        let settings = Settings { kafka, postgres: stores.postgres.clone(), limits: Limits::default() };
+        let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
+        let server = TestServer::start(http::with_boundary(routes(state))).await;
+        Self { stores, server, client: client() }
+    }
+
+    pub(crate) fn seed(&self) -> Seed<'_> {
+        Seed(&self.stores.pool)
+    }
+
+    pub(crate) fn request(&self, key: Option<&str>) -> reqwest::RequestBuilder {
+        let request = self.client.post(format!("{}/events", self.server.url)).header("content-type", "application/json");
+        key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
+    }
+
+    pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {
+        self.post_text(Some(key), body.to_string()).await
+    }
+
+    pub(crate) async fn post_text(&self, key: Option<&str>, body: impl Into<reqwest::Body>) -> Answer {
+        answer(self.request(key).body(body)).await
+    }
+
+    /// The first `count` records of the topic, in the order of their partitions.
+    pub(crate) async fn records(&self, count: usize) -> Vec<LogRecord> {
+        let consumer = self.consumer();
+        let mut records = Vec::new();
+        while records.len() < count {
+            let message = tokio::time::timeout(Duration::from_secs(60), consumer.recv())
+                .await
+                .expect("a record arrives")
+                .expect("it is read");
+            records.push(serde_json::from_slice(message.payload().expect("a record has a value")).expect("it is a record"));
+        }
+        records
+    }
+
+    /// How many records the topic holds.
+    pub(crate) fn record_count(&self) -> i64 {
+        let consumer = self.consumer();
+        let partitions =
+            consumer.fetch_metadata(Some(&self.stores.kafka.topic), Duration::from_secs(20)).expect("the broker answers");
+        let ids: Vec<i32> = partitions.topics()[0].partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
+        ids.into_iter()
+            .map(|partition| {
+                let (low, high) = consumer
+                    .fetch_watermarks(&self.stores.kafka.topic, partition, Duration::from_secs(20))
+                    .expect("the broker answers");
+                high - low
+            })
+            .sum()
+    }
+
+    fn consumer(&self) -> StreamConsumer {
+        let consumer: StreamConsumer = kafka::client(&self.stores.kafka.kafka_brokers)
+            .set("group.id", &self.stores.name)
+            .set("auto.offset.reset", "earliest")
+            .set("enable.auto.commit", "false")
+            .create()
+            .expect("a consumer is made");
+        consumer.subscribe(&[&self.stores.kafka.topic]).expect("the topic is subscribed");
+        consumer
+    }
+}
+
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
+    let response = request.send().await.expect("the gateway answers");
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = response.text().await.expect("the body arrives");
+    Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+}
+
+impl Answer {
+    /// `code` of each fault, with its index and field.
+    pub(crate) fn faults(&self) -> Vec<(Option<u64>, String, String)> {
+        let faults = self.body["errors"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        faults.iter().map(|fault| (fault["index"].as_u64(), text(&fault["field"]), text(&fault["code"]))).collect()
+    }
+}
+
+/// A retrieval as an edge sees it.
+pub(crate) fn retrieval(url: &str) -> Value {
+    json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": url})
+}
+
+/// `object` with members replaced or, by null, removed.
+pub(crate) fn with(mut object: Value, members: Value) -> Value {
+    let (Value::Object(target), Value::Object(members)) = (&mut object, members) else { panic!("both are objects") };
+    for (name, value) in members {
+        if value.is_null() {
+            target.remove(&name)
+        } else {
+            target.insert(name, value)
+        };
+    }
+    object
+}

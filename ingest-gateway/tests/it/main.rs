@@ -1,0 +1,9 @@
+//! The gateway over HTTP, against a real broker and a real PostgreSQL.
+//!
+//! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
+
+mod credentials;
+mod durability;
+mod harness;
+mod records;
+mod refusals;

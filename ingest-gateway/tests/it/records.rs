@@ -1,0 +1,141 @@
+//! What an accepted request leaves on the log.
+
+use crate::harness::{Gateway, answer, retrieval, with};
+use schemas::event::SourceRole;
+use schemas::identity::OrgType;
+use schemas::log::RECORD_VERSION;
+use serde_json::json;
+
+const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+#[tokio::test]
+async fn one_accepted_request_is_one_kafka_record() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("agent", OrgType::Agent).await;
+    let accepted = gateway.post(&org.key, &json!({"events": vec![retrieval("https://a.test/"); 100]})).await;
+    assert_eq!((accepted.status, accepted.body), (201, json!({"status": "ok", "events_created": 100})));
+    assert_eq!(gateway.record_count(), 1);
+    let record = gateway.records(1).await.remove(0);
+    assert_eq!((record.v, record.org, record.events.len()), (RECORD_VERSION, org.id, 100));
+    let keys: std::collections::HashSet<_> = record.events.iter().map(|event| event.key).collect();
+    assert_eq!(keys.len(), 100, "equal events of one request are several");
+}
+
+#[tokio::test]
+async fn an_event_is_normalised_before_the_log() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let event = json!({
+        "type": "content_retrieved", "timestamp": "2026-11-01T12:00:00.123456+02:00", "source_role": "agent",
+        "id": "67E5504410B1426F9247BB680E5FE0C8", "session_id": SESSION.to_uppercase(),
+        "content_url": "https://u:p@WWW.A.test.:443/x?b=1&ctx=ctx_secret#frag",
+        "data": {"n": 1, "ip_hash": "abc"}, "license_ref": "kept", "ip_hash": "abc", "unset": null
+    });
+    assert_eq!(gateway.post(&key, &json!({"agent_id": "bot", "events": [event]})).await.status, 201);
+    let record = gateway.records(1).await.remove(0);
+    let event = &record.events[0];
+    assert_eq!(event.content_url.as_deref(), Some("https://www.a.test/x?b=1"));
+    assert_eq!((event.site.as_str(), event.at_ms), ("test.a.www", 1_793_527_200_123));
+    assert_eq!(event.id.as_deref(), Some(SESSION));
+    assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(SESSION));
+    assert_eq!((event.agent_id.as_deref(), event.source_role), (Some("bot"), Some(SourceRole::Agent)));
+    assert_eq!(event.data.as_ref().map(|data| data.get()), Some(r#"{"n":1}"#));
+    assert_eq!(event.extra.as_ref().map(|extra| extra.get()), Some(r#"{"license_ref":"kept"}"#));
+}
+
+#[tokio::test]
+async fn numbers_in_data_are_kept_as_written() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let data = r#"{"a":9007199254740993,"b":18446744073709551616,"c":-0,"d":0.1000000000000000055511151231257827,"e":1e400}"#;
+    let body = format!(
+        r#"{{"events":[{{"type":"content_retrieved","timestamp":"2026-11-01T10:00:00Z","source_role":"edge","content_url":"https://a.test/","data":{data}}}]}}"#
+    );
+    assert_eq!(gateway.post_text(Some(&key), body).await.status, 201);
+    assert_eq!(gateway.records(1).await[0].events[0].data.as_ref().map(|data| data.get()), Some(data));
+}
+
+#[tokio::test]
+async fn all_observers_of_one_retrieval_share_its_key() {
+    let gateway = Gateway::start().await;
+    let cdn = gateway.seed().org("cdn", OrgType::Platform).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let seen = |role: &str, url: &str, id: &str| {
+        with(
+            retrieval(url),
+            json!({"source_role": role, "content_telemetry_id": id, "session_id": SESSION, "id": format!("{role}-1")}),
+        )
+    };
+    let (id, spelling) = ("0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f", "{0B1F9E6C-3D6A-4A52-9C4E-0F2A6A1D2E3F}");
+    for (key, event) in [
+        (&cdn.key, seen("edge", "http://www.a.test:80/x", id)),
+        (&agent.key, seen("agent", "https://WWW.a.test/x#y", spelling)),
+        (&cdn.key, seen("index", "https://www.a.test/x", id)),
+        (&cdn.key, seen("origin", "https://www.a.test/x", id)),
+    ] {
+        assert_eq!(gateway.post(key, &json!({"events": [event]})).await.status, 201);
+    }
+    assert_eq!(gateway.post(&cdn.key, &json!({"events": [seen("edge", "https://www.a.test/other", id)]})).await.status, 201);
+    let records = gateway.records(5).await;
+    let keys = |url_end: &str| -> std::collections::HashSet<_> {
+        let events = records.iter().flat_map(|record| &record.events);
+        events
+            .filter(|event| event.content_url.as_deref().is_some_and(|url| url.ends_with(url_end)))
+            .map(|event| event.key)
+            .collect()
+    };
+    assert_eq!(keys("/x").len(), 1);
+    assert_eq!(keys("/other").len(), 1);
+    assert_ne!(keys("/x"), keys("/other"), "another page is another retrieval");
+}
+
+#[tokio::test]
+async fn a_retry_gets_the_same_keys_and_another_caller_gets_others() {
+    let gateway = Gateway::start().await;
+    let (one, two) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
+    let plain = json!({"events": [retrieval("https://a.test/"), retrieval("https://a.test/"), with(retrieval("https://a.test/"), json!({"id": "e1"}))]});
+    let keys_of = |records: Vec<schemas::log::LogRecord>, org| -> Vec<_> {
+        records.into_iter().filter(|record| record.org == org).flat_map(|record| record.events).map(|event| event.key).collect()
+    };
+    for key in [&one.key, &one.key, &two.key] {
+        assert_eq!(gateway.post(key, &plain).await.status, 201);
+    }
+    let records = gateway.records(3).await;
+    let (mine, theirs) = (keys_of(records.clone(), one.id), keys_of(records, two.id));
+    assert_eq!(mine[..3], mine[3..], "a retry");
+    assert!(theirs.iter().all(|key| !mine.contains(key)), "another organisation");
+
+    let idempotent =
+        |body: &serde_json::Value| answer(gateway.request(Some(&one.key)).header("idempotency-key", "k1").body(body.to_string()));
+    let other_clock = json!({"events": [with(retrieval("https://a.test/"), json!({"timestamp": "2026-11-01T10:00:01Z"}))]});
+    for body in [json!({"events": [retrieval("https://a.test/")]}), other_clock] {
+        assert_eq!(idempotent(&body).await.status, 201);
+    }
+    let keys = keys_of(gateway.records(5).await, one.id);
+    assert_eq!(
+        keys.iter().collect::<std::collections::HashSet<_>>().len(),
+        mine.len() / 2 + 1,
+        "one Idempotency-Key is one request"
+    );
+}
+
+#[tokio::test]
+async fn conversation_texts_above_the_declared_level_never_reach_the_log() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let turn = |level: Option<&str>| {
+        json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": SESSION, "content_url": "https://a.test/",
+            "turn": {"privacy_level": level, "query_text": "planted-text", "query_intent": "planted-intent", "query_tokens": 3}})
+    };
+    let body = json!({"events": [turn(None), turn(Some("minimal")), turn(Some("intent")), turn(Some("full"))]});
+    assert_eq!(gateway.post(&key, &body).await.status, 201);
+    let record = gateway.records(1).await.remove(0);
+    let kept: Vec<(bool, bool)> = record
+        .events
+        .iter()
+        .map(|event| event.extra.as_ref().map_or("", |extra| extra.get()))
+        .map(|extra| (extra.contains("planted-text"), extra.contains("planted-intent")))
+        .collect();
+    assert_eq!(kept, [(false, false), (false, false), (false, true), (true, true)]);
+    assert!(record.events.iter().all(|event| event.site.is_empty()), "a turn is nobody's but the agent's");
+}
