@@ -1,1 +1,123 @@
-//! Placeholder.
+//! 7 QUERY: what content owners, and partners they delegate to, may see; and who answers for a domain.
+//!
+//! ```text
+//!  GET /content-owners/summary                            GET /resolve
+//!      │  who?            service_kit::auth::Reader  401, 403    │  anybody
+//!      ▼                                                         ▼
+//!   visibility ── directory ──► what may be seen     403      resolve ── directory ──► longest verified suffix
+//!      ▼
+//!   period (pure) ────────────► which time           400
+//!      ▼
+//!   sql ──────────────────────► one query            503 when ClickHouse does not answer
+//!      ▼
+//!   reads (pure) ─────────────► a fixed order
+//! ```
+//!
+//! Must not write to any store, and must not ask for telemetry without a `Visibility` (invariant 5).
+
+mod period;
+mod reads;
+mod resolve;
+mod sql;
+mod visibility;
+
+use axum::Router;
+use axum::routing::get;
+use clap::{Args, Parser, Subcommand};
+use service_kit::directory::{Directory, HasDirectory};
+use service_kit::health::{self, Probe};
+use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
+use service_kit::{http, server, stores};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Answers reads of telemetry over HTTP
+#[derive(Parser, Clone, Debug)]
+#[command(name = "query-api", version)]
+pub struct Cli {
+    /// What to do; serves when absent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where it listens and logs
+    #[command(flatten)]
+    pub process: ProcessSettings,
+    /// Everything else
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the binary can do besides serving.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Ask the running process on this machine whether it is up
+    Health,
+}
+
+/// What the reads need besides a listener.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Telemetry
+    #[command(flatten)]
+    pub clickhouse: ClickHouseSettings,
+    /// Keys, domains and delegations
+    #[command(flatten)]
+    pub postgres: PostgresSettings,
+}
+
+/// What handlers share.
+pub struct State {
+    directory: Directory,
+    telemetry: sql::Telemetry,
+    probes: Vec<Probe>,
+}
+
+impl HasDirectory for State {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+impl State {
+    /// Connects, and refuses tables that this build does not know or that would break exactness.
+    pub async fn connect(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        let pool = stores::postgres(&settings.postgres)?;
+        stores::check_postgres(&pool).await?;
+        stores::check_clickhouse(&settings.clickhouse).await?;
+        let clickhouse = stores::clickhouse(&settings.clickhouse)?;
+        Ok(Arc::new(Self {
+            probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
+            directory: Directory::new(pool),
+            telemetry: sql::Telemetry::new(&clickhouse),
+        }))
+    }
+
+    /// What `/ready` asks.
+    pub fn probes(&self) -> Vec<Probe> {
+        self.probes.clone()
+    }
+}
+
+/// Every path of this surface, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new()
+        // With an API key that has telemetry:read.
+        .route("/content-owners/summary", get(reads::read_summary))
+        // Open to everybody.
+        .route("/resolve", get(resolve::resolve_domain))
+        .with_state(state)
+}
+
+/// The surface as this process serves it alone.
+pub fn router(state: Arc<State>) -> Router {
+    let probes = state.probes();
+    http::with_boundary(routes(state).merge(health::routes(probes)))
+}
+
+/// Serves until `stop`.
+pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
+    let state = State::connect(&cli.settings).await?;
+    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    tracing::info!(listen = %cli.process.listen, "query-api answers reads");
+    server::serve(listener, router(state), stop).await;
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! `since` and `until`: which time a read covers (decisions.md, "since / until").
+//!
+//! Must not know the current time: a period without an end has none.
+
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
+use schemas::problem::Code;
+use service_kit::http::{ApiError, parse_instant};
+
+/// The half-open window [since, until), and both as the caller wrote them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Period {
+    /// First millisecond inside.
+    pub(crate) from_ms: Option<i64>,
+    /// First millisecond after.
+    pub(crate) before_ms: Option<i64>,
+    /// `since` as given.
+    pub(crate) start: Option<String>,
+    /// `until` as given.
+    pub(crate) end: Option<String>,
+}
+
+impl Period {
+    /// Reads both parameters, or says which one is wrong.
+    pub(crate) fn parse(since: Option<String>, until: Option<String>) -> Result<Self, ApiError> {
+        let from = since.as_deref().map(|text| parse_moment(text, "since")).transpose()?;
+        let to = until.as_deref().map(|text| parse_moment(text, "until")).transpose()?;
+        let is_reversed = match (&from, &to) {
+            (Some(from), Some(Moment::Instant(to))) => from.start() > *to,
+            // On the day of `until` is still fine; after it is not.
+            (Some(from), Some(to @ Moment::Day(_))) => from.start() >= to.end(),
+            _ => false,
+        };
+        if is_reversed {
+            return Err(ApiError::new(Code::InvalidParameter, "The parameter since is after until."));
+        }
+        Ok(Self {
+            from_ms: from.map(|from| ceil_ms(from.start())),
+            before_ms: to.map(|to| ceil_ms(to.end())),
+            start: since.map(as_given),
+            end: until.map(as_given),
+        })
+    }
+}
+
+enum Moment {
+    Instant(DateTime<Utc>),
+    Day(NaiveDate),
+}
+
+impl Moment {
+    fn start(&self) -> DateTime<Utc> {
+        match self {
+            Self::Instant(instant) => *instant,
+            Self::Day(day) => day.and_time(NaiveTime::MIN).and_utc(),
+        }
+    }
+
+    /// A day as an end includes that day.
+    fn end(&self) -> DateTime<Utc> {
+        match self {
+            Self::Instant(instant) => *instant,
+            Self::Day(_) => self.start() + TimeDelta::days(1),
+        }
+    }
+}
+
+fn parse_moment(text: &str, parameter: &str) -> Result<Moment, ApiError> {
+    let moment = parse_day(text).map(Moment::Day).or_else(|| parse_instant(text).map(Moment::Instant));
+    moment.ok_or_else(|| {
+        let detail = format!("The parameter {parameter} is neither a date (2026-01-31) nor an RFC 3339 time with an offset.");
+        ApiError::new(Code::InvalidParameter, detail)
+    })
+}
+
+fn parse_day(text: &str) -> Option<NaiveDate> {
+    // chrono would also take signs, spaces and single digits.
+    let is_shaped = text.len() == 10
+        && text.bytes().enumerate().all(|(at, b)| if matches!(at, 4 | 7) { b == b'-' } else { b.is_ascii_digit() });
+    is_shaped.then(|| text.parse().ok())?
+}
+
+/// Events are stored to the millisecond: one at or after `instant` is one at or after the next whole millisecond.
+pub(crate) fn ceil_ms(instant: DateTime<Utc>) -> i64 {
+    let has_rest = !instant.timestamp_subsec_nanos().is_multiple_of(1_000_000);
+    instant.timestamp_millis() + i64::from(has_rest)
+}
+
+/// A `+` that was not encoded arrived as a space, and a space is accepted nowhere else.
+fn as_given(text: String) -> String {
+    if text.contains(' ') { text.replace(' ', "+") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(since: &str, until: &str) -> Option<Period> {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Period::parse(given(since), given(until)).ok()
+    }
+
+    fn window(since: &str, until: &str) -> (Option<i64>, Option<i64>) {
+        parse(since, until).map(|period| (period.from_ms, period.before_ms)).unwrap()
+    }
+
+    #[test]
+    fn a_period_is_half_open_and_includes_the_day_of_until() {
+        assert_eq!(window("", ""), (None, None));
+        assert_eq!(window("1970-01-01", "1970-01-01"), (Some(0), Some(86_400_000)));
+        assert_eq!(window("1970-01-01T00:00:01Z", "1970-01-01T00:00:02.5Z"), (Some(1_000), Some(2_500)));
+        assert_eq!(window("1970-01-01T05:00:00+05:00", ""), (Some(0), None));
+        assert_eq!(window("1970-01-01T05:00:00 05:00", ""), (Some(0), None));
+    }
+
+    #[test]
+    fn what_is_finer_than_a_millisecond_is_rounded_up() {
+        assert_eq!(window("1970-01-01T00:00:00.0001Z", "1970-01-01T00:00:00.001000001Z"), (Some(1), Some(2)));
+        assert_eq!(window("1969-12-31T23:59:59.9991Z", ""), (Some(0), None));
+    }
+
+    #[test]
+    fn since_after_until_is_refused() {
+        for (since, until) in [
+            ("2026-01-02", "2026-01-01"),
+            ("2026-01-02T00:00:00Z", "2026-01-01"),
+            ("2026-01-01T00:00:00.001Z", "2026-01-01T00:00:00Z"),
+            ("2026-01-02", "2026-01-01T23:59:59Z"),
+        ] {
+            assert_eq!(parse(since, until), None, "{since} {until}");
+        }
+        for (since, until) in [("2026-01-01T23:59:59Z", "2026-01-01"), ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")] {
+            assert!(parse(since, until).is_some(), "{since} {until}");
+        }
+    }
+
+    #[test]
+    fn what_is_neither_a_date_nor_an_instant_is_refused() {
+        for text in [
+            " ",
+            "now",
+            "2026",
+            "2026-1-01",
+            "2026-01-1 ",
+            "+026-01-01",
+            "2026-02-30",
+            "20260101",
+            "2026-01-01T00:00:00",
+            "2026-01-01 00:00:00Z",
+            "1767225600",
+            "2026-01-01Z",
+            "２026-01-01",
+            "2026-01-01'--",
+            "2026-01-01\0",
+        ] {
+            assert_eq!(parse(text, ""), None, "{text}");
+            assert_eq!(parse("", text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn both_ends_are_echoed_as_they_were_written() {
+        let period = parse("2026-01-01T00:00:00 05:00", "2026-01-31").unwrap();
+        assert_eq!(period.start.as_deref(), Some("2026-01-01T00:00:00+05:00"));
+        assert_eq!(period.end.as_deref(), Some("2026-01-31"));
+    }
+
+    #[test]
+    fn the_last_day_of_the_calendar_is_a_day() {
+        assert!(parse("0000-01-01", "9999-12-31").is_some());
+    }
+}

@@ -1,0 +1,75 @@
+//! The reads of content owners: parameters in, figures in a fixed order out.
+//!
+//! Must not compute figures that the store did not: every figure of an answer comes from one snapshot.
+
+use crate::State;
+use crate::period::Period;
+use crate::sql::SummaryRow;
+use crate::visibility::Visibility;
+use axum::Json;
+use schemas::event::SourceRole;
+use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
+use serde::Deserialize;
+use service_kit::auth::Reader;
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+
+/// What a summary may be asked for.
+#[derive(Deserialize)]
+pub(crate) struct SummaryParameters {
+    since: Option<String>,
+    until: Option<String>,
+    domain: Option<String>,
+    delegated_from: Option<String>,
+}
+
+/// Totals by type, by source and by agent.
+pub(crate) async fn read_summary(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    reader: Reader,
+    Parameters(asked): Parameters<SummaryParameters>,
+) -> Result<Json<Summary>, ApiError> {
+    let period = Period::parse(asked.since, asked.until)?;
+    let visibility =
+        Visibility::establish(&state.directory, &reader, asked.delegated_from.as_deref(), asked.domain.as_deref()).await?;
+    let rows = state.telemetry.summarize(&visibility, &period).await?;
+    Ok(Json(assemble_summary(&visibility, period, rows)))
+}
+
+fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRow>) -> Summary {
+    let mut summary = Summary {
+        organization_id: visibility.organization_id(),
+        domains: visibility.domains().to_vec(),
+        total_events: 0,
+        total_sessions: 0,
+        events_by_type: Vec::new(),
+        events_by_source: Vec::new(),
+        agents: Vec::new(),
+        period_start: period.start,
+        period_end: period.end,
+    };
+    let mut sources = Vec::new();
+    for row in rows {
+        match row {
+            SummaryRow::Total { events, sessions } => (summary.total_events, summary.total_sessions) = (events, sessions),
+            SummaryRow::Type { event_type, events } => summary.events_by_type.push(TypeCount { event_type, count: events }),
+            SummaryRow::Source { role, events, sessions } => sources.push((role, events, sessions)),
+            SummaryRow::Agent { platform_id, agent_id, events, sessions } => summary.agents.push(AgentCount {
+                platform_id: platform_id.to_string(),
+                agent_id,
+                event_count: events,
+                session_count: sessions,
+            }),
+        }
+    }
+    sources.sort_unstable();
+    let source =
+        |(role, count, sessions): (SourceRole, u64, u64)| SourceCount { source_role: role.as_str().to_owned(), count, sessions };
+    summary.events_by_source = sources.into_iter().map(source).collect();
+    summary.events_by_type.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+    summary.agents.sort_by(|a, b| {
+        let by_name = || (&a.platform_id, &a.agent_id).cmp(&(&b.platform_id, &b.agent_id));
+        b.event_count.cmp(&a.event_count).then_with(by_name)
+    });
+    summary
+}

@@ -1,0 +1,64 @@
+//! `GET /resolve`: who answers for a domain. Open to everybody.
+//!
+//! Must not do network I/O beyond the directory, and must name verified owners only: a registration is not one.
+
+use crate::State;
+use axum::Json;
+use schemas::problem::Code;
+use schemas::reads::Resolution;
+use schemas::site::{ContentUrl, Site};
+use serde::Deserialize;
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+use url::Url;
+
+/// What may be asked.
+#[derive(Deserialize)]
+pub(crate) struct ResolveParameters {
+    domain: Option<String>,
+    url: Option<String>,
+}
+
+/// The host asked for, as it is echoed, and its site when somebody can own it.
+struct Asked {
+    domain: String,
+    site: Option<Site>,
+}
+
+/// The verified owner of the longest suffix of the domain, or nobody.
+pub(crate) async fn resolve_domain(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    Parameters(parameters): Parameters<ResolveParameters>,
+) -> Result<Json<Resolution>, ApiError> {
+    let asked = match (parameters.domain, parameters.url) {
+        (Some(domain), None) => Asked::of_domain(&domain),
+        (None, Some(url)) => Asked::of_url(&url)?,
+        _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of the parameters domain and url is required.")),
+    };
+    let organization = match &asked.site {
+        Some(site) => state.directory.owner_of(site).await?,
+        None => None,
+    };
+    Ok(Json(Resolution { domain: asked.domain, handled: organization.is_some(), organization }))
+}
+
+impl Asked {
+    /// What cannot be a domain is nobody's, and is echoed as it came.
+    fn of_domain(domain: &str) -> Self {
+        match Site::from_domain(domain) {
+            Ok(site) => Self { domain: site.domain(), site: Some(site) },
+            Err(_) => Self { domain: domain.trim().to_owned(), site: None },
+        }
+    }
+
+    /// By the function that attributes events, so that both always agree.
+    fn of_url(url: &str) -> Result<Self, ApiError> {
+        let refuse = || ApiError::new(Code::InvalidParameter, "The parameter url is not an absolute http or https URL.");
+        let parsed = ContentUrl::parse(url).map_err(|_| refuse())?;
+        if let Some(site) = parsed.site {
+            return Ok(Self { domain: site.domain(), site: Some(site) });
+        }
+        let host = Url::parse(&parsed.stored).ok().and_then(|url| url.host_str().map(str::to_owned));
+        host.map(|domain| Self { domain, site: None }).ok_or_else(refuse)
+    }
+}

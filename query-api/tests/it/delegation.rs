@@ -1,0 +1,131 @@
+//! `delegated_from`: a partner sees exactly what the grantor sees, or nothing at all.
+
+use crate::world::{World, seen};
+use reqwest::StatusCode;
+use schemas::event::SourceRole::{Agent, Edge};
+use schemas::identity::{OrgType, Scope};
+use uuid::Uuid;
+
+#[tokio::test]
+async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
+    let world = World::new().await;
+    let grantor = world.seed().owner_of("example.com").await;
+    world.seed().owner_of("blog.example.com").await;
+    let id = grantor.id.to_string();
+    let hosts = ["example.com", "www.example.com", "blog.example.com", "other.test"];
+    let rows: Vec<_> = (0..40_u128)
+        .flat_map(|key| {
+            let host = hosts[usize::try_from(key % 4).unwrap()];
+            let at = i64::try_from(key).unwrap() * 1_000;
+            [
+                seen(host, key).role(Edge).after(at),
+                seen(host, key).role(Agent).by(key % 3).session(key % 5).agent("a").after(at + 7),
+            ]
+        })
+        .collect();
+    world.insert(&rows).await;
+    let filters: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("domain", "www.example.com")],
+        &[("domain", "blog.example.com")],
+        &[("since", "2026-01-01T00:00:10Z")],
+        &[("until", "2026-01-01T00:00:20Z"), ("domain", "example.com")],
+        &[("since", "bad")],
+        &[("since", "2026-01-02"), ("until", "2026-01-01")],
+    ];
+    for org_type in [OrgType::Platform, OrgType::Agent] {
+        let partner = world.seed().org("Partner", org_type).await;
+        world.seed().delegate(grantor.id, partner.id).await;
+        for filter in filters {
+            let own = world.ask(&grantor.key, filter).await;
+            let delegated = world.ask(&partner.key, &[filter, &[("delegated_from", &id)]].concat()).await;
+            match own.status {
+                StatusCode::OK => assert_eq!(own, delegated, "{filter:?}"),
+                _ => assert_eq!(own.problem(), delegated.problem(), "{filter:?}"),
+            }
+        }
+    }
+    assert_eq!(world.total(&grantor.key, &[]).await, 20);
+}
+
+#[tokio::test]
+async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
+    let world = World::new().await;
+    let seed = world.seed();
+    let grantor = seed.owner_of("example.com").await;
+    let other_owner = seed.owner_of("other.test").await;
+    let partner = seed.org("Partner", OrgType::Platform).await;
+    let stranger = seed.org("Stranger", OrgType::Platform).await;
+    let revoked = seed.org("Revoked", OrgType::Agent).await;
+    let narrow = seed.org("Narrow", OrgType::Platform).await;
+    seed.delegate(grantor.id, partner.id).await;
+    seed.delegate(grantor.id, revoked.id).await;
+    seed.delegate(grantor.id, narrow.id).await;
+    for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
+        let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&world.stores.pool).await.unwrap();
+    }
+    let id = grantor.id.to_string();
+    let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
+    for grantor in [&id].into_iter().chain(&spellings) {
+        assert_eq!(world.ask(&partner.key, &[("delegated_from", grantor)]).await.status, StatusCode::OK, "{grantor}");
+    }
+
+    let (unknown, other, own) = (Uuid::from_u128(5).to_string(), other_owner.id.to_string(), partner.id.to_string());
+    let expected = world.ask(&partner.key, &[("delegated_from", &unknown)]).await.problem();
+    assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
+    let malformed = ["", " ", "x", "' OR 1=1 --", &format!("{id}0"), &format!("{id} "), "null"];
+    let refused = malformed.iter().map(|text| (&partner.key, (*text).to_owned())).chain([
+        (&partner.key, other.clone()),
+        (&partner.key, own.clone()),
+        (&stranger.key, id.clone()),
+        (&revoked.key, id.clone()),
+        (&narrow.key, id.clone()),
+        (&grantor.key, id.clone()),
+        (&grantor.key, own),
+        (&other_owner.key, id.clone()),
+    ]);
+    for (key, delegated_from) in refused {
+        // Neither does an own, foreign or unknown domain make a difference.
+        for domain in ["example.com", "other.test", "unknown.test"] {
+            let answer = world.ask(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
+            assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");
+        }
+        assert_eq!(world.ask(key, &[("delegated_from", &delegated_from)]).await.problem(), expected, "{delegated_from}");
+    }
+}
+
+#[tokio::test]
+async fn a_delegation_ends_with_the_next_request() {
+    let world = World::new().await;
+    let grantor = world.seed().owner_of("example.com").await;
+    let partner = world.seed().org("Partner", OrgType::Platform).await;
+    let id = grantor.id.to_string();
+    for _ in 0..3 {
+        world.seed().delegate(grantor.id, partner.id).await;
+        assert_eq!(world.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::OK);
+        sqlx::query("UPDATE delegations SET revoked_at = now() WHERE revoked_at IS NULL")
+            .execute(&world.stores.pool)
+            .await
+            .unwrap();
+        assert_eq!(world.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::FORBIDDEN);
+    }
+}
+
+#[tokio::test]
+async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
+    let world = World::new().await;
+    let grantor = world.seed().owner_of("example.com").await;
+    for org_type in [OrgType::Platform, OrgType::Agent] {
+        let partner = world.seed().org("Partner", org_type).await;
+        world.seed().delegate(grantor.id, partner.id).await;
+        let answers = [world.ask(&partner.key, &[]).await, world.ask(&partner.key, &[("domain", "example.com")]).await];
+        for answer in answers {
+            let (status, problem) = answer.problem();
+            assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
+        }
+        let writer = world.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
+        let (status, problem) = world.ask(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
+        assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"missing_scope".into()));
+    }
+}

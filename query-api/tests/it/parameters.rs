@@ -1,0 +1,47 @@
+//! Query strings: what is refused, what is ignored, what is echoed.
+
+use crate::world::{World, seen};
+use reqwest::StatusCode;
+
+#[tokio::test]
+async fn a_period_is_echoed_as_given_or_refused() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let given = [("since", "2026-01-01T00:00:00.5+05:00"), ("until", "2026-01-31")];
+    let summary = world.summary(&owner.key, &given).await;
+    assert_eq!(summary.period_start.as_deref(), Some("2026-01-01T00:00:00.5+05:00"));
+    assert_eq!(summary.period_end.as_deref(), Some("2026-01-31"));
+    // A plus that was not encoded reads as a space.
+    let unencoded = world.get(&owner.key, "/content-owners/summary?since=2026-01-01T00:00:00+05:00", &[]).await;
+    assert_eq!(unencoded.json()["period_start"], "2026-01-01T00:00:00+05:00");
+    for (since, until) in [
+        ("2026-01-02", "2026-01-01"),
+        ("2026-01-01T00:00:01Z", "2026-01-01T00:00:00Z"),
+        ("", "2026-01-01"),
+        ("2026-13-01", "2026-01-01"),
+        ("2026-01-01", "1"),
+        ("2026-01-01T00:00:00", "2026-01-02"),
+        ("2026-01-01' OR 1=1 --", "2026-01-02"),
+        ("{from:Int64}", "now()"),
+    ] {
+        let (status, problem) = world.ask(&owner.key, &[("since", since), ("until", until)]).await.problem();
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{since} {until}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    world.insert(&[seen("example.com", 1)]).await;
+    assert_eq!(
+        world.total(&owner.key, &[("limit", "x"), ("param_site_0", "com.other"), ("query", "DROP TABLE observations")]).await,
+        1
+    );
+    for name in ["since", "until", "domain", "delegated_from"] {
+        let answer = world.ask(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
+    }
+    let stranger = world.get("", "/content-owners/summary?since=1&since=2", &[]).await;
+    assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "who asks is decided first");
+}

@@ -1,0 +1,103 @@
+//! Health, readiness, and what reads answer while a store is away.
+
+use crate::world::{World, seen};
+use local::private::{ClickHouse, Postgres};
+use query_api::{Settings, State, router};
+use reqwest::StatusCode;
+use service_kit::settings::{ClickHouseSettings, PostgresSettings};
+use service_kit::stores;
+use service_kit::testing::{TestServer, client, eventually};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What a read may take to say that a store is away.
+const AWAY_WITHIN: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn a_process_with_its_stores_is_healthy_and_ready() {
+    let world = World::new().await;
+    assert_eq!(world.get("", "/health", &[]).await.text, r#"{"status":"ok"}"#);
+    let ready = world.get("", "/ready", &[]).await;
+    assert_eq!(ready.json(), serde_json::json!({"status": "ok", "database": "ok", "clickhouse": "ok"}));
+}
+
+#[tokio::test]
+async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up() {
+    let world = World::new().await;
+    let up: SocketAddr = world.server.url.trim_start_matches("http://").parse().unwrap();
+    let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (listen, is_up) in [(up, true), (down, false)] {
+        let status = tokio::task::spawn_blocking(move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_query-api"));
+            let command = command.arg("health").env("TELEMETRY_LISTEN", listen.to_string());
+            command.env("CLICKHOUSE_URL", "http://localhost").env("DATABASE_URL", "postgres://localhost").status().unwrap()
+        });
+        assert_eq!(status.await.unwrap().success(), is_up);
+    }
+}
+
+#[tokio::test]
+async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let mut own = tokio::task::spawn_blocking(move || ClickHouse::start(&path)).await.unwrap().unwrap();
+    let clickhouse = ClickHouseSettings { clickhouse_url: own.url(), clickhouse_database: "telemetry".to_owned() };
+    stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
+    let settings = Settings { clickhouse, postgres: world.stores.postgres.clone() };
+    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let world = world.served_by(server);
+
+    assert_eq!(world.ask(&owner.key, &[]).await.status, StatusCode::OK);
+    own.pause();
+    expect_away(&world, &owner.key, "clickhouse").await;
+    assert_eq!(world.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
+    own.resume();
+    eventually("reads answer again", async || (world.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    own.kill_9();
+    expect_away(&world, &owner.key, "clickhouse").await;
+}
+
+#[tokio::test]
+async fn a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let mut own = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().unwrap();
+    let postgres = PostgresSettings { database_url: own.url() };
+    let pool = stores::postgres(&postgres).unwrap();
+    stores::migrate_postgres(&pool).await.unwrap();
+    let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
+    let settings = Settings { clickhouse: world.stores.clickhouse.clone(), postgres };
+    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let world = world.served_by(server);
+    world.insert(&[seen("example.com", 1)]).await;
+
+    assert_eq!(world.total(&owner.key, &[]).await, 1);
+    own.pause();
+    expect_away(&world, &owner.key, "database").await;
+    assert_eq!(world.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    own.resume();
+    eventually("reads answer again", async || (world.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    own.kill_9();
+    expect_away(&world, &owner.key, "database").await;
+}
+
+async fn expect_away(world: &World, key: &str, dependency: &str) {
+    let asked = Instant::now();
+    let url = format!("{}/content-owners/summary", world.server.url);
+    let response = client().get(url).header("x-api-key", key).send().await.unwrap();
+    assert!(asked.elapsed() < AWAY_WITHIN, "{:?}", asked.elapsed());
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(response.headers().contains_key("retry-after"));
+    let problem = response.text().await.unwrap();
+    assert!(!problem.contains("127.0.0.1") && !problem.to_lowercase().contains("clickhouse"), "{problem}");
+
+    let asked = Instant::now();
+    let ready = world.get("", "/ready", &[]).await;
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    assert_eq!((ready.status, ready.json()["reason"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some(dependency)));
+    assert_eq!(world.get("", "/health", &[]).await.status, StatusCode::OK);
+}

@@ -1,0 +1,73 @@
+//! Who answers for a domain.
+
+use crate::world::World;
+use reqwest::StatusCode;
+use schemas::identity::OrgType;
+use serde_json::json;
+
+#[tokio::test]
+async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed() {
+    let world = World::new().await;
+    let seed = world.seed();
+    let a = seed.owner_of("example.com").await;
+    let b = seed.owner_of("blog.example.com").await;
+    let pending = seed.org("Pending", OrgType::ContentOwner).await;
+    seed.verify(pending.id, "pending.test").await;
+    seed.verify(pending.id, "released.test").await;
+    for change in ["verified_at = NULL WHERE domain = 'pending.test'", "released_at = now() WHERE domain = 'released.test'"] {
+        sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE domains SET {change}"))).execute(&world.stores.pool).await.unwrap();
+    }
+    let (a, b) = (Some((a.id, "example.com")), Some((b.id, "blog.example.com")));
+    for (parameter, given, domain, owner) in [
+        ("domain", "example.com", "example.com", a),
+        ("domain", "Www.EXAMPLE.com.", "www.example.com", a),
+        ("domain", "example。com", "example.com", a),
+        ("domain", "x.blog.example.com", "x.blog.example.com", b),
+        ("domain", "notexample.com", "notexample.com", None),
+        ("domain", "example.com.evil.test", "example.com.evil.test", None),
+        ("domain", "com", "com", None),
+        ("domain", "еxample.com", "xn--xample-2of.com", None),
+        ("domain", "pending.test", "pending.test", None),
+        ("domain", "released.test", "released.test", None),
+        ("domain", "127.0.0.1", "127.0.0.1", None),
+        ("domain", "localhost", "localhost", None),
+        ("domain", "*.example.com", "*.example.com", None),
+        ("domain", " https://example.com ", "https://example.com", None),
+        ("domain", "' OR 1=1 --", "' OR 1=1 --", None),
+        ("domain", "", "", None),
+        ("url", "https://blog.example.com/a?b#c", "blog.example.com", b),
+        ("url", "HTTP://user:pass@Example.com.:8080", "example.com", a),
+        ("url", "https://example.com\\@evil.test/", "example.com", a),
+        ("url", "https://example.com@evil.test/", "evil.test", None),
+        ("url", "http://127.1/", "127.0.0.1", None),
+        ("url", "http://localhost:8080/", "localhost", None),
+    ] {
+        let answer = world.get("", "/resolve", &[(parameter, given)]).await;
+        let organization = owner.map(|(id, name)| json!({"id": id, "name": name}));
+        let expected = json!({"domain": domain, "handled": owner.is_some(), "organization": organization});
+        assert_eq!((answer.status, answer.json()), (StatusCode::OK, expected), "{given:?}");
+    }
+}
+
+#[tokio::test]
+async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
+    let world = World::new().await;
+    world.seed().owner_of("example.com").await;
+    let long = format!("https://example.com/{}", "a".repeat(9_000));
+    let refused: [&[(&str, &str)]; 10] = [
+        &[],
+        &[("host", "example.com")],
+        &[("domain", "example.com"), ("url", "https://example.com")],
+        &[("domain", "example.com"), ("domain", "example.com")],
+        &[("url", "")],
+        &[("url", "example.com")],
+        &[("url", "/a")],
+        &[("url", "ftp://example.com/")],
+        &[("url", "javascript:alert(1)")],
+        &[("url", &long)],
+    ];
+    for query in refused {
+        let (status, problem) = world.get("", "/resolve", query).await.problem();
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{query:?}");
+    }
+}

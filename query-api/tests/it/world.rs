@@ -1,0 +1,180 @@
+//! The vocabulary of the tests: a served query-api with stores of its own, and observations to put into them.
+
+use clickhouse::Client;
+use query_api::{Settings, State, router};
+use reqwest::StatusCode;
+use schemas::event::SourceRole;
+use schemas::ids::OrgId;
+use schemas::reads::Summary;
+use schemas::site::Site;
+use serde::Serialize;
+use serde_json::Value;
+use service_kit::stores;
+use service_kit::testing::{Seed, TestServer, TestStores, client};
+use uuid::Uuid;
+
+/// 2026-01-01T00:00:00Z.
+pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
+
+/// One row, as the workers write it.
+#[derive(Clone, Debug, PartialEq, Eq, clickhouse::Row, Serialize)]
+pub(crate) struct Observation {
+    pub(crate) site: String,
+    pub(crate) event_key: u128,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) org_id: Uuid,
+    pub(crate) observer: u8,
+    pub(crate) version: u64,
+    pub(crate) source_role: i8,
+    pub(crate) event_type: String,
+    pub(crate) at: i64,
+    pub(crate) received_at: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) session_id: Uuid,
+    pub(crate) agent_id: String,
+}
+
+/// A retrieval on `host`, at new year, reported without a role by an organisation named 1.
+pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
+    Observation {
+        site: Site::from_domain(host).unwrap().as_str().to_owned(),
+        event_key,
+        org_id: Uuid::from_u128(1),
+        observer: 0,
+        version: 100,
+        source_role: 0,
+        event_type: "content_retrieved".to_owned(),
+        at: NEW_YEAR_MS,
+        received_at: NEW_YEAR_MS * 1_000,
+        session_id: Uuid::nil(),
+        agent_id: String::new(),
+    }
+}
+
+impl Observation {
+    pub(crate) fn role(self, role: SourceRole) -> Self {
+        let code = SourceRole::code(Some(role));
+        Self { source_role: i8::try_from(code).unwrap(), observer: code, ..self }
+    }
+
+    pub(crate) fn by(self, org: u128) -> Self {
+        Self { org_id: Uuid::from_u128(org), ..self }
+    }
+
+    pub(crate) fn session(self, session: u128) -> Self {
+        Self { session_id: Uuid::from_u128(session), ..self }
+    }
+
+    pub(crate) fn agent(self, agent_id: &str) -> Self {
+        Self { agent_id: agent_id.to_owned(), ..self }
+    }
+
+    pub(crate) fn named(self, event_type: &str) -> Self {
+        Self { event_type: event_type.to_owned(), ..self }
+    }
+
+    pub(crate) fn version(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Milliseconds after new year.
+    pub(crate) fn after(self, ms: i64) -> Self {
+        Self { at: NEW_YEAR_MS + ms, ..self }
+    }
+}
+
+/// A status and a body.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// An error without what differs from request to request.
+    pub(crate) fn problem(&self) -> (StatusCode, Value) {
+        let mut body = self.json();
+        assert!(body.as_object_mut().unwrap().remove("request_id").is_some());
+        (self.status, body)
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) stores: TestStores,
+    pub(crate) server: TestServer,
+    pub(crate) clickhouse: Client,
+    http: reqwest::Client,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let stores = TestStores::fresh().await;
+        let settings = Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+        let state = State::connect(&settings).await.unwrap();
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }
+    }
+
+    /// The same stores, asked through another server.
+    pub(crate) fn served_by(self, server: TestServer) -> Self {
+        Self { server, ..self }
+    }
+
+    pub(crate) fn seed(&self) -> Seed<'_> {
+        Seed(&self.stores.pool)
+    }
+
+    /// Puts rows into the store, as one block.
+    pub(crate) async fn insert(&self, rows: &[Observation]) {
+        // Without validation, because only the columns that count are given.
+        let client = self.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let mut insert = client.insert::<Observation>("observations").await.unwrap();
+        for row in rows {
+            insert.write(row).await.unwrap();
+        }
+        insert.end().await.unwrap();
+    }
+
+    pub(crate) async fn command(&self, statement: &str) {
+        self.clickhouse.query(statement).execute().await.unwrap();
+    }
+
+    pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {
+        let mut url = reqwest::Url::parse(&format!("{}{path}", self.server.url)).unwrap();
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = self.http.get(url);
+        if !key.is_empty() {
+            request = request.header("x-api-key", key);
+        }
+        let response = request.send().await.unwrap();
+        Answer { status: response.status(), text: response.text().await.unwrap() }
+    }
+
+    pub(crate) async fn ask(&self, key: &str, query: &[(&str, &str)]) -> Answer {
+        self.get(key, "/content-owners/summary", query).await
+    }
+
+    pub(crate) async fn summary(&self, key: &str, query: &[(&str, &str)]) -> Summary {
+        let answer = self.ask(key, query).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        let summary: Summary = serde_json::from_str(&answer.text).unwrap();
+        let by_type: u64 = summary.events_by_type.iter().map(|of| of.count).sum();
+        assert_eq!(by_type, summary.total_events, "events_by_type adds up to total_events");
+        summary
+    }
+
+    pub(crate) async fn total(&self, key: &str, query: &[(&str, &str)]) -> u64 {
+        self.summary(key, query).await.total_events
+    }
+}
+
+/// The id of an organisation that [`Observation::by`] names.
+pub(crate) fn platform(org: u128) -> String {
+    OrgId(Uuid::from_u128(org)).to_string()
+}
