@@ -26,6 +26,8 @@ pub struct Caller {
     pub org_type: OrgType,
     /// What the key may do.
     pub scopes: Vec<Scope>,
+    /// Whether what it reports must keep the public 1.0 rules whole.
+    pub strict: bool,
 }
 
 /// A person signed in.

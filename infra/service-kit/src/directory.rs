@@ -56,20 +56,21 @@ impl Directory {
 
     /// The holder of a key that is not revoked.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
-        let row: Option<(Uuid, Uuid, String, Vec<String>)> = sqlx::query_as(
-            "SELECT k.id, o.id, o.org_type, k.scopes FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+        let row: Option<(Uuid, Uuid, String, Vec<String>, bool)> = sqlx::query_as(
+            "SELECT k.id, o.id, o.org_type, k.scopes, k.strict FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL",
         )
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&self.pool)
         .await?;
-        row.map(|(key, org, org_type, scopes)| {
+        row.map(|(key, org, org_type, scopes, strict)| {
             Ok(Caller {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
                 org_type: org_type.parse::<OrgType>().map_err(|unknown| sqlx::Error::Decode(unknown.into()))?,
                 // A scope that a newer build granted and this one does not know grants nothing here.
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
+                strict,
             })
         })
         .transpose()

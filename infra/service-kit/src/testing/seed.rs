@@ -55,6 +55,15 @@ impl Seed<'_> {
         key.reveal().to_owned()
     }
 
+    /// Holds every key of an organisation to the public 1.0 rules whole.
+    pub async fn make_strict(&self, org: OrgId) {
+        sqlx::query("UPDATE api_keys SET strict = true WHERE organization_id = $1")
+            .bind(org.0)
+            .execute(self.0)
+            .await
+            .expect("keys are made strict");
+    }
+
     /// Revokes every key of an organisation.
     pub async fn revoke_keys(&self, org: OrgId) {
         sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE organization_id = $1")
