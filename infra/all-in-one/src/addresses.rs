@@ -18,9 +18,11 @@ pub(crate) async fn listen(asked: Option<SocketAddr>) -> anyhow::Result<TcpListe
     }
 }
 
-/// The address of the metrics; its listener is opened by the exporter.
+/// The address of the metrics; its listener is opened by the exporter. Port 0 is settled here, because the first
+/// screen and `demo.env` name the port.
 pub(crate) async fn metrics(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     match asked {
+        Some(address) if address.port() == 0 => Ok(server::listen(address, "TELEMETRY_METRICS_LISTEN").await?.local_addr()?),
         Some(address) => Ok(address),
         None => Ok(usual_or_free(USUAL_METRICS_PORT).await?.local_addr()?),
     }

@@ -2,9 +2,13 @@
 //!
 //! Must never skip: a server that is absent fails the test with the command that brings it.
 
+mod log;
+mod process;
 mod seed;
 mod stores;
 
+pub use log::{SetAside, TestLog};
+pub use process::{TestProcess, free_address};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
 
@@ -13,8 +17,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long an eventual truth may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an eventual truth may take on a busy machine; a broker waits 45 s for a member that was killed.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A router served on a port of its own until it is dropped.
 pub struct TestServer {
@@ -49,4 +53,12 @@ pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask:
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("did not happen within {PATIENCE:?}: {what}");
+}
+
+/// The seed of a randomised test, printed so that a failure can be replayed with `TEST_SEED=<seed>`.
+pub fn random_seed() -> u64 {
+    let given = std::env::var_os("TEST_SEED").map(|seed| seed.to_string_lossy().parse().expect("TEST_SEED is a number"));
+    let seed = given.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+    eprintln!("replay with TEST_SEED={seed}");
+    seed
 }

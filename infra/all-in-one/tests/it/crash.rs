@@ -1,0 +1,138 @@
+//! C1 and C2 at the worst moment: the rows are stored, the worker does not know it, and dies.
+
+use crate::demo::{BINARY, answer, retrieval};
+use crate::watch::{Watch, seen_by};
+use crate::withholding_proxy::WithholdingProxy;
+use schemas::identity::OrgType;
+use schemas::reads::Summary;
+use service_kit::clock::Clock;
+use service_kit::http;
+use service_kit::testing::{Seed, SeededOrg, TestLog, TestProcess, TestServer, TestStores, client, eventually, free_address};
+use std::path::{Path, PathBuf};
+
+const RETRIEVALS: usize = 5;
+
+/// Gateway and query on one address, without a worker.
+struct Front {
+    stores: TestStores,
+    server: TestServer,
+    owner: SeededOrg,
+    network: SeededOrg,
+    agent: SeededOrg,
+}
+
+impl Front {
+    async fn start() -> Self {
+        let stores = TestStores::fresh().await;
+        let gateway = ingest_gateway::Settings {
+            kafka: stores.kafka.clone(),
+            postgres: stores.postgres.clone(),
+            limits: ingest_gateway::Limits::default(),
+        };
+        let query = query_api::Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+        let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
+        let query = query_api::State::connect(&query).await.unwrap();
+        let router = ingest_gateway::routes(gateway).merge(query_api::routes(query));
+        let server = TestServer::start(http::with_boundary(router)).await;
+        let seed = Seed(&stores.pool);
+        let owner = seed.owner_of("example.com").await;
+        let network = seed.org("network", OrgType::Platform).await;
+        let agent = seed.org("agent", OrgType::Agent).await;
+        Self { owner, network, agent, server, stores }
+    }
+
+    /// Reports one retrieval by three observers.
+    async fn report(&self, content_telemetry_id: &str) {
+        for (role, org) in [("edge", &self.network), ("origin", &self.owner), ("agent", &self.agent)] {
+            let request = client().post(format!("{}/events", self.server.url)).header("content-type", "application/json");
+            let body = retrieval(role, content_telemetry_id).to_string();
+            assert_eq!(answer(request.header("x-api-key", &org.key).body(body)).await.status, 201, "{role}");
+        }
+    }
+
+    fn summary_url(&self) -> String {
+        format!("{}/content-owners/summary", self.server.url)
+    }
+
+    /// Waits until every observer of so many retrievals is counted.
+    async fn shows(&self, retrievals: u64) {
+        eventually(&format!("{retrievals} retrievals are visible"), || async {
+            let answer = client().get(self.summary_url()).header("x-api-key", &self.owner.key).send().await.ok()?;
+            let summary: Summary = answer.json().await.ok()?;
+            ["edge", "origin", "agent"].iter().all(|role| seen_by(&summary, role) == retrievals).then_some(())
+        })
+        .await;
+    }
+
+    /// The real worker, and the address of its metrics.
+    async fn worker(&self, clickhouse_url: &str) -> (TestProcess, String) {
+        let (listen, metrics) = (free_address(), free_address());
+        let mut process = TestProcess::start(
+            &worker_binary(),
+            &[],
+            &[
+                ("TELEMETRY_LISTEN", listen.to_string()),
+                ("TELEMETRY_METRICS_LISTEN", metrics.to_string()),
+                ("TELEMETRY_GROUP", self.stores.name.clone()),
+                ("CLICKHOUSE_URL", clickhouse_url.to_owned()),
+                ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
+                ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
+                ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
+                ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
+            ],
+        );
+        process.answers(&format!("http://{listen}/ready")).await;
+        (process, format!("http://{metrics}/metrics"))
+    }
+}
+
+/// The worker that was built beside the binary under test.
+fn worker_binary() -> PathBuf {
+    Path::new(BINARY).with_file_name("stream-workers")
+}
+
+/// The value of a counter; 0 while it has not been touched.
+async fn counter(metrics_url: &str, name: &str) -> Option<i64> {
+    let text = client().get(metrics_url).send().await.ok()?.text().await.ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    Some(value.unwrap_or(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_between_insert_and_commit_changes_nothing() {
+    let front = Front::start().await;
+    let (log, group) = (TestLog::connect(&front.stores.kafka), front.stores.name.clone());
+    let direct = reqwest::Url::parse(&front.stores.clickhouse.clickhouse_url).unwrap();
+    let proxy = WithholdingProxy::before(format!("{}:{}", direct.host_str().unwrap(), direct.port().unwrap())).await;
+    let mut through_proxy = direct.clone();
+    through_proxy.set_port(Some(proxy.address.port())).unwrap();
+    through_proxy.set_host(Some("127.0.0.1")).unwrap();
+
+    let (mut doomed, _) = front.worker(through_proxy.as_str()).await;
+    front.report("warm-up").await;
+    log.caught_up(&group).await;
+    front.shows(1).await;
+
+    let most = u64::try_from(RETRIEVALS).unwrap() + 1;
+    let watch = Watch::start(front.summary_url(), front.owner.key.clone(), most);
+    proxy.withhold_answers();
+    for retrieval in 0..RETRIEVALS {
+        front.report(&format!("retrieval-{retrieval}")).await;
+    }
+    front.shows(most).await;
+    let reports = i64::try_from(3 * RETRIEVALS).unwrap();
+    assert_eq!(log.uncommitted(&group).await, reports, "the rows are visible and the worker cannot know it");
+    doomed.kill_9().await;
+    watch.sees(5).await;
+
+    let (mut heir, metrics) = front.worker(direct.as_str()).await;
+    log.caught_up(&group).await;
+    watch.sees(20).await;
+    assert_eq!(counter(&metrics, "worker_records_total").await, Some(reports), "every record was delivered again");
+    let summary = watch.finish().await;
+    assert_eq!(summary.total_events, most, "{summary:?}");
+    for role in ["edge", "origin", "agent"] {
+        assert_eq!(seen_by(&summary, role), most, "{summary:?}");
+    }
+    assert_eq!(heir.terminate().await, Some(0));
+}

@@ -1,0 +1,84 @@
+//! What a newcomer gets: `demo.env`, and three lines to paste.
+
+use crate::demo::{Demo, answer};
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use std::path::Path;
+use tokio::process::Command;
+
+#[tokio::test]
+async fn demo_env_has_every_member_and_its_keys_have_the_promised_scopes() {
+    let demo = Demo::start().await;
+    for name in ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL", "OWNER_SESSION", "USER_SESSION", "OPERATOR_SESSION"] {
+        assert!(!demo.env(name).is_empty(), "{name}");
+    }
+    assert_eq!(demo.env("INGEST_URL"), demo.env("BASE_URL"));
+    assert_eq!(answer(demo.client.get(demo.url("/ready"))).await.status, 200);
+    assert_eq!(answer(demo.client.get(demo.env("METRICS_URL"))).await.status, 200);
+
+    let writer = json!(["identity:read", "identity:write", "telemetry:read", "telemetry:write"]);
+    let default = json!(["identity:read", "telemetry:read", "telemetry:write"]);
+    for (who, prefix, scopes) in [
+        ("OWNER", "svc_pub_", &writer),
+        ("OTHER_OWNER", "svc_pub_", &writer),
+        ("AGENT", "svc_pk_", &default),
+        ("NETWORK", "svc_pk_", &writer),
+    ] {
+        let key = demo.env(&format!("{who}_KEY"));
+        assert!(key.starts_with(prefix), "{who}");
+        let listed = demo.get(key, "/api/v1/identity/api-keys").await.body;
+        let listed = listed.as_array().unwrap();
+        assert_eq!(listed.len(), 1, "{who}: {listed:?}");
+        assert_eq!((&listed[0]["scopes"], &listed[0]["revoked_at"]), (scopes, &Value::Null), "{who}");
+        assert_eq!(listed[0]["organization_id"], demo.env(&format!("{who}_ORG_ID")), "{who}");
+        assert!(key.starts_with(listed[0]["prefix"].as_str().unwrap()), "{who}");
+    }
+    for (session, status) in [("OWNER_SESSION", 200), ("USER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
+        let listing = demo.client.get(demo.url("/api/v1/identity/api-keys")).bearer_auth(demo.env(session));
+        assert_eq!(answer(listing).await.status, status, "{session}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_start_with_the_same_folder_does_not_mint_again() {
+    let mut demo = Demo::start().await;
+    let owner = demo.env("OWNER_KEY").to_owned();
+    assert_eq!(demo.process.terminate().await, Some(0));
+    let demo = demo.start_again().await;
+    assert_eq!(demo.env("OWNER_KEY"), owner);
+    assert_eq!(demo.get(&owner, "/api/v1/identity/api-keys").await.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_three_lines_of_the_last_screen_work_when_pasted() {
+    let demo = Demo::start().await;
+    let screen = demo.process.stdout();
+    let lines: Vec<&str> = screen.lines().filter(|line| line.trim_start().starts_with("curl ")).collect();
+    let [report, summary, resolve] = lines.as_slice() else { panic!("there are three lines to paste:\n{screen}") };
+    assert_eq!(paste(report).await, json!({"status": "ok", "events_created": 1}));
+    let summary = eventually("the pasted event is counted", || async {
+        let summary = paste(summary).await;
+        (summary["total_events"] == 1).then_some(summary)
+    })
+    .await;
+    assert_eq!(summary["organization_id"], demo.env("OWNER_ORG_ID"));
+    let resolved = paste(resolve).await;
+    assert_eq!((&resolved["handled"], &resolved["organization"]["name"]), (&json!(true), &json!("Example Publisher")));
+    assert!(screen.contains("demo.env"), "{screen}");
+}
+
+/// The demo keys are for the developer's eyes only.
+#[tokio::test]
+async fn demo_env_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let demo = Demo::start().await;
+    let mode = std::fs::metadata(demo.folder().join("demo.env")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// What a shell prints for a line, as JSON.
+async fn paste(line: &str) -> Value {
+    let ran = Command::new("bash").args(["-c", line]).current_dir(Path::new("/")).output().await.expect("there is a bash");
+    assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{line}: {}", String::from_utf8_lossy(&ran.stdout)))
+}

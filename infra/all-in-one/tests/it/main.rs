@@ -1,0 +1,12 @@
+//! The whole service on real servers, asked over HTTP as its users ask it.
+//!
+//! Must not look inside any crate: what is tested is what a caller and an operator see.
+
+mod crash;
+mod demo;
+mod end_to_end;
+mod first_screen;
+mod refusals;
+mod restart;
+mod watch;
+mod withholding_proxy;

@@ -1,0 +1,136 @@
+//! The topics of one test seen from outside: records put there byte by byte, dead letters, what a group has committed.
+//!
+//! Must not share code with what it observes beyond the client's settings.
+
+use super::eventually;
+use crate::kafka;
+use crate::settings::KafkaSettings;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Headers, Message};
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{Offset, TopicPartitionList};
+use schemas::log::header;
+use std::time::Duration;
+
+const BROKER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The topics of one test.
+#[derive(Clone)]
+pub struct TestLog {
+    settings: KafkaSettings,
+    producer: FutureProducer,
+}
+
+/// A record that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SetAside {
+    /// `topic/partition/offset` of the original.
+    pub origin: String,
+    /// The original bytes.
+    pub payload: Vec<u8>,
+    /// Why.
+    pub reason: String,
+}
+
+impl TestLog {
+    /// The topics that `settings` name.
+    pub fn connect(settings: &KafkaSettings) -> Self {
+        Self { settings: settings.clone(), producer: kafka::producer(&settings.kafka_brokers).expect("a producer is made") }
+    }
+
+    /// Puts one record on a partition and returns its origin, `topic/partition/offset`.
+    pub async fn put(&self, partition: i32, payload: &[u8]) -> String {
+        self.put_all([(partition, payload)]).await.remove(0)
+    }
+
+    /// Puts records on their partitions, in this order, and returns their origins.
+    pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = (i32, &'a [u8])>) -> Vec<String> {
+        let topic = &self.settings.topic;
+        let mut sent = Vec::new();
+        for (partition, payload) in records {
+            let record = FutureRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
+            sent.push(self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room"));
+        }
+        let mut origins = Vec::new();
+        for sent in sent {
+            let place = sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
+            origins.push(format!("{topic}/{}/{}", place.partition, place.offset));
+        }
+        origins
+    }
+
+    /// How many records of the topic a group has not committed.
+    pub async fn uncommitted(&self, group: &str) -> i64 {
+        let (settings, group) = (self.settings.clone(), group.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let consumer = observer(&settings, &group);
+            let ends = ends(&consumer, &settings.topic);
+            let mut asked = TopicPartitionList::new();
+            for (partition, _) in &ends {
+                asked.add_partition(&settings.topic, *partition);
+            }
+            let committed = consumer.committed_offsets(asked, BROKER_PATIENCE).expect("the coordinator answers");
+            let next = |partition: i32| match committed.find_partition(&settings.topic, partition).map(|found| found.offset()) {
+                Some(Offset::Offset(next)) => next,
+                _ => 0,
+            };
+            ends.iter().map(|(partition, end)| end - next(*partition)).sum()
+        })
+        .await
+        .expect("the observer does not panic")
+    }
+
+    /// Waits until a group has committed every record.
+    pub async fn caught_up(&self, group: &str) {
+        eventually(&format!("{group} commits every record"), || async { (self.uncommitted(group).await == 0).then_some(()) })
+            .await;
+    }
+
+    /// Every dead letter, sorted by origin.
+    pub async fn set_aside(&self) -> Vec<SetAside> {
+        let settings = self.settings.clone();
+        let mut found = tokio::task::spawn_blocking(move || read_to_end(&settings)).await.expect("the observer does not panic");
+        found.sort();
+        found
+    }
+}
+
+fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
+    let consumer = observer(settings, "observer");
+    let ends = ends(&consumer, &settings.rejected_topic);
+    let mut assigned = TopicPartitionList::new();
+    for (partition, _) in &ends {
+        assigned.add_partition_offset(&settings.rejected_topic, *partition, Offset::Beginning).expect("the offset is valid");
+    }
+    consumer.assign(&assigned).expect("partitions are assigned");
+    let mut found = Vec::new();
+    let mut missing: i64 = ends.iter().map(|(_, end)| end).sum();
+    while missing > 0 {
+        let message = consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read");
+        let text = |name: &str| {
+            let header = message.headers()?.iter().find(|header| header.key == name)?;
+            Some(String::from_utf8_lossy(header.value?).into_owned())
+        };
+        found.push(SetAside {
+            origin: text(header::ORIGIN).expect("a dead letter says where it came from"),
+            reason: text(header::REASON).expect("a dead letter says why"),
+            payload: message.payload().unwrap_or_default().to_vec(),
+        });
+        missing -= 1;
+    }
+    found
+}
+
+/// Looks without joining the group.
+fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
+    kafka::client(&settings.kafka_brokers).set("group.id", group).create().expect("a consumer is made")
+}
+
+/// Each partition and the offset after its last record.
+fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
+    let metadata = consumer.fetch_metadata(Some(topic), BROKER_PATIENCE).expect("the broker answers");
+    let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(MetadataPartition::id).collect();
+    let end = |partition| consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE).expect("the broker answers").1;
+    partitions.into_iter().map(|partition| (partition, end(partition))).collect()
+}
