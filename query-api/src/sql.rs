@@ -23,7 +23,6 @@ const CAPS: &[(&str, &str)] = &[
     ("max_execution_time", "10"),
     ("max_memory_usage", "2147483648"),
     ("max_result_rows", "100000"),
-    ("max_query_size", "4194304"),
     ("cancel_http_readonly_queries_on_client_close", "1"),
     // Groups of one key are neighbours in the table: what a read holds in memory does not grow with the owner.
     ("optimize_aggregation_in_order", "1"),
@@ -88,7 +87,7 @@ impl Telemetry {
                uniqExactIf((org, session), session != {NO_SESSION}) AS sessions \
              FROM ( \
                SELECT site, argMin(event_type, {PRECEDENCE}) AS shown_type, argMin(at, {PRECEDENCE}) AS shown_at, \
-                      groupArray(org_id) AS orgs, groupArray(toUInt8(source_role)) AS roles, groupArray(session_id) AS session_ids, \
+                      groupArray(platform_id) AS orgs, groupArray(toUInt8(source_role)) AS roles, groupArray(session_id) AS session_ids, \
                       groupArray(agent_id) AS agents, groupArray(source_role = 'agent' OR session_id != {NO_SESSION}) AS are_agents \
                FROM {OBSERVATIONS} FINAL WHERE {visible} GROUP BY site, event_key HAVING {in_time} \
              ) \
@@ -156,5 +155,38 @@ fn refused(error: Error) -> ApiError {
         Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
         Error::BadResponse(reason) if OVERLOADED.iter().any(|code| reason.contains(code)) => ApiError::unavailable(error),
         _ => ApiError::internal(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::problem::Code;
+    use service_kit::stores;
+    use service_kit::testing::TestStores;
+
+    async fn telemetry() -> Telemetry {
+        let stores = TestStores::fresh().await;
+        Telemetry::new(&stores::clickhouse(&stores.clickhouse).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_client_of_reads_cannot_write() {
+        let telemetry = telemetry().await;
+        for statement in
+            ["INSERT INTO observations (site) VALUES ('com.example')", "TRUNCATE TABLE observations", "DROP TABLE observations"]
+        {
+            let refusal = telemetry.client.query(statement).execute().await.unwrap_err().to_string();
+            assert!(refusal.contains("readonly"), "{refusal}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_over_a_cap_is_an_overload_and_a_wrong_statement_a_fault() {
+        let telemetry = telemetry().await;
+        let code =
+            async |statement: &str| refused(telemetry.client.query(statement).fetch_one::<u64>().await.unwrap_err()).code();
+        assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::Unavailable);
+        assert_eq!(code("SELECT count() FROM nothing").await, Code::Internal);
     }
 }

@@ -11,22 +11,24 @@ use schemas::site::Site;
 use service_kit::auth::{Caller, Reader};
 use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
+use std::collections::BTreeSet;
 
-/// Whose telemetry, and which of it.
+/// Whose telemetry, and which of it. An event is visible when the longest verified suffix of its host is one of
+/// this owner's, and the host lies where the read looks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Visibility {
     organization_id: OrgId,
     domains: Vec<String>,
-    territories: Vec<Territory>,
+    beneath: Vec<Site>,
+    own: Vec<OwnHost>,
+    foreign: Vec<Site>,
 }
 
-/// A host and its subdomains. No two territories of a [`Visibility`] overlap: the longest verified host decides.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Territory {
+/// A host that the owner has verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnHost {
     /// The host.
     pub(crate) site: Site,
-    /// Hosts beneath it that belong to somebody else, or to another territory.
-    pub(crate) except: Vec<Site>,
     /// First millisecond that is this owner's; `None` is all history.
     pub(crate) visible_from_ms: Option<i64>,
 }
@@ -54,7 +56,11 @@ impl Visibility {
     fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
-        Self { organization_id, domains, territories: territories(owned) }
+        let own =
+            owned.iter().map(|owned| OwnHost { site: owned.site.clone(), visible_from_ms: owned.visible_from.map(ceil_ms) });
+        let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
+        let beneath = topmost(owned.iter().map(|owned| &owned.site));
+        Self { organization_id, domains, beneath, own: own.collect(), foreign: foreign.into_iter().collect() }
     }
 
     fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
@@ -62,8 +68,14 @@ impl Visibility {
         if !owned.iter().any(|owned| owned.covers(&site)) {
             return Err(domain_refused());
         }
-        let territories = territories(owned).into_iter().filter_map(|territory| territory.within(&site)).collect();
-        Ok(Self { organization_id, domains: vec![site.domain()], territories })
+        let mut visibility = Self::of_everything(organization_id, owned);
+        // Only hosts above and beneath the domain can decide about what lies beneath it.
+        let is_related = |other: &Site| other.is_within(&site) || site.is_within(other);
+        visibility.own.retain(|own| is_related(&own.site));
+        visibility.foreign.retain(is_related);
+        visibility.domains = vec![site.domain()];
+        visibility.beneath = vec![site];
+        Ok(visibility)
     }
 
     /// Whose telemetry it is.
@@ -76,37 +88,27 @@ impl Visibility {
         &self.domains
     }
 
-    /// What of the telemetry may be seen; nothing when empty.
-    pub(crate) fn territories(&self) -> &[Territory] {
-        &self.territories
+    /// Where the read looks: at these hosts and beneath them. Sorted; none lies beneath another.
+    pub(crate) fn beneath(&self) -> &[Site] {
+        &self.beneath
+    }
+
+    /// The owner's verified hosts.
+    pub(crate) fn own(&self) -> &[OwnHost] {
+        &self.own
+    }
+
+    /// Hosts beneath them that somebody else has verified.
+    pub(crate) fn foreign(&self) -> &[Site] {
+        &self.foreign
     }
 }
 
-impl Territory {
-    /// The part of it that lies at `site` and beneath.
-    fn within(self, site: &Site) -> Option<Self> {
-        if self.site.is_within(site) {
-            return Some(self);
-        }
-        if !site.is_within(&self.site) || self.except.iter().any(|other| site.is_within(other)) {
-            return None;
-        }
-        let except = self.except.into_iter().filter(|other| other.is_within(site)).collect();
-        Some(Self { site: site.clone(), except, ..self })
-    }
-}
-
-/// One per verified host, each without what lies in another one.
-fn territories(owned: &[OwnedSite]) -> Vec<Territory> {
-    let one = |host: &OwnedSite| {
-        let deeper = owned.iter().map(|other| &other.site).filter(|other| **other != host.site && other.is_within(&host.site));
-        let mut except: Vec<Site> = host.except.iter().chain(deeper).cloned().collect();
-        except.sort_unstable();
-        // What lies beneath another exception needs no exception of its own.
-        except.dedup_by(|deeper, kept| deeper.is_within(kept));
-        Territory { site: host.site.clone(), except, visible_from_ms: host.visible_from.map(ceil_ms) }
-    };
-    owned.iter().map(one).collect()
+/// The hosts that lie beneath no other one.
+fn topmost<'a>(hosts: impl Iterator<Item = &'a Site>) -> Vec<Site> {
+    let hosts: BTreeSet<&Site> = hosts.collect();
+    let is_topmost = |host: &&Site| host.candidates().iter().skip(1).all(|parent| !hosts.contains(parent));
+    hosts.iter().copied().filter(is_topmost).cloned().collect()
 }
 
 /// The organisation that lets the caller read right now. Every reason to refuse has one answer.
@@ -144,64 +146,61 @@ mod tests {
         OwnedSite { site: site(domain), visible_from: None, except: except.iter().map(|other| site(other)).collect() }
     }
 
-    fn shown(visibility: &Visibility) -> Vec<(String, Vec<String>)> {
-        let one = |t: &Territory| (t.site.domain(), t.except.iter().map(Site::domain).collect());
-        visibility.territories.iter().map(one).collect()
+    fn sites(domains: &[&str]) -> Vec<Site> {
+        domains.iter().map(|domain| site(domain)).collect()
     }
 
-    fn of_domain(owned: &[OwnedSite], domain: &str) -> Option<Vec<(String, Vec<String>)>> {
-        Visibility::of_domain(OrgId(uuid::Uuid::nil()), owned, domain).ok().map(|visibility| shown(&visibility))
+    fn own_sites(visibility: &Visibility) -> Vec<Site> {
+        visibility.own.iter().map(|own| own.site.clone()).collect()
     }
 
-    fn named(domain: &str, except: &[&str]) -> (String, Vec<String>) {
-        (domain.to_owned(), except.iter().map(|other| (*other).to_owned()).collect())
-    }
-
-    #[test]
-    fn territories_never_overlap() {
-        let owned = [
+    fn example() -> Vec<OwnedSite> {
+        vec![
             owned("example.com", &["blog.example.com", "x.deep.blog.example.com"]),
             owned("deep.blog.example.com", &["x.deep.blog.example.com"]),
             owned("shop.example.com", &[]),
-        ];
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
-        assert_eq!(all.domains, ["deep.blog.example.com", "example.com", "shop.example.com"]);
-        assert_eq!(
-            shown(&all),
-            [
-                named("example.com", &["blog.example.com", "shop.example.com"]),
-                named("deep.blog.example.com", &["x.deep.blog.example.com"]),
-                named("shop.example.com", &[]),
-            ]
-        );
+            owned("a.test", &["b.a.test"]),
+        ]
+    }
+
+    fn of_domain(domain: &str) -> Option<Visibility> {
+        Visibility::of_domain(OrgId(uuid::Uuid::nil()), &example(), domain).ok()
+    }
+
+    #[test]
+    fn everything_is_looked_for_beneath_the_topmost_hosts() {
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &example());
+        assert_eq!(all.domains, ["a.test", "deep.blog.example.com", "example.com", "shop.example.com"]);
+        assert_eq!(all.beneath, sites(&["example.com", "a.test"]));
+        assert_eq!(all.foreign, sites(&["blog.example.com", "x.deep.blog.example.com", "b.a.test"]));
     }
 
     #[test]
     fn a_domain_narrows_to_itself_and_what_lies_beneath() {
-        let owned = [owned("example.com", &["blog.example.com"]), owned("deep.blog.example.com", &[]), owned("a.test", &[])];
-        assert_eq!(of_domain(&owned, "A.TEST."), Some(vec![named("a.test", &[])]));
-        assert_eq!(of_domain(&owned, "www.a.test"), Some(vec![named("www.a.test", &[])]));
-        assert_eq!(of_domain(&owned, "x.deep.blog.example.com"), Some(vec![named("x.deep.blog.example.com", &[])]));
-        let narrowed = vec![named("example.com", &["blog.example.com"]), named("deep.blog.example.com", &[])];
-        assert_eq!(of_domain(&owned, "example.com"), Some(narrowed));
+        let narrowed = of_domain("WWW.a.test.").unwrap();
+        assert_eq!((narrowed.domains.clone(), narrowed.beneath.clone()), (vec!["www.a.test".to_owned()], sites(&["www.a.test"])));
+        assert_eq!((own_sites(&narrowed), narrowed.foreign), (sites(&["a.test"]), sites(&[])));
+        let narrowed = of_domain("deep.blog.example.com").unwrap();
+        assert_eq!(own_sites(&narrowed), sites(&["example.com", "deep.blog.example.com"]));
+        assert_eq!(narrowed.foreign, sites(&["blog.example.com", "x.deep.blog.example.com"]));
     }
 
     #[test]
     fn a_domain_that_is_somebody_elses_or_nobodys_is_refused() {
-        let owned = [owned("example.com", &["blog.example.com"]), owned("deep.blog.example.com", &[])];
         for domain in
-            ["blog.example.com", "x.blog.example.com", "com", "notexample.com", "example.com.evil.test", "*.example.com", ""]
+            ["blog.example.com", "y.blog.example.com", "x.deep.blog.example.com", "com", "notexample.com", "*.example.com", ""]
         {
-            assert_eq!(of_domain(&owned, domain), None, "{domain}");
+            assert_eq!(of_domain(domain), None, "{domain}");
+        }
+        for domain in ["example.com", "y.example.com", "deep.blog.example.com", "y.deep.blog.example.com", "shop.example.com"] {
+            assert!(of_domain(domain).is_some(), "{domain}");
         }
     }
 
     #[test]
-    fn the_deepest_verified_host_decides_the_history() {
-        let from = DateTime::from_timestamp_millis(5);
-        let owned = [owned("example.com", &[]), OwnedSite { visible_from: from, ..owned("news.example.com", &[]) }];
-        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
-        assert_eq!(all.territories[0].except, [site("news.example.com")]);
-        assert_eq!(all.territories[1].visible_from_ms, Some(5));
+    fn a_visible_from_between_two_milliseconds_is_the_later_one() {
+        let visible_from = DateTime::from_timestamp_micros(4_001);
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
+        assert_eq!(all.own[0].visible_from_ms, Some(5));
     }
 }

@@ -1,14 +1,21 @@
 //! A [`Visibility`] and a [`Period`] as conditions on rows, with the values as parameters.
 //!
-//! Must not put a host or a time into the text: the text depends on nothing but how many territories there are.
+//! Must not put a host or a time into the text, and must keep statement and parameters within what ClickHouse takes
+//! over HTTP, however many domains an owner has: 1,000 fields of 128 KiB each, the statement being one of them.
 
 use crate::period::Period;
-use crate::visibility::{Territory, Visibility};
+use crate::visibility::Visibility;
 use clickhouse::query::Query;
+use schemas::site::Site;
+
+/// Ranges of the sorting key that a read names; owners of more domains read some rows that are not theirs, to drop them.
+const MAX_RANGES: usize = 64;
+/// Bytes of one list parameter.
+const MAX_LIST_BYTES: usize = 100_000;
 
 /// Which rows a read may see, and which retrievals it counts.
 pub(super) struct Within {
-    /// On a row: it lies in the caller's territory.
+    /// On a row: it is visible, whenever it happened.
     pub(super) visible: String,
     /// On a retrieval, as `site` and `shown_at`: it lies in the window, and in this owner's time.
     pub(super) in_time: String,
@@ -19,20 +26,50 @@ enum Value {
     Text(String),
     Texts(Vec<String>),
     Number(i64),
+    Numbers(Vec<i64>),
+}
+
+/// The longest verified suffix of `site`, own or foreign: of all leading parts of the reversed host the last that is
+/// in the list.
+fn decider(verified: &str) -> String {
+    format!(
+        "arrayLast(part -> part IN {verified}, \
+           arrayMap(length -> substring(site, 1, length - 1), arrayCumSum(label -> length(label) + 1, splitByChar('.', site))))"
+    )
+}
+
+/// The first text after all that lies beneath the hosts. Not that of the last host: `com.example-a` sorts before
+/// `com.example.a`.
+fn end_of(hosts: &[Site]) -> String {
+    // The byte after the dot.
+    hosts.iter().map(|host| format!("{}/", host.as_str())).max().unwrap_or_default()
 }
 
 impl Within {
     pub(super) fn new(visibility: &Visibility, period: &Period) -> Self {
         let mut within = Self { visible: String::new(), in_time: String::new(), values: Vec::new() };
-        let mut visible = Vec::new();
+        let own = within.sites("own", visibility.own().iter().map(|own| &own.site));
+        let verified = within.sites("verified", visibility.own().iter().map(|own| &own.site).chain(visibility.foreign()));
+        let decider = decider(&verified);
+
+        // Who owns nothing sees nothing.
+        within.visible = "0".to_owned();
+        let ranges = within.ranges(visibility.beneath());
+        if !ranges.is_empty() {
+            within.visible = format!("({})", ranges.join(" OR "));
+        }
+        let is_decided_by_range = visibility.foreign().is_empty() && visibility.beneath().len() <= MAX_RANGES;
+        if !is_decided_by_range {
+            within.visible.push_str(&format!(" AND {decider} IN {own}"));
+        }
+
         let mut in_time = vec!["1".to_owned()];
-        for (number, territory) in visibility.territories().iter().enumerate() {
-            let inside = within.inside(number, territory);
-            if let Some(from) = territory.visible_from_ms {
-                let own = within.value(format!("visible_from_{number}"), "Int64", Value::Number(from));
-                in_time.push(format!("(NOT {inside} OR {SHOWN_MS} >= {own})"));
-            }
-            visible.push(inside);
+        let late: Vec<_> = visibility.own().iter().filter_map(|own| Some((&own.site, own.visible_from_ms?))).collect();
+        if !late.is_empty() {
+            let sites = within.sites("late", late.iter().map(|(site, _)| *site));
+            let from =
+                within.value("visible_from".to_owned(), "Array(Int64)", Value::Numbers(late.iter().map(|(_, ms)| *ms).collect()));
+            in_time.push(format!("{SHOWN_MS} >= transform({decider}, {sites}, {from}, {EVER_MS})"));
         }
         if let Some(from) = period.from_ms {
             let from = within.value("from".to_owned(), "Int64", Value::Number(from));
@@ -42,24 +79,50 @@ impl Within {
             let before = within.value("before".to_owned(), "Int64", Value::Number(before));
             in_time.push(format!("{SHOWN_MS} < {before}"));
         }
-        // Who owns nothing sees nothing.
-        within.visible = if visible.is_empty() { "0".to_owned() } else { visible.join(" OR ") };
         within.in_time = in_time.join(" AND ");
         within
     }
 
-    /// The host and what lies beneath it on a label boundary: two ranges of the sorting key, minus the exceptions.
-    fn inside(&mut self, number: usize, territory: &Territory) -> String {
-        let site = territory.site.as_str();
-        let host = self.value(format!("site_{number}"), "String", Value::Text(site.to_owned()));
-        let beneath = self.value(format!("beneath_{number}"), "String", Value::Text(format!("{site}.")));
-        let range = format!("(site = {host} OR startsWith(site, {beneath}))");
-        if territory.except.is_empty() {
-            return range;
+    /// Ranges of the sorting key that hold every host and what lies beneath it on a label boundary; exactly that
+    /// while there are few hosts, neighbours in one range when there are many.
+    fn ranges(&mut self, beneath: &[Site]) -> Vec<String> {
+        let range = |(number, hosts): (usize, &[Site])| {
+            let mut text = |name: &str, text: String| self.value(format!("{name}_{number}"), "String", Value::Text(text));
+            match hosts {
+                [host] => {
+                    let (host, beneath) =
+                        (text("host", host.as_str().to_owned()), text("beneath", format!("{}.", host.as_str())));
+                    format!("site = {host} OR startsWith(site, {beneath})")
+                }
+                [first, ..] => {
+                    let (first, end) = (text("first", first.as_str().to_owned()), text("end", end_of(hosts)));
+                    format!("site >= {first} AND site < {end}")
+                }
+                [] => unreachable!("chunks are never empty"),
+            }
+        };
+        beneath.chunks(beneath.len().div_ceil(MAX_RANGES).max(1)).enumerate().map(range).collect()
+    }
+
+    /// A list of sites, in as many parameters as it takes.
+    fn sites<'a>(&mut self, name: &str, sites: impl Iterator<Item = &'a Site>) -> String {
+        let mut lists: Vec<(usize, Vec<String>)> = vec![(0, Vec::new())];
+        for site in sites {
+            // Two quotes and a comma.
+            let bytes = site.as_str().len() + 3;
+            match lists.last_mut() {
+                Some((filled, list)) if *filled + bytes <= MAX_LIST_BYTES => {
+                    *filled += bytes;
+                    list.push(site.as_str().to_owned());
+                }
+                _ => lists.push((bytes, vec![site.as_str().to_owned()])),
+            }
         }
-        let others = territory.except.iter().map(|other| format!("{}.", other.as_str())).collect();
-        let others = self.value(format!("except_{number}"), "Array(String)", Value::Texts(others));
-        format!("({range} AND NOT arrayExists(other -> startsWith(concat(site, '.'), other), {others}))")
+        let lists = lists.into_iter().enumerate();
+        let lists: Vec<_> = lists
+            .map(|(number, (_, list))| self.value(format!("{name}_{number}"), "Array(String)", Value::Texts(list)))
+            .collect();
+        format!("arrayConcat({})", lists.join(", "))
     }
 
     fn value(&mut self, name: String, kind: &str, value: Value) -> String {
@@ -74,8 +137,33 @@ impl Within {
             Value::Text(text) => query.param(&name, text),
             Value::Texts(texts) => query.param(&name, texts),
             Value::Number(number) => query.param(&name, number),
+            Value::Numbers(numbers) => query.param(&name, numbers),
         })
     }
 }
 
 const SHOWN_MS: &str = "toUnixTimestamp64Milli(shown_at)";
+/// Before every event: `at` cannot be that early.
+const EVER_MS: &str = "toInt64(-9223372036854775808)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_several_hosts_holds_whatever_lies_beneath_them() {
+        let mut hosts: Vec<Site> =
+            ["example.com", "example-a.com", "example0.com", "a.test"].map(|domain| Site::from_domain(domain).unwrap()).into();
+        hosts.sort_unstable();
+        for hosts in (0..hosts.len()).flat_map(|from| (from + 1..=hosts.len()).map(move |to| from..to)).map(|range| &hosts[range])
+        {
+            let end = end_of(hosts);
+            for host in hosts {
+                for beneath in ["", ".-", ".a", ".zz"] {
+                    let site = format!("{}{beneath}", host.as_str());
+                    assert!(site.as_str() >= hosts[0].as_str() && site < end, "{site} in {hosts:?}");
+                }
+            }
+        }
+    }
+}

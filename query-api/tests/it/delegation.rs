@@ -61,6 +61,8 @@ async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
     seed.delegate(grantor.id, partner.id).await;
     seed.delegate(grantor.id, revoked.id).await;
     seed.delegate(grantor.id, narrow.id).await;
+    // Identity grants to platforms only; should a row say otherwise, an owner's key is still bound to its own domains.
+    seed.delegate(grantor.id, other_owner.id).await;
     for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
         let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
         sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&world.stores.pool).await.unwrap();

@@ -3,6 +3,7 @@
 use crate::world::{World, seen};
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
+use schemas::site::Site;
 
 #[tokio::test]
 async fn an_owner_sees_its_domains_and_their_subdomains_on_label_boundaries_only() {
@@ -45,6 +46,43 @@ async fn a_subdomain_that_another_owner_verified_is_carved_out_and_an_own_one_in
     for (key, domain) in [(&a.key, "blog.example.com"), (&a.key, "x.blog.example.com"), (&b.key, "deep.blog.example.com")] {
         assert_eq!(world.ask(key, &[("domain", domain)]).await.status, StatusCode::FORBIDDEN, "{domain}");
     }
+}
+
+#[tokio::test]
+async fn an_owner_of_many_domains_beside_many_of_another_is_read_like_any_other() {
+    let world = World::new().await;
+    let a = world.seed().owner_of("example.com").await;
+    let b = world.seed().owner_of("other.test").await;
+    // More hosts than a statement names one by one, and more text than one parameter may hold.
+    let long = ["l".repeat(60), "m".repeat(60), "n".repeat(60)];
+    let beneath = format!("{}.example.com", long.join("."));
+    let reversed = Site::from_domain(&beneath).unwrap();
+    let foreign = (format!("n%s.{beneath}"), format!("{}.n%s", reversed.as_str()));
+    let own = ("n%s.a.test".to_owned(), "test.a.n%s".to_owned());
+    for (org, (domain, site), count) in [(a.id, own, 150), (b.id, foreign, 1_500)] {
+        sqlx::query(
+            "INSERT INTO domains (organization_id, domain, site, verified_at, visible_from) \
+             SELECT $1, format($2, n), format($3, n), now(), '2026-01-01T00:00:00Z' FROM generate_series(1, $4) n",
+        )
+        .bind(org.0)
+        .bind(domain)
+        .bind(site)
+        .bind(count)
+        .execute(&world.stores.pool)
+        .await
+        .unwrap();
+    }
+    let foreign = [format!("n1.{beneath}"), format!("n1500.{beneath}"), format!("x.n7.{beneath}")];
+    let own = ["example.com", "n1.a.test", "n150.a.test", "x.n9.a.test", &format!("n1501.{beneath}"), &beneath];
+    let nobodys = ["a.test", "n151.a.test", "n1-x.a.test"];
+    let hosts: Vec<&str> = own.into_iter().chain(nobodys).chain(foreign.iter().map(String::as_str)).collect();
+    let rows: Vec<_> = hosts.iter().zip(1..).map(|(host, key)| seen(host, key)).collect();
+    world.insert(&rows).await;
+    world.insert(&[seen("n2.a.test", 99).after(-1)]).await;
+    let summary = world.summary(&a.key, &[]).await;
+    assert_eq!((summary.total_events, summary.domains.len()), (6, 151));
+    assert_eq!(world.total(&b.key, &[]).await, 3);
+    assert_eq!(world.total(&a.key, &[("domain", "example.com")]).await, 3);
 }
 
 #[tokio::test]
