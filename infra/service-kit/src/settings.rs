@@ -77,7 +77,7 @@ fn database_name(name: &str) -> Result<String, String> {
 
 /// Reads the settings of a process, or ends it with one line that names the setting, the value and the fix.
 pub fn parse<S: Parser>() -> S {
-    let settings = S::try_parse().unwrap_or_else(|refusal| refuse(&refusal));
+    let settings = S::try_parse().unwrap_or_else(|refusal| refuse(&refusal, &S::command()));
     if let Some(unknown) = first_unknown(&S::command(), environment_names()) {
         eprintln!("unknown setting {unknown}: remove it from the environment, or correct its name (--help lists every setting)");
         std::process::exit(2);
@@ -86,15 +86,27 @@ pub fn parse<S: Parser>() -> S {
 }
 
 /// Help and version go out as they are; everything else becomes a single line.
-fn refuse(refusal: &clap::Error) -> ! {
+fn refuse(refusal: &clap::Error, command: &clap::Command) -> ! {
     if refusal.use_stderr() {
-        let text = refusal.to_string();
-        let line: Vec<&str> =
-            text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
-        eprintln!("{} (--help lists every setting)", line.join(" "));
+        eprintln!("{}", one_line(&refusal.to_string(), command));
         std::process::exit(2);
     }
     refusal.exit()
+}
+
+/// What clap says in several lines, with the names of the settings as the environment spells them.
+fn one_line(text: &str, command: &clap::Command) -> String {
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
+    let line = lines.join(" ");
+    let is_named = |argument: &clap::Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
+    let names: Vec<&str> = command
+        .get_arguments()
+        .filter(|argument| is_named(argument))
+        .filter_map(|argument| argument.get_env()?.to_str())
+        .collect();
+    let settings = if names.is_empty() { String::new() } else { format!("in the environment: {}; ", names.join(", ")) };
+    format!("{line} ({settings}--help lists every setting)")
 }
 
 fn environment_names() -> BTreeSet<String> {
@@ -131,6 +143,14 @@ mod tests {
         let unknown = |names| first_unknown(&Sample::command(), present(names));
         assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
         assert_eq!(unknown(&["TELEMETRY_LISTEM"]).as_deref(), Some("TELEMETRY_LISTEM"));
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_that_names_the_setting() {
+        let refusal = Sample::try_parse_from(["sample", "--listen", "here"]).err().unwrap().to_string();
+        let line = one_line(&refusal, &Sample::command());
+        assert!(line.contains("'here'") && line.contains("in the environment: TELEMETRY_LISTEN;"), "{line}");
+        assert_eq!(line.lines().count(), 1);
     }
 
     #[test]
