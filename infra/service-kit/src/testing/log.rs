@@ -6,6 +6,7 @@ use super::eventually;
 use crate::kafka;
 use crate::settings::KafkaSettings;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaResult;
 use rdkafka::message::{Headers, Message};
 use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -14,6 +15,8 @@ use schemas::log::header;
 use std::time::Duration;
 
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The topics of one test.
 #[derive(Clone)]
@@ -70,7 +73,7 @@ impl TestLog {
             for (partition, _) in &ends {
                 asked.add_partition(&settings.topic, *partition);
             }
-            let committed = consumer.committed_offsets(asked, BROKER_PATIENCE).expect("the coordinator answers");
+            let committed = patiently("the coordinator", || consumer.committed_offsets(asked.clone(), BROKER_PATIENCE));
             let next = |partition: i32| match committed.find_partition(&settings.topic, partition).map(|found| found.offset()) {
                 Some(Offset::Offset(next)) => next,
                 _ => 0,
@@ -129,8 +132,20 @@ fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
 
 /// Each partition and the offset after its last record.
 fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<(i32, i64)> {
-    let metadata = consumer.fetch_metadata(Some(topic), BROKER_PATIENCE).expect("the broker answers");
+    let metadata = patiently("the broker", || consumer.fetch_metadata(Some(topic), BROKER_PATIENCE));
     let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(MetadataPartition::id).collect();
-    let end = |partition| consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE).expect("the broker answers").1;
+    let end = |partition| patiently("the leader", || consumer.fetch_watermarks(topic, partition, BROKER_PATIENCE)).1;
     partitions.into_iter().map(|partition| (partition, end(partition))).collect()
+}
+
+/// Asks again while a new topic or group is still settling.
+fn patiently<T>(whom: &str, ask: impl Fn() -> KafkaResult<T>) -> T {
+    for _ in 0..TRIES {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) => tracing::debug!("{whom} does not answer yet: {error}"),
+        }
+        std::thread::sleep(PAUSE);
+    }
+    ask().unwrap_or_else(|error| panic!("{whom} does not answer: {error}"))
 }

@@ -1,0 +1,113 @@
+//! C1 and C10: the worker dies at any moment, or its store does.
+
+use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use local::private::{ClickHouse, Kafka};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings};
+use service_kit::testing::{TestStores, eventually, random_seed};
+use service_kit::{kafka, stores};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+const KILLS: usize = 5;
+
+/// On a broker of its own, which notices a dead member soon.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_owned();
+    let broker = spawn_blocking(move || Kafka::start(&at)).await.unwrap().unwrap();
+    let fresh = TestStores::fresh().await;
+    let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
+    kafka::create_topics(&kafka).await.unwrap();
+    let world = Arc::new(World::on(TestStores { kafka, ..fresh }));
+
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let (written, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+    let writing = tokio::spawn(write(Arc::clone(&world), Arc::clone(&written), stop.clone()));
+    for round in 0..KILLS {
+        let mut worker = world.process().await;
+        let before = world.visible().await.len();
+        eventually("the worker makes progress", || async { (world.visible().await.len() > before).then_some(()) }).await;
+        // Anywhere in the cycle of poll, fold, insert and commit.
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;
+        worker.kill_9().await;
+        eprintln!("round {round}: killed with {} of {} visible", world.visible().await.len(), written.load(Ordering::Relaxed));
+    }
+    stop.cancel();
+    writing.await.unwrap();
+    let mut last = world.process().await;
+    world.log.caught_up(&world.group()).await;
+    let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
+    assert_eq!(world.visible().await, expected, "seed {seed}");
+    assert_eq!(last.terminate().await, Some(0));
+}
+
+/// One record after the other, spread over the partitions, until it is told to stop.
+async fn write(world: Arc<World>, written: Arc<AtomicU64>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let first = written.load(Ordering::Relaxed);
+        let records: Vec<_> = (first..first + 10)
+            .map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(u128::from(n))])))
+            .collect();
+        world.put(&records).await;
+        written.fetch_add(10, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A world whose ClickHouse can be killed and paused.
+async fn with_own_clickhouse(folder: &std::path::Path) -> (World, ClickHouse) {
+    let at = folder.to_owned();
+    let server = spawn_blocking(move || ClickHouse::start(&at)).await.unwrap().unwrap();
+    let fresh = TestStores::fresh().await;
+    let clickhouse = ClickHouseSettings { clickhouse_url: server.url(), clickhouse_database: fresh.name.clone() };
+    stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
+    (World::on(TestStores { clickhouse, ..fresh }), server)
+}
+
+fn portion(first: u128) -> Vec<(i32, serde_json::Value)> {
+    (first..first + 60).map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]))).collect()
+}
+
+fn ids(up_to: u128) -> Vec<String> {
+    (0..up_to).map(|n| format!("event-{n:06}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, mut server) = with_own_clickhouse(folder.path()).await;
+    let worker = world.worker();
+    world.put(&portion(0)).await;
+    world.log.caught_up(&world.group()).await;
+
+    server.kill_9();
+    world.put(&portion(60)).await;
+    // Several attempts long; that nothing is committed meanwhile is the point.
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(worker.is_running(), "the worker waits for its store");
+        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "what is not inserted is not committed");
+    }
+    let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ids(120));
+
+    server.pause();
+    world.put(&portion(120)).await;
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(worker.is_running(), "the worker waits for its store");
+        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "what is not inserted is not committed");
+    }
+    server.resume();
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ids(180));
+    worker.stop().await;
+}

@@ -1,0 +1,118 @@
+//! What a record becomes, and which of two repeats stays.
+
+use crate::world::{NEW_YEAR_US, World, column, event, record};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_member_of_a_record_lands_in_its_column() {
+    let world = World::new().await;
+    let full = json!({
+        "key": "b19a1f9e1026bf9713121b883f48e284", "correlated": true, "id": "event-1", "type": "content_retrieved",
+        "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
+        "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
+        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
+    });
+    // Written by hand, because a number must not be read and written again on its way here.
+    let text = record(7, 1_793_527_200_654_321, &[full]).to_string().replacen(
+        "\"key\"",
+        r#""data":{"n":1.10,"big":18446744073709551616},"extra":{"licence":"x"},"key""#,
+        1,
+    );
+    world.log.put(0, text.as_bytes()).await;
+    let bare = json!({"key": "00000000000000000000000000000001", "type": "com.example.shared", "at_ms": 0});
+    world.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
+    world.work_off(&world.group()).await;
+
+    let columns = "site, hex(event_key), org_id, observer, source_role, event_type, at, received_at, session_id, agent_id, \
+        content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra";
+    let rows = format!("SELECT arrayMap(x -> toString(x), [{}]) FROM observations FINAL ORDER BY site", each_as_text(columns));
+    let rows: Vec<Vec<String>> = world.clickhouse.query(&rows).fetch_all().await.unwrap();
+    let none = "00000000-0000-0000-0000-000000000000";
+    let expected_bare = [
+        "",
+        "01",
+        "00000000-0000-0000-0000-000000000008",
+        "0",
+        "",
+        "com.example.shared",
+        "1970-01-01 00:00:00.000",
+        "2026-01-01 00:00:00.000000",
+        none,
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ];
+    let expected_full = [
+        "com.example.www",
+        "B19A1F9E1026BF9713121B883F48E284",
+        "00000000-0000-0000-0000-000000000007",
+        "3",
+        "origin",
+        "content_retrieved",
+        "2026-11-01 10:00:00.123",
+        "2026-11-01 10:00:00.654321",
+        "67e55044-10b1-426f-9247-bb680e5fe0c8",
+        "bot/1",
+        "https://www.example.com/a?b=1",
+        "doi:10/1",
+        "ct-1",
+        "event-1",
+        "turn-1",
+        "output-1",
+        r#"{"n":1.10,"big":18446744073709551616}"#,
+        r#"{"licence":"x"}"#,
+    ];
+    assert_eq!(rows, [expected_bare, expected_full]);
+    let written = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'observations' AND name <> 'version' AND default_kind = ''";
+    let all: Vec<String> = world.clickhouse.query(written).fetch_all().await.unwrap();
+    assert_eq!(all.len(), columns.split(',').count(), "a column without a default was added: give it a value here");
+}
+
+fn each_as_text(columns: &str) -> String {
+    columns.split(',').map(|column| format!("toString({column})")).collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_of_two_repeats_stays_whichever_arrives_first() {
+    let world = World::new().await;
+    let report = |key: u128, accepted: &str, received_at_us| {
+        let mut event = event(key);
+        event["agent_id"] = json!(accepted);
+        record(1, received_at_us, &[event])
+    };
+    // One partition, so that the order of the log is the order of reading; key 1 in one block, key 2 in two.
+    world.put(&[(0, report(1, "second", NEW_YEAR_US + 1)), (0, report(1, "first", NEW_YEAR_US))]).await;
+    world.put(&[(0, report(2, "second", NEW_YEAR_US + 1)), (1, report(3, "first", NEW_YEAR_US))]).await;
+    world.work_off(&world.group()).await;
+    world.put(&[(0, report(2, "first", NEW_YEAR_US)), (1, report(3, "second", NEW_YEAR_US + 1))]).await;
+    world.work_off(&world.group()).await;
+    assert_eq!(column(&world, "agent_id").await, ["first", "first", "first"]);
+    assert_eq!(world.raw_rows().await, 5, "the repeats of one block were folded, the others were not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observers_of_one_retrieval_are_rows_of_their_own_and_repeats_are_not() {
+    let world = World::new().await;
+    let seen = |role: &str| {
+        let mut event = event(1);
+        event["correlated"] = json!(true);
+        event["source_role"] = json!(role);
+        event
+    };
+    let roles = ["agent", "edge", "origin", "index"];
+    for round in 0..3 {
+        let records: Vec<_> =
+            (0..4).map(|n| (n, record(1, NEW_YEAR_US + i64::from(round), &[seen(roles[n as usize])]))).collect();
+        world.put(&records).await;
+        world.work_off(&world.group()).await;
+    }
+    world.put(&[(0, record(2, NEW_YEAR_US, &[seen("edge")]))]).await;
+    world.work_off(&world.group()).await;
+    assert_eq!(column(&world, "observer").await, ["1", "2", "2", "3", "4"], "and one more edge of another organisation");
+}

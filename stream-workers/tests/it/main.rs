@@ -1,0 +1,13 @@
+//! The worker on a real log and a real store: records in, rows out, whatever dies on the way.
+//!
+//! Must not look inside the crate: what is tested is what the log, the table and an operator see.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod faults;
+mod group;
+mod log_to_rows;
+mod poison;
+mod process;
+mod replay;
+mod world;

@@ -1,0 +1,119 @@
+//! The binary as an operator meets it: refusals, help, health, metrics, exit codes.
+
+use crate::world::{BINARY, NEW_YEAR_US, World, event, record};
+use service_kit::stores;
+use service_kit::testing::{TestProcess, client, eventually, free_address};
+use std::path::Path;
+
+/// Starts the binary with these settings, waits for its end and returns its exit code, stdout and stderr.
+async fn ended(arguments: &[&str], environment: &[(&'static str, String)]) -> (Option<i32>, String, String) {
+    let mut process = TestProcess::start(Path::new(BINARY), arguments, environment);
+    let code = process.exit_code().await;
+    (code, process.stdout(), process.stderr())
+}
+
+fn environment(world: &World) -> Vec<(&'static str, String)> {
+    world.environment(&free_address().to_string(), &free_address().to_string())
+}
+
+fn set(mut environment: Vec<(&'static str, String)>, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
+    environment.retain(|(known, _)| *known != name);
+    environment.push((name, value.to_owned()));
+    environment
+}
+
+/// The refusal without what was logged before it.
+async fn refusal(environment: &[(&'static str, String)]) -> String {
+    let (code, _, stderr) = ended(&[], environment).await;
+    assert_eq!(code, Some(1), "{stderr}");
+    let plain: Vec<&str> = stderr.lines().filter(|line| !line.starts_with('{')).collect();
+    let [line] = plain.as_slice() else { panic!("one line says it all:\n{stderr}") };
+    (*line).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
+    let world = World::new().await;
+    let without_topic = set(environment(&world), "TELEMETRY_TOPIC", "test_absent");
+    assert_eq!(refusal(&without_topic).await, "topic test_absent does not exist: create it with `stream-workers prepare`");
+
+    let alter = "ALTER TABLE observations MODIFY SETTING non_replicated_deduplication_window = 0";
+    world.clickhouse.query(alter).execute().await.unwrap();
+    let line = refusal(&environment(&world)).await;
+    let (_, fix) = line.split_once("; run ").unwrap_or_else(|| panic!("{line}"));
+    assert!(line.starts_with("table observations: non_replicated_deduplication_window is below 100"), "{line}");
+    world.clickhouse.query(fix).execute().await.expect("the fix is a statement that runs");
+    stores::check_clickhouse(&world.stores.clickhouse).await.expect("the fix fixes it");
+
+    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    let missing = "table observations does not exist: create it with `stream-workers prepare`";
+    assert_eq!(refusal(&environment(&world)).await, missing);
+    let nobody = free_address();
+    let line = refusal(&set(environment(&world), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
+    assert!(line.starts_with("CLICKHOUSE_URL: ClickHouse does not answer; start it, or correct the address"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_unknown_missing_or_wrong_are_refused_by_name() {
+    let world = World::new().await;
+    let unknown = set(environment(&world), "TELEMETRY_GROPU", "x");
+    let wrong = set(environment(&world), "TELEMETRY_LISTEN", "here");
+    let missing: Vec<_> = environment(&world).into_iter().filter(|(name, _)| *name != "KAFKA_BROKERS").collect();
+    for (settings, named) in [(unknown, "TELEMETRY_GROPU"), (wrong, "TELEMETRY_LISTEN"), (missing, "KAFKA_BROKERS")] {
+        let (code, stdout, stderr) = ended(&[], &settings).await;
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{named}: {stderr}");
+        assert!(stderr.contains(named) && stderr.contains("--help"), "{named}: {stderr}");
+        assert_eq!(stderr.trim().lines().count(), 1, "{named}: {stderr}");
+    }
+    let (code, help, stderr) = ended(&["--help"], &[]).await;
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for (name, _) in environment(&world) {
+        assert!(help.contains(name), "{name} is explained:\n{help}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preparing_twice_is_as_good_as_once() {
+    let world = World::new().await;
+    let topic = format!("{}_prepared", world.stores.name);
+    let settings = set(environment(&world), "TELEMETRY_TOPIC", &topic);
+    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    for _ in 0..2 {
+        let (code, _, stderr) = ended(&["prepare"], &settings).await;
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    }
+    assert_eq!(world.raw_rows().await, 0, "the table is there");
+}
+
+/// That the exit code is 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
+    let world = World::new().await;
+    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+    let mut process = world.process_at(&listen, &metrics).await;
+    process.answers(&format!("http://{listen}/ready")).await;
+    let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
+    assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok"}));
+    let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
+    world.log.put(0, b"poison").await;
+    world.log.caught_up(&world.group()).await;
+    let expected = [
+        "worker_records_total 2",
+        "worker_events_total 3",
+        "worker_events_folded_total 1",
+        "worker_rows_inserted_total 2",
+        "worker_records_rejected_total 1",
+    ];
+    eventually("the counters reconcile", || async {
+        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
+    })
+    .await;
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+    let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains(&format!("TELEMETRY_LISTEN={listen}: no healthy process there")), "{stderr}");
+}

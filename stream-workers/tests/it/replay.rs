@@ -1,0 +1,66 @@
+//! C4, invariants 3 and 10: order, repeats and a replay from the beginning change nothing.
+
+use crate::world::{NEW_YEAR_US, PARTITIONS, World, record};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+
+const RECORDS: usize = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_is_safe() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let stream: Vec<Value> = (0..RECORDS).map(|_| random_record(&mut random)).collect();
+
+    let in_order = World::new().await;
+    in_order.put(&stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
+    in_order.work_off(&in_order.group()).await;
+    let expected = in_order.table().await;
+    assert!(expected.len() > 50, "seed {seed}: the stream holds hardly anything");
+
+    let shaken = World::new().await;
+    let mut shuffled: Vec<(i32, Value)> = (0..3).flat_map(|_| &stream).map(|record| (0, record.clone())).collect();
+    shuffled.shuffle(&mut random);
+    for (partition, _) in &mut shuffled {
+        *partition = random.random_range(0..PARTITIONS);
+    }
+    let worker = shaken.worker();
+    let mut rest = shuffled.as_slice();
+    while !rest.is_empty() {
+        // In portions, so that repeats meet inside a block and across blocks.
+        let (now, later) = rest.split_at(random.random_range(1..=rest.len().min(200)));
+        shaken.put(now).await;
+        rest = later;
+    }
+    shaken.log.caught_up(&shaken.group()).await;
+    worker.stop().await;
+    assert_eq!(shaken.table().await, expected, "seed {seed}: permuted and three times");
+
+    shaken.work_off(&format!("{}-replay", shaken.group())).await;
+    assert_eq!(shaken.table().await, expected, "seed {seed}: replayed from the beginning");
+    shaken.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
+    assert_eq!(shaken.table().await, expected, "seed {seed}: after every part was merged");
+    assert_eq!(shaken.raw_rows().await, u64::try_from(expected.len()).unwrap(), "seed {seed}: and nothing else is kept");
+}
+
+/// Few keys, roles, organisations and times, so that most records repeat another one, some in the same microsecond.
+fn random_record(random: &mut StdRng) -> Value {
+    let received_at_us = NEW_YEAR_US + random.random_range(0..20);
+    let events: Vec<Value> = (0..random.random_range(1..6))
+        .map(|_| {
+            let key: u128 = random.random_range(0..40);
+            let role = ["agent", "edge", "origin", "index"][random.random_range(0..4)];
+            json!({
+                "key": format!("{key:032x}"), "correlated": key.is_multiple_of(2), "type": "content_retrieved",
+                "at_ms": NEW_YEAR_US / 1_000 + random.random_range(-86_400_000..86_400_000), "source_role": role,
+                "site": (if key.is_multiple_of(3) { "com.example" } else { "com.example.www" }), "agent_id": format!("agent-{}", random.random_range(0..5)),
+                "content_url": format!("https://example.com/{}", random.random_range(0..5)),
+                "data": {"n": random.random_range(0..1_000)},
+            })
+        })
+        .collect();
+    record(random.random_range(1..4), received_at_us, &events)
+}

@@ -1,0 +1,156 @@
+//! The vocabulary of the tests: records to put on a log of their own, workers, and the rows they leave.
+//!
+//! Must write records as JSON by hand: an old record must stay readable whatever the types become.
+
+use clickhouse::Client;
+use serde_json::{Value, json};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings};
+use service_kit::stores;
+use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
+use std::path::Path;
+use stream_workers::{Settings, Tuning, work};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stream-workers");
+pub(crate) const PARTITIONS: i32 = 6;
+/// 2026-01-01T00:00:00Z in microseconds.
+pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
+
+/// Stores of one test.
+pub(crate) struct World {
+    pub(crate) stores: TestStores,
+    pub(crate) log: TestLog,
+    pub(crate) clickhouse: Client,
+}
+
+/// A worker inside the test's process; stops when dropped.
+pub(crate) struct Working {
+    stop: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::on(TestStores::fresh().await)
+    }
+
+    pub(crate) fn on(stores: TestStores) -> Self {
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self { log: TestLog::connect(&stores.kafka), clickhouse, stores }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        settings(&self.stores.kafka, &self.stores.clickhouse, &self.group())
+    }
+
+    pub(crate) fn group(&self) -> String {
+        self.stores.name.clone()
+    }
+
+    /// A worker of the test's group.
+    pub(crate) fn worker(&self) -> Working {
+        Working::start(self.settings())
+    }
+
+    /// Lets one worker of `group` read everything, and stops it.
+    pub(crate) async fn work_off(&self, group: &str) {
+        let worker = Working::start(settings(&self.stores.kafka, &self.stores.clickhouse, group));
+        self.log.caught_up(group).await;
+        worker.stop().await;
+    }
+
+    /// The real binary, answering.
+    pub(crate) async fn process(&self) -> TestProcess {
+        self.process_at(&free_address().to_string(), &free_address().to_string()).await
+    }
+
+    pub(crate) async fn process_at(&self, listen: &str, metrics: &str) -> TestProcess {
+        let mut process = TestProcess::start(Path::new(BINARY), &[], &self.environment(listen, metrics));
+        process.answers(&format!("http://{listen}/health")).await;
+        process
+    }
+
+    /// What the binary needs to run on these stores.
+    pub(crate) fn environment(&self, listen: &str, metrics: &str) -> Vec<(&'static str, String)> {
+        vec![
+            ("TELEMETRY_LISTEN", listen.to_owned()),
+            ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
+            ("TELEMETRY_GROUP", self.group()),
+            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
+            ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
+            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
+        ]
+    }
+
+    /// Puts records on the log, each on its partition.
+    pub(crate) async fn put(&self, records: &[(i32, Value)]) {
+        let texts: Vec<(i32, String)> = records.iter().map(|(partition, record)| (*partition, record.to_string())).collect();
+        self.log.put_all(texts.iter().map(|(partition, text)| (*partition, text.as_bytes()))).await;
+    }
+
+    /// Every observation with every column, in a fixed order.
+    pub(crate) async fn table(&self) -> Vec<String> {
+        let rows = "SELECT toString(tuple(*)) FROM observations FINAL ORDER BY site, event_key, org_id, observer";
+        self.clickhouse.query(rows).fetch_all().await.expect("the table answers")
+    }
+
+    /// The event ids that are visible, sorted; an id that is there twice is two of them.
+    pub(crate) async fn visible(&self) -> Vec<String> {
+        let ids = "SELECT event_id FROM observations FINAL ORDER BY event_id";
+        self.clickhouse.query(ids).fetch_all().await.expect("the table answers")
+    }
+
+    /// Rows as the parts hold them, repeats included.
+    pub(crate) async fn raw_rows(&self) -> u64 {
+        self.clickhouse.query("SELECT count() FROM observations").fetch_one().await.expect("the table answers")
+    }
+}
+
+pub(crate) fn settings(kafka: &KafkaSettings, clickhouse: &ClickHouseSettings, group: &str) -> Settings {
+    let tuning = Tuning { group: group.to_owned(), block_age_ms: 100 };
+    Settings { kafka: kafka.clone(), clickhouse: clickhouse.clone(), tuning }
+}
+
+impl Working {
+    pub(crate) fn start(settings: Settings) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        Self { stop, task: tokio::spawn(async move { work(&settings, stopped).await }) }
+    }
+
+    /// Stops it; it must not have failed.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        (&mut self.task).await.expect("the worker does not panic").expect("the worker does not fail");
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A record of one organisation with these events.
+pub(crate) fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
+    json!({"v": 1, "org": uuid::Uuid::from_u128(org), "received_at_us": received_at_us, "kind": "events", "events": events})
+}
+
+/// A retrieval on example.com.
+pub(crate) fn event(key: u128) -> Value {
+    json!({"key": format!("{key:032x}"), "id": format!("event-{key:06}"), "type": "content_retrieved",
+        "at_ms": NEW_YEAR_US / 1_000, "site": "com.example", "content_url": "https://example.com/"})
+}
+
+/// What a column holds, as text, in the order of keys and observers.
+pub(crate) async fn column(world: &World, name: &str) -> Vec<String> {
+    let values = format!("SELECT toString({name}) FROM observations FINAL ORDER BY event_key, observer");
+    world.clickhouse.query(&values).fetch_all().await.expect("the table answers")
+}
