@@ -22,5 +22,6 @@ FROM debian:bookworm-slim
 # Whom to trust over HTTPS; copied, so that this stage installs nothing.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /binaries/ /usr/local/bin/
-# No account with this number exists anywhere, so it owns nothing.
+# No account with this number exists anywhere: it owns nothing but this one folder, and a volume mounted there.
+RUN install --directory --owner=10001 --group=10001 /var/lib/ingest-gateway
 USER 10001:10001
