@@ -1,0 +1,9 @@
+//! The identity surface over HTTP, against a real PostgreSQL.
+//!
+//! Must not look inside the crate: what is tested is what callers see, and what the tables keep of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod api_keys;
+mod credentials;
+mod desk;
