@@ -14,12 +14,11 @@ use schemas::ids::{ApiKeyId, OrgId};
 use schemas::problem::{Code, Fault};
 use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
-use service_kit::http::{ApiError, BodyLimits, read_json_body};
+use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::sync::Arc;
 use uuid::Uuid;
 
-const LIMITS: BodyLimits = BodyLimits { wire_bytes: 64 * 1024 };
 const MAX_NAME_BYTES: usize = 200;
 
 #[derive(sqlx::FromRow)]
@@ -75,7 +74,7 @@ pub(crate) async fn create_api_key(
     IdentityWriter(org): IdentityWriter,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
-    let body = read_json_body(request, LIMITS).await?;
+    let body = state.bodies.read(request).await?;
     let (name, scopes) = parse_new_key(&body)?;
     let org_type: String =
         sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_one(&state.pool).await?;

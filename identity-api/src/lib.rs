@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
+use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::settings::{PostgresSettings, ProcessSettings};
 use service_kit::{http, server, stores};
 use sqlx::PgPool;
@@ -52,11 +53,15 @@ pub struct Settings {
     pub postgres: PostgresSettings,
 }
 
+/// Largest body of this surface.
+const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
+
 /// What handlers share.
 pub struct State {
     pool: PgPool,
     directory: Directory,
     clock: Clock,
+    bodies: BodyReader,
 }
 
 impl HasDirectory for State {
@@ -70,7 +75,7 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        Ok(Arc::new(Self { directory: Directory::new(pool.clone()), pool, clock }))
+        Ok(Arc::new(Self { directory: Directory::new(pool.clone()), pool, clock, bodies: BodyReader::new(LIMITS) }))
     }
 
     /// What `/ready` asks.

@@ -2,14 +2,14 @@
 //!
 //! Must not look into events; it finds them and what the envelope says for all of them.
 
-use crate::raw::{RawObject, as_array, as_str, require_clean_text};
+use crate::bodies;
+use crate::raw::{RawObject, as_array, as_str};
+use crate::sessions::privacy_level;
 use crate::validate::{Faults, Member};
-use schemas::problem::Code;
+use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 use service_kit::http::ApiError;
 
-/// Versions served besides every `1.x`.
-const OLD_VERSION: &str = "0.1";
 const KNOWN: &[&str] =
     &["document_type", "schema_version", "session_id", "agent_id", "ctx_token", "events", "event", "session", "privacy_level"];
 
@@ -19,44 +19,30 @@ pub(crate) struct Envelope<'a> {
     pub(crate) session_id: Option<&'a RawValue>,
     pub(crate) agent_id: Option<&'a RawValue>,
     pub(crate) ctx_token: Option<&'a RawValue>,
+    pub(crate) privacy_level: Option<PrivacyLevel>,
     pub(crate) events: Vec<&'a RawValue>,
 }
 
 impl<'a> Envelope<'a> {
     /// Reads the envelope: 400 for what is not a JSON object, 422 with every fault for what breaks a rule.
     pub(crate) fn parse(body: &'a [u8], max_events: usize) -> Result<Self, ApiError> {
-        let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-        let members = RawObject::parse(text).map_err(invalid)?;
-        require_clean_text(text).map_err(invalid)?;
+        let members = bodies::as_object(bodies::as_text(body)?)?;
         if let Some(name) = KNOWN.iter().find(|name| members.repeats(name)) {
-            return Err(invalid(format!("the member {name} stands twice")));
+            return Err(bodies::invalid(format!("the member {name} stands twice")));
         }
 
         let mut faults = Faults::default();
-        check_version(&members, &mut faults);
+        bodies::check_version(&members, &mut faults);
         let events = find_events(&members, max_events, &mut faults);
+        let privacy_level = privacy_level(&members, &mut faults);
         faults.into_result()?;
         Ok(Self {
+            privacy_level,
             session_id: members.get("session_id"),
             agent_id: members.get("agent_id"),
             ctx_token: members.get("ctx_token"),
             events,
         })
-    }
-}
-
-fn invalid(why: impl std::fmt::Display) -> ApiError {
-    ApiError::new(Code::InvalidBody, format!("The body is not a JSON object that can be read: {why}."))
-}
-
-fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
-    let Some(version) = members.get("schema_version") else { return };
-    let is_served = as_str(version).is_some_and(|version| {
-        version == OLD_VERSION
-            || version.strip_prefix("1.").is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit()))
-    });
-    if !is_served {
-        faults.add(Member("schema_version"), "unsupported_version", "supported versions are \"0.1\" and \"1.x\"");
     }
 }
 

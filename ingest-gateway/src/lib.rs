@@ -1,9 +1,9 @@
 //! 1 REQUEST → 2 VALIDATE → 3 LOG: takes reports over HTTP and answers 2xx only when the log has them.
 //!
 //! ```text
-//!  POST /events
+//!  POST /events, /sessions/start, /sessions/end, /sessions/bulk, /click-tokens
 //!      │  who?           service_kit::auth::Reporter          401, 403
-//!      │  bytes          service_kit::http::read_json_body    408, 413, 415
+//!      │  bytes          service_kit::http::BodyReader        408, 413, 415
 //!      ▼
 //!   envelope ── raw ──► members as written                    400
 //!      ▼
@@ -18,6 +18,10 @@
 //!
 //! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement (invariant 1).
 
+mod accept;
+mod batch;
+mod bodies;
+mod callers;
 mod envelope;
 mod events;
 mod limits;
@@ -26,20 +30,31 @@ mod normalise;
 mod privacy;
 mod publish;
 mod raw;
+mod sessions;
+mod tokens;
 mod validate;
 
 pub use limits::Limits;
 pub use publish::Log;
 
+use accept::Remembered;
 use axum::Router;
 use axum::routing::post;
+use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
+use schemas::secrets::SecretHash;
+use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
+use service_kit::http::{ApiError, BodyReader};
+use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, kafka, server, stores};
+use sessions::Sightings;
+use sqlx::PgPool;
 use std::sync::Arc;
+use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
 
 /// Takes telemetry over HTTP and puts it on the log
@@ -80,7 +95,13 @@ pub struct Settings {
 
 /// What handlers share.
 pub struct State {
-    directory: Directory,
+    pool: PgPool,
+    callers: KnownCallers,
+    bodies: BodyReader,
+    rates: Rates,
+    tokens: ClickTokens,
+    sightings: Sightings,
+    remembered: Remembered,
     log: Log,
     limits: Limits,
     clock: Clock,
@@ -89,7 +110,11 @@ pub struct State {
 
 impl HasDirectory for State {
     fn directory(&self) -> &Directory {
-        &self.directory
+        self.callers.directory()
+    }
+
+    async fn find_caller(&self, hash: &SecretHash) -> Result<Option<Caller>, ApiError> {
+        self.callers.find(hash).await
     }
 }
 
@@ -103,7 +128,13 @@ impl State {
         metrics::describe();
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
-            directory: Directory::new(pool),
+            callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
+            bodies: BodyReader::new(settings.limits.body()),
+            rates: Rates::per_key(settings.limits.key_rate),
+            tokens: ClickTokens::new(pool.clone()),
+            sightings: Sightings::start(pool.clone()),
+            remembered: Remembered::new(),
+            pool,
             log,
             limits: settings.limits.clone(),
             clock,
@@ -123,7 +154,14 @@ impl State {
 
 /// Every path of this surface, without health and boundary.
 pub fn routes(state: Arc<State>) -> Router {
-    Router::new().route("/events", post(events::post_events)).with_state(state)
+    Router::new()
+        // With an API key that has telemetry:write.
+        .route("/events", post(events::post_events))
+        .route("/sessions/start", post(sessions::start_session))
+        .route("/sessions/end", post(sessions::end_session))
+        .route("/sessions/bulk", post(sessions::upload_session))
+        .route("/click-tokens", post(tokens::create_click_token))
+        .with_state(state)
 }
 
 /// Serves until `stop`, then drains requests and the producer.

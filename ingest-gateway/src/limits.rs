@@ -20,6 +20,12 @@ pub struct Limits {
     /// Largest body on the wire, in bytes
     #[arg(long, env = "TELEMETRY_MAX_WIRE_BYTES", default_value_t = 1024 * 1024)]
     pub max_wire_bytes: usize,
+    /// Largest body once inflated, in bytes
+    #[arg(long, env = "TELEMETRY_MAX_BODY_BYTES", default_value_t = 4 * 1024 * 1024)]
+    pub max_body_bytes: usize,
+    /// Requests a second that one key may send for ever; twice as many at once; 0: no limit
+    #[arg(long, env = "TELEMETRY_KEY_RATE", default_value_t = 50_000)]
+    pub key_rate: u32,
     /// Largest `data` of one event, in bytes
     #[arg(long, env = "TELEMETRY_MAX_DATA_BYTES", default_value_t = 64 * 1024)]
     pub max_data_bytes: usize,
@@ -30,13 +36,20 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_events: 1_000, max_wire_bytes: 1024 * 1024, max_data_bytes: 64 * 1024, max_ahead_seconds: 3_600 }
+        Self {
+            max_events: 1_000,
+            max_wire_bytes: 1024 * 1024,
+            max_body_bytes: 4 * 1024 * 1024,
+            key_rate: 50_000,
+            max_data_bytes: 64 * 1024,
+            max_ahead_seconds: 3_600,
+        }
     }
 }
 
 impl Limits {
     pub(crate) fn body(&self) -> BodyLimits {
-        BodyLimits { wire_bytes: self.max_wire_bytes }
+        BodyLimits { wire_bytes: self.max_wire_bytes, inflated_bytes: self.max_body_bytes }
     }
 
     pub(crate) fn max_ahead(&self) -> Duration {

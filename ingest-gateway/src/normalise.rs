@@ -3,7 +3,7 @@
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
 use crate::privacy;
-use crate::validate::{KNOWN, ValidEvent};
+use crate::validate::{BoundSession, KNOWN, ValidEvent};
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
@@ -19,7 +19,7 @@ pub(crate) struct Origin<'a> {
 }
 
 /// Normalises the event at `index` of its request.
-pub(crate) fn normalise(event: ValidEvent<'_>, origin: &Origin<'_>, index: usize) -> LogEvent {
+pub(crate) fn normalise(event: ValidEvent<'_>, session: Option<BoundSession>, origin: &Origin<'_>, index: usize) -> LogEvent {
     let site = attributed_site(&event).cloned();
     let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
     let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
@@ -35,7 +35,8 @@ pub(crate) fn normalise(event: ValidEvent<'_>, origin: &Origin<'_>, index: usize
         content_url: event.content_url.map(|url| url.stored),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
-        session_id: event.session_id,
+        session_id: session.map(|bound| bound.session),
+        session_org: session.map(|bound| bound.org).filter(|org| *org != origin.org),
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
         output_id: event.output_id,

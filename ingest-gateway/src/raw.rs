@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// An object's members in the order they were written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// A member name that borrows where the text has no escape.
@@ -39,14 +39,19 @@ impl<'a> RawObject<'a> {
 
     /// The members that `keep` admits, as an object; `None` when there are none.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
+        Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))
+    }
+
+    /// An object of names and valid JSON texts, each as given; `None` when there are none.
+    pub(crate) fn assemble<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Option<Box<RawValue>> {
         let mut text = String::from("{");
-        for (name, value) in self.members().filter(|(name, _)| keep(name)) {
+        for (name, value) in members {
             if text.len() > 1 {
                 text.push(',');
             }
             text.push_str(&serde_json::to_string(name).expect("a string serialises"));
             text.push(':');
-            text.push_str(value.get());
+            text.push_str(value);
         }
         text.push('}');
         (text.len() > 2).then(|| RawValue::from_string(text).expect("an object of valid values is valid JSON"))

@@ -2,9 +2,11 @@
 //!
 //! Must report every fault at once, and must not change an event: that is `normalise`.
 
+mod bind;
 mod event;
 mod faults;
-mod members;
+pub(crate) mod members;
 
+pub(crate) use bind::{BoundSession, Tokens, bind_session, token_of};
 pub(crate) use event::{Context, KNOWN, ValidEvent, validate_event};
 pub(crate) use faults::{Faults, Member};

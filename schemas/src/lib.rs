@@ -3,6 +3,7 @@
 //! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
 //! random secrets, so each rule can be tested without a server.
 
+pub mod clicks;
 pub mod event;
 pub mod event_key;
 pub mod identity;
@@ -11,5 +12,6 @@ pub mod log;
 pub mod problem;
 pub mod reads;
 pub mod secrets;
+pub mod session;
 pub mod site;
 pub mod store;

@@ -6,6 +6,7 @@
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
+use crate::session::SessionFacts;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -38,6 +39,12 @@ pub mod header {
 pub enum RecordKind {
     /// `POST /events`.
     Events,
+    /// `POST /sessions/start`.
+    SessionStarted,
+    /// `POST /sessions/end`.
+    SessionEnded,
+    /// `POST /sessions/bulk`.
+    Session,
 }
 
 /// One accepted request.
@@ -51,6 +58,9 @@ pub struct LogRecord {
     pub received_at_us: i64,
     /// Which write it was.
     pub kind: RecordKind,
+    /// What the write says about a session, when it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionFacts>,
     /// Normalised, keyed and stripped of what must not be kept.
     #[serde(default)]
     pub events: Vec<LogEvent>,
@@ -87,9 +97,12 @@ pub struct LogEvent {
     /// Correlation id, canonical.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_telemetry_id: Option<String>,
-    /// The reporter's session.
+    /// The session it happened in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_org: Option<OrgId>,
     /// The answering agent, as its reporter names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,

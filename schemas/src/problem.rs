@@ -27,6 +27,8 @@ pub enum Code {
     MethodNotAllowed,
     /// 408: the request did not arrive in time.
     RequestTimeout,
+    /// 409: contradicts what is recorded.
+    Conflict,
     /// 413: over a size limit.
     TooLarge,
     /// 415: content type or encoding not served.
@@ -35,6 +37,8 @@ pub enum Code {
     InvalidEvent,
     /// 422: well-formed, but breaks a rule.
     InvalidRequest,
+    /// 429: more requests than the key may send; retry after the named seconds.
+    TooManyRequests,
     /// 500: a fault of the service.
     Internal,
     /// 503: a dependency is away; retry after the named seconds.
@@ -51,9 +55,11 @@ impl Code {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::InvalidEvent | Self::InvalidRequest => 422,
+            Self::TooManyRequests => 429,
             Self::Internal => 500,
             Self::Unavailable => 503,
         }
@@ -70,10 +76,12 @@ impl Code {
             Self::NotFound => "Not found",
             Self::MethodNotAllowed => "Method not allowed",
             Self::RequestTimeout => "Request timeout",
+            Self::Conflict => "Conflict",
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "Unsupported media type",
             Self::InvalidEvent => "Invalid event",
             Self::InvalidRequest => "Invalid request",
+            Self::TooManyRequests => "Too many requests",
             Self::Internal => "Internal error",
             Self::Unavailable => "Temporarily unavailable",
         }
@@ -90,10 +98,12 @@ impl Code {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
+            Self::Conflict => "conflict",
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::InvalidEvent => "invalid_event",
             Self::InvalidRequest => "invalid_request",
+            Self::TooManyRequests => "too_many_requests",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
         }

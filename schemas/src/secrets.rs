@@ -16,6 +16,9 @@ const KEY_CHECKSUM_CHARS: usize = 6;
 const SESSION_RANDOM_CHARS: usize = 43;
 /// How much of a key may be shown later, to tell keys apart.
 const SHOWN_PREFIX_CHARS: usize = 12;
+/// Random base62 characters in a click token: 256 bits.
+const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
+const CLICK_TOKEN_PREFIX: &str = "ctx_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The SHA-256 of a secret: all that is ever stored.
@@ -97,6 +100,31 @@ impl PlainUserSession {
     }
 
     /// The whole session, for the one response that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A click token as its holder sees it, once.
+pub struct PlainClickToken(String);
+
+impl PlainClickToken {
+    /// Mints a token.
+    pub fn mint() -> Self {
+        Self(format!("{CLICK_TOKEN_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), CLICK_TOKEN_RANDOM_CHARS)))
+    }
+
+    /// Takes a presented token: any opaque string may be one.
+    pub fn presented(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+
+    /// What is stored and looked up.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+
+    /// The whole token, for the one response that shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

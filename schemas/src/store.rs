@@ -3,7 +3,8 @@
 //! Must not connect to anything: who applies the DDL, and when, is the services' matter.
 
 /// ClickHouse DDL, in order; every statement is safe to repeat.
-pub const CLICKHOUSE_DDL: &[&str] = &[include_str!("../clickhouse/observations.sql")];
+pub const CLICKHOUSE_DDL: &[&str] =
+    &[include_str!("../clickhouse/observations.sql"), include_str!("../clickhouse/observations_platform.sql")];
 
 /// The table of observations: every figure is read from it.
 pub const OBSERVATIONS: &str = "observations";

@@ -26,6 +26,8 @@ pub(crate) struct ObservationRow {
     pub(crate) received_at: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) session_id: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform_id: Uuid,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_id: String,
@@ -56,6 +58,7 @@ impl ObservationRow {
             at: event.at_ms,
             received_at: received_at_us,
             session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
+            platform_id: event.session_org.map_or(org, |platform| platform.0),
             agent_id: event.agent_id.unwrap_or_default(),
             content_url: event.content_url.unwrap_or_default(),
             content_id: event.content_id.unwrap_or_default(),

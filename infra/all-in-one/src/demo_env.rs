@@ -16,8 +16,8 @@ const FILE: &str = "demo.env";
 pub(crate) struct DemoEnv(Vec<(&'static str, String)>);
 
 impl DemoEnv {
-    pub(crate) fn set(&mut self, name: &'static str, value: impl ToString) {
-        self.0.push((name, value.to_string()));
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.push((name, value.into()));
     }
 
     /// A value that was set; empty when it was not.

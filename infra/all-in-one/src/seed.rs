@@ -115,7 +115,7 @@ impl Tenant<'_> {
             domains::ensure_verified(&self.pool, id, &site, self.clock.now()).await?;
         }
         env.set(org.key_variable, self.key(org, id).await?);
-        env.set(org.id_variable, id);
+        env.set(org.id_variable, id.to_string());
         Ok(id)
     }
 

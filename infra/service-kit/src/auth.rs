@@ -60,7 +60,7 @@ impl<S: HasDirectory> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
-        state.directory().find_key(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)
+        state.find_caller(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Must not write, and must not remember: a revocation counts from the next look-up on.
 
 use crate::auth::{Caller, Member};
+use crate::http::ApiError;
 use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::{ApiKeyId, OrgId, UserId};
@@ -22,11 +23,20 @@ pub struct Directory {
 pub trait HasDirectory: Send + Sync {
     /// The look-ups.
     fn directory(&self) -> &Directory;
+
+    /// The holder of a key. A surface that may go on with what it knew overrides this.
+    fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
+        async { Ok(self.directory().find_key(hash).await?) }
+    }
 }
 
 impl<T: HasDirectory> HasDirectory for std::sync::Arc<T> {
     fn directory(&self) -> &Directory {
         self.as_ref().directory()
+    }
+
+    fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
+        self.as_ref().find_caller(hash)
     }
 }
 

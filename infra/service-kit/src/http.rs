@@ -5,9 +5,10 @@
 mod body;
 mod boundary;
 mod error;
+mod inflate;
 mod parameters;
 
-pub use body::{BodyLimits, read_json_body};
+pub use body::{BodyLimits, BodyReader};
 pub use boundary::{RequestId, with_boundary};
 pub use error::ApiError;
 pub use parameters::{Parameters, parse_instant};

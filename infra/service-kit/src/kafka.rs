@@ -34,16 +34,21 @@ pub fn client(brokers: &str) -> ClientConfig {
 
 /// The producer of accepted requests and of dead letters: an acknowledged record is on every in-sync replica.
 pub fn producer(brokers: &str) -> anyhow::Result<FutureProducer> {
-    client(brokers)
+    producer_config(brokers).create().with_context(|| format!("KAFKA_BROKERS={brokers}: not a broker list"))
+}
+
+/// What every producer shares.
+pub fn producer_config(brokers: &str) -> ClientConfig {
+    let mut config = client(brokers);
+    config
         .set("acks", "all")
         .set("enable.idempotence", "true")
         .set("compression.type", "lz4")
         .set("linger.ms", "1")
         .set("message.max.bytes", schemas::log::MAX_RECORD_BYTES.to_string())
         .set("message.timeout.ms", DELIVERY_TIMEOUT.as_millis().to_string())
-        .set("queue.buffering.max.kbytes", "131072")
-        .create()
-        .with_context(|| format!("KAFKA_BROKERS={brokers}: not a broker list"))
+        .set("queue.buffering.max.kbytes", "131072");
+    config
 }
 
 /// Creates the topics that are missing; existing ones are left as they are.

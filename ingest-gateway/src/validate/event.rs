@@ -10,8 +10,10 @@ use crate::raw::{RawObject, as_str};
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
+use schemas::session::PrivacyLevel;
 use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
+use service_kit::auth::Caller;
 
 /// Members this build knows on an event; every other one is kept as written.
 pub(crate) const KNOWN: &[&str] = &[
@@ -37,22 +39,37 @@ pub(crate) struct Context<'a> {
     pub(crate) session_id: Option<SessionId>,
     pub(crate) agent_id: Option<String>,
     pub(crate) ctx_token: Option<String>,
+    /// Declared by the envelope or the session; absent says nothing.
+    pub(crate) privacy_level: Option<PrivacyLevel>,
+    /// Every event belongs to the one session that the request carries.
+    pub(crate) is_whole_session: bool,
 }
 
 impl<'a> Context<'a> {
+    /// Nothing said for all events.
+    pub(crate) fn new(limits: &'a Limits, now: DateTime<Utc>, _caller: &Caller) -> Self {
+        Self { limits, now, session_id: None, agent_id: None, ctx_token: None, privacy_level: None, is_whole_session: false }
+    }
+
     /// Reads what the envelope says for all of its events.
-    pub(crate) fn of(envelope: &Envelope<'_>, limits: &'a Limits, now: DateTime<Utc>, faults: &mut Faults) -> Self {
+    pub(crate) fn of(
+        envelope: &Envelope<'_>,
+        limits: &'a Limits,
+        now: DateTime<Utc>,
+        caller: &Caller,
+        faults: &mut Faults,
+    ) -> Self {
         Self {
-            limits,
-            now,
             session_id: members::session(envelope.session_id, Member("session_id"), faults),
             agent_id: members::text(envelope.agent_id, Member("agent_id"), faults),
             ctx_token: members::text(envelope.ctx_token, Member("ctx_token"), faults),
+            privacy_level: envelope.privacy_level,
+            ..Self::new(limits, now, caller)
         }
     }
 }
 
-/// An event that keeps every rule, its members read.
+/// An event with its members read. It keeps every rule when no fault was added for it.
 #[derive(Debug)]
 pub(crate) struct ValidEvent<'a> {
     pub(crate) id: Option<String>,
@@ -63,6 +80,7 @@ pub(crate) struct ValidEvent<'a> {
     pub(crate) content_id: Option<String>,
     pub(crate) content_telemetry_id: Option<String>,
     pub(crate) session_id: Option<SessionId>,
+    pub(crate) ctx_token: Option<String>,
     pub(crate) turn_id: Option<String>,
     pub(crate) output_id: Option<String>,
     pub(crate) data: Option<&'a RawValue>,
@@ -70,9 +88,8 @@ pub(crate) struct ValidEvent<'a> {
     pub(crate) members: RawObject<'a>,
 }
 
-/// Checks one event. `None` means that at least one fault was added.
+/// Checks one event by itself; its session is bound afterwards (`bind`). `None` means that it has no readable type.
 pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, faults: &mut Faults) -> Option<ValidEvent<'a>> {
-    let before = faults.count();
     let object = match RawObject::parse(event.get()) {
         Ok(object) => object,
         Err(why) => {
@@ -90,7 +107,7 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
     if object.get("timestamp").is_none() {
         faults.add(Member("timestamp"), "required", "timestamp is required");
     }
-    let mut event = ValidEvent {
+    let event = ValidEvent {
         id: members::id(object.get("id"), Member("id"), faults),
         event_type: event_type?,
         at_ms: at_ms.unwrap_or_default(),
@@ -99,6 +116,7 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
         content_id: members::text(object.get("content_id"), Member("content_id"), faults),
         content_telemetry_id: members::id(object.get("content_telemetry_id"), Member("content_telemetry_id"), faults),
         session_id: members::session(object.get("session_id"), Member("session_id"), faults),
+        ctx_token: members::text(object.get("ctx_token"), Member("ctx_token"), faults),
         turn_id: members::text(object.get("turn_id"), Member("turn_id"), faults),
         output_id: members::text(object.get("output_id"), Member("output_id"), faults),
         data: members::object(&object, Member("data"), context.limits.max_data_bytes, MAX_DATA_LEVELS, faults),
@@ -107,8 +125,7 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
     };
     check_role(&event, faults);
     check_content(&event, faults);
-    event.session_id = bind_session(&event, context, faults);
-    (faults.count() == before).then_some(event)
+    Some(event)
 }
 
 fn read_type(object: &RawObject<'_>, faults: &mut Faults) -> Option<EventType> {
@@ -150,23 +167,4 @@ fn check_content(event: &ValidEvent<'_>, faults: &mut Faults) {
     if event.event_type.family() == EventFamily::Content && !is_named {
         faults.add(Member("content_url"), "required", format!("{} needs content_url or content_id", event.event_type));
     }
-}
-
-/// The event's own session, else the envelope's; absent only where the specification lets it be
-/// (spec.md, "POST /events", rules 2 and 3).
-fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) -> Option<SessionId> {
-    if event.members.get("ctx_token").is_some() || context.ctx_token.is_some() {
-        // No token was ever issued that could be known here, and unknown and expired are one answer.
-        faults.add(Member("ctx_token"), "unknown_token", "the click token is unknown or expired");
-        return None;
-    }
-    let session = event.session_id.or(context.session_id);
-    let is_observer = matches!(event.source_role, Some(SourceRole::Origin | SourceRole::Edge | SourceRole::Index));
-    // An unknown role is a fault of its own; whether it needed a session cannot be said.
-    let is_unclear = event.source_role.is_none() && event.members.get("source_role").is_some();
-    let may_lack = (event.event_type == EventType::ContentRetrieved && is_observer) || is_unclear;
-    if session.is_none() && !may_lack && event.members.get("session_id").is_none() {
-        faults.add(Member("session_id"), "required", format!("{} needs a session_id", event.event_type));
-    }
-    session
 }

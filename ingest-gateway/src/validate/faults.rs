@@ -8,6 +8,9 @@ use service_kit::http::ApiError;
 /// Most faults one answer lists.
 const MAX_LISTED: usize = 100;
 
+/// The fault of a member that is read and stands twice (decisions.md, "duplicate known keys").
+pub(crate) const REPEATED: &str = "repeated";
+
 /// Where a fault lies, by member name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member(pub(crate) &'static str);
@@ -17,7 +20,6 @@ pub(crate) struct Member(pub(crate) &'static str);
 pub(crate) struct Faults {
     index: Option<usize>,
     found: Vec<Fault>,
-    total: usize,
 }
 
 impl Faults {
@@ -26,18 +28,25 @@ impl Faults {
         self.index = Some(index);
     }
 
+    /// Two rules may find the same: it is listed once.
     pub(crate) fn add(&mut self, Member(field): Member, code: &'static str, detail: impl Into<String>) {
-        self.total += 1;
-        if self.found.len() < MAX_LISTED {
+        let is_listed = |fault: &Fault| fault.index == self.index && fault.field == field && fault.code == code;
+        if self.found.len() < MAX_LISTED && !self.found.iter().any(is_listed) {
             self.found.push(Fault { index: self.index, field: field.to_owned(), code: code.to_owned(), detail: detail.into() });
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.total
+    /// Nothing, or the error that lists what was found, in the order of the events.
+    pub(crate) fn into_result(self) -> Result<(), ApiError> {
+        self.into_result_as(Code::InvalidEvent)
     }
 
-    pub(crate) fn into_result(self) -> Result<(), ApiError> {
-        if self.found.is_empty() { Ok(()) } else { Err(ApiError::faults(Code::InvalidEvent, self.found)) }
+    /// The same under another code.
+    pub(crate) fn into_result_as(mut self, code: Code) -> Result<(), ApiError> {
+        self.found.sort_by_key(|fault| fault.index);
+        // A member that stands twice has no meaning at all, whatever rules the rest breaks.
+        let is_ambiguous = self.found.iter().any(|fault| fault.code == REPEATED);
+        let code = if is_ambiguous { Code::InvalidBody } else { code };
+        if self.found.is_empty() { Ok(()) } else { Err(ApiError::faults(code, self.found)) }
     }
 }

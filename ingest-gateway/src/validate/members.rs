@@ -5,7 +5,7 @@
 use super::{Faults, Member};
 use crate::limits::EARLIEST_AT_MS;
 use crate::raw::{RawObject, as_str, depth};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, FixedOffset, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::event_key::canonical_id;
 use schemas::ids::SessionId;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// A non-empty text of at most [`MAX_STRING_BYTES`].
-pub(super) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
+pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
     let Some(text) = as_str(value?) else {
         faults.add(member, "wrong_type", format!("{} must be a string", member.0));
         return None;
@@ -32,12 +32,12 @@ pub(super) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults
 }
 
 /// An id; the spellings of a UUID are one.
-pub(super) fn id(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
+pub(crate) fn id(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {
     text(value, member, faults).map(|id| canonical_id(&id))
 }
 
 /// A session's UUID.
-pub(super) fn session(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<SessionId> {
+pub(crate) fn session(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<SessionId> {
     let given = text(value, member, faults)?;
     match Uuid::try_parse(&given) {
         Ok(session) if !session.is_nil() => Some(SessionId(session)),
@@ -49,7 +49,7 @@ pub(super) fn session(value: Option<&RawValue>, member: Member, faults: &mut Fau
 }
 
 /// An http or https URL, canonical.
-pub(super) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<ContentUrl> {
+pub(crate) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<ContentUrl> {
     let Some(text) = as_str(value?) else {
         faults.add(member, "wrong_type", format!("{} must be a string", member.0));
         return None;
@@ -64,7 +64,7 @@ pub(super) fn url(value: Option<&RawValue>, member: Member, faults: &mut Faults)
 }
 
 /// RFC 3339 with an offset, as milliseconds UTC; never clamped.
-pub(super) fn instant(
+pub(crate) fn instant(
     object: &RawObject<'_>,
     member: Member,
     now: DateTime<Utc>,
@@ -72,7 +72,7 @@ pub(super) fn instant(
     faults: &mut Faults,
 ) -> Option<i64> {
     let value = object.get(member.0)?;
-    let parsed = as_str(value).filter(|text| has_time_separator(text)).and_then(|text| DateTime::parse_from_rfc3339(&text).ok());
+    let parsed = as_str(value).and_then(|text| parse_instant(&text));
     let Some(parsed) = parsed else {
         faults.add(member, "bad_timestamp", format!("{} must be an RFC 3339 instant with an offset", member.0));
         return None;
@@ -89,13 +89,13 @@ pub(super) fn instant(
     Some(at_ms)
 }
 
-/// chrono also reads a space between date and time, which RFC 3339 leaves to agreement.
-fn has_time_separator(text: &str) -> bool {
-    matches!(text.as_bytes().get(10), Some(b'T' | b't'))
+/// RFC 3339 with an offset. chrono also reads a space between date and time, which RFC 3339 leaves to agreement.
+pub(crate) fn parse_instant(text: &str) -> Option<DateTime<FixedOffset>> {
+    matches!(text.as_bytes().get(10), Some(b'T' | b't')).then(|| DateTime::parse_from_rfc3339(text).ok())?
 }
 
 /// An object within the limits of size and depth.
-pub(super) fn object<'a>(
+pub(crate) fn object<'a>(
     object: &RawObject<'a>,
     member: Member,
     max_bytes: usize,

@@ -4,6 +4,8 @@
 
 mod credentials;
 mod durability;
+mod encodings;
 mod harness;
 mod records;
 mod refusals;
+mod sessions;

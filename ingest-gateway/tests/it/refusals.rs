@@ -100,7 +100,8 @@ fn broken_rules() -> Vec<(Value, &'static str, &'static str)> {
         (json!({"content_telemetry_id": 5}), "content_telemetry_id", "wrong_type"),
         (json!({"data": []}), "data", "wrong_type"),
         (json!({"data": {"x": "a".repeat(64 * 1024)}}), "data", "too_large"),
-        (json!({"ctx_token": "ctx_unknown"}), "ctx_token", "unknown_token"),
+        (json!({"ctx_token": "ctx_unknown"}), "ctx_token", "not_allowed"),
+        (json!({"type": "content_engaged", "source_role": null, "ctx_token": "ctx_unknown"}), "ctx_token", "unknown_token"),
     ]
 }
 
@@ -161,11 +162,12 @@ async fn the_envelope_keeps_its_own_rules() {
         assert_eq!(refused.status, 422, "{envelope:.80}");
         assert_eq!(refused.faults().first().map(|fault| fault.1.as_str()), Some(field), "{envelope:.80}");
     }
+    let event = |id: &str| with(retrieval("https://a.test/"), json!({"id": id}));
     for envelope in [
-        json!({"event": event}),
-        json!({"document_type": "event", "schema_version": "1.0", "event": event}),
-        json!({"document_type": "event_batch", "schema_version": "0.1", "events": [event], "session_id": null, "x": 1}),
-        json!({"events": [with(event.clone(), json!({"id": "e1", "source_role": "agent"}))], "session_id": SESSION}),
+        json!({"event": event("e2")}),
+        json!({"document_type": "event", "schema_version": "1.0", "event": event("e3")}),
+        json!({"document_type": "event_batch", "schema_version": "0.1", "events": [event("e4")], "session_id": null, "x": 1}),
+        json!({"events": [with(event("e1"), json!({"source_role": "agent"}))], "session_id": SESSION}),
     ] {
         let accepted = gateway.post(&key, &envelope).await;
         assert_eq!((accepted.status, accepted.body["events_created"].as_u64()), (201, Some(1)), "{envelope} {}", accepted.body);

@@ -3,44 +3,92 @@
 //! Must not parse: what the bytes mean is the handler's.
 
 use super::ApiError;
-use axum::body::Body;
+use super::inflate::{Encoding, inflate};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use schemas::problem::Code;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The longest pause between two parts of a body.
 const CHUNK_DEADLINE: Duration = Duration::from_secs(10);
+/// The longest a whole body may take.
+const BODY_DEADLINE: Duration = Duration::from_secs(20);
+/// Bodies inflated at a time: a hundred bombs cost the memory of a few.
+const MAX_INFLATING: usize = 8;
 
 /// How large a body may be.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// On the wire.
+    /// As sent.
     pub wire_bytes: usize,
+    /// Once inflated.
+    pub inflated_bytes: usize,
 }
 
-/// Reads the whole body of a request that must be JSON.
-pub async fn read_json_body(request: Request<Body>, limits: BodyLimits) -> Result<Vec<u8>, ApiError> {
-    require_json(request.headers())?;
-    if content_length(request.headers()).is_some_and(|length| length > limits.wire_bytes) {
-        return Err(too_large(limits));
+impl BodyLimits {
+    /// The same limit for both.
+    pub const fn of(bytes: usize) -> Self {
+        Self { wire_bytes: bytes, inflated_bytes: bytes }
     }
-    let mut body = request.into_body();
-    let mut bytes = Vec::new();
-    while let Some(frame) = next_frame(&mut body).await? {
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > limits.wire_bytes {
-            return Err(too_large(limits));
+}
+
+/// Reads the bodies of one surface.
+#[derive(Clone, Debug)]
+pub struct BodyReader {
+    limits: BodyLimits,
+    inflating: Arc<Semaphore>,
+}
+
+impl BodyReader {
+    /// A reader under `limits`.
+    pub fn new(limits: BodyLimits) -> Self {
+        Self { limits, inflating: Arc::new(Semaphore::new(MAX_INFLATING)) }
+    }
+
+    /// The whole body of a request that must be JSON, inflated.
+    pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+        require_json(request.headers())?;
+        let encoding = Encoding::of(request.headers())?;
+        if content_length(request.headers()).is_some_and(|length| length > self.limits.wire_bytes) {
+            return Err(self.too_large());
         }
-        bytes.extend_from_slice(&data);
+        let wire = tokio::time::timeout(BODY_DEADLINE, self.read_wire(request.into_body())).await;
+        let wire = wire.map_err(|_| too_slow())??;
+        if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
+            return Ok(wire);
+        }
+        let _permit = self.inflating.acquire().await.map_err(ApiError::internal)?;
+        let limit = self.limits.inflated_bytes;
+        tokio::task::spawn_blocking(move || inflate(&wire, encoding, limit)).await.map_err(ApiError::internal)?
     }
-    Ok(bytes)
+
+    async fn read_wire(&self, mut body: Body) -> Result<Vec<u8>, ApiError> {
+        let mut bytes = Vec::new();
+        while let Some(frame) = next_frame(&mut body).await? {
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > self.limits.wire_bytes {
+                return Err(self.too_large());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes)
+    }
+
+    fn too_large(&self) -> ApiError {
+        ApiError::new(Code::TooLarge, format!("The body is larger than {} bytes.", self.limits.wire_bytes))
+    }
 }
 
-async fn next_frame(body: &mut Body) -> Result<Option<hyper::body::Frame<axum::body::Bytes>>, ApiError> {
-    let frame = tokio::time::timeout(CHUNK_DEADLINE, body.frame()).await;
-    let frame = frame.map_err(|_| ApiError::new(Code::RequestTimeout, "The body did not arrive in time."))?;
+async fn next_frame(body: &mut Body) -> Result<Option<hyper::body::Frame<Bytes>>, ApiError> {
+    let frame = tokio::time::timeout(CHUNK_DEADLINE, body.frame()).await.map_err(|_| too_slow())?;
     frame.transpose().map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))
+}
+
+fn too_slow() -> ApiError {
+    ApiError::new(Code::RequestTimeout, "The body did not arrive in time.")
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -48,13 +96,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(content_type) = only(headers, &header::CONTENT_TYPE) else {
         return refuse("Send the body with one Content-Type: application/json.");
     };
-    if !is_json(content_type) {
-        return refuse("Send the body as application/json in UTF-8.");
-    }
-    match headers.get(header::CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes) {
-        None | Some(b"identity") => Ok(()),
-        Some(_) => refuse("Send the body without a Content-Encoding."),
-    }
+    if is_json(content_type) { Ok(()) } else { refuse("Send the body as application/json in UTF-8.") }
 }
 
 /// `application/json` or a `+json` type; a charset, when given, must be UTF-8.
@@ -78,10 +120,6 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     only(headers, &header::CONTENT_LENGTH)?.parse().ok()
 }
 
-fn too_large(limits: BodyLimits) -> ApiError {
-    ApiError::new(Code::TooLarge, format!("The body is larger than {} bytes.", limits.wire_bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +140,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_size_limit_is_exact() {
-        let limits = BodyLimits { wire_bytes: 10 };
+    async fn the_size_limits_are_exact() {
         let request = |length: usize| {
             Request::builder().header(header::CONTENT_TYPE, "application/json").body(Body::from(vec![b' '; length])).unwrap()
         };
-        assert_eq!(read_json_body(request(10), limits).await.unwrap().len(), 10);
-        assert_eq!(read_json_body(request(11), limits).await.unwrap_err().code(), Code::TooLarge);
+        let wire = BodyReader::new(BodyLimits { wire_bytes: 10, inflated_bytes: 100 });
+        assert_eq!(wire.read(request(10)).await.unwrap().len(), 10);
+        assert_eq!(wire.read(request(11)).await.unwrap_err().code(), Code::TooLarge);
+        let inflated = BodyReader::new(BodyLimits { wire_bytes: 100, inflated_bytes: 10 });
+        assert_eq!(inflated.read(request(10)).await.unwrap().len(), 10);
+        assert_eq!(inflated.read(request(11)).await.unwrap_err().code(), Code::TooLarge);
     }
 }

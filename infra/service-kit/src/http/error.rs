@@ -18,12 +18,14 @@ pub struct ApiError {
     pub(super) detail: String,
     pub(super) faults: Vec<Fault>,
     pub(super) inside: Option<Arc<anyhow::Error>>,
+    retry_after: Option<Duration>,
 }
 
 impl ApiError {
     /// An error with a sentence for the caller.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), faults: Vec::new(), inside: None }
+        let retry_after = (code == Code::Unavailable).then_some(RETRY_AFTER);
+        Self { code, detail: detail.into(), faults: Vec::new(), inside: None, retry_after }
     }
 
     /// A body that breaks rules, with every fault at once.
@@ -33,7 +35,7 @@ impl ApiError {
             0 | 1 => format!("The request breaks a rule: {first}."),
             n => format!("The request breaks {n} rules; the first: {first}."),
         };
-        Self { code, detail, faults, inside: None }
+        Self { faults, ..Self::new(code, detail) }
     }
 
     /// 401, the same for every reason: a caller must not learn which part of a credential was wrong.
@@ -58,6 +60,12 @@ impl ApiError {
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
+    }
+
+    /// The same error with the time after which to try again.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
     }
 
     /// The stable code, for tests and for callers that branch.
@@ -89,8 +97,9 @@ impl IntoResponse for ApiError {
         if self.code == Code::Unauthenticated {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("ApiKey, Bearer"));
         }
-        if self.code == Code::Unavailable {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()));
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, and never sooner than meant.
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_millis().div_ceil(1_000).max(1) as u64));
         }
         response.extensions_mut().insert(self);
         response

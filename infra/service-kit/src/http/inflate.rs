@@ -1,0 +1,134 @@
+//! Content encodings: known ones are undone under a limit that holds while inflating, others are refused.
+//!
+//! Must not accept a prefix: what follows the end of the compressed data is an error, not ignored.
+
+use super::ApiError;
+use axum::http::{HeaderMap, header};
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use schemas::problem::Code;
+use std::io::{self, Read};
+
+/// Largest zstd window, as a power of two; bounds the memory of one decoder at 8 MiB.
+const ZSTD_WINDOW_LOG: u32 = 23;
+const BROTLI_BUFFER_BYTES: usize = 4_096;
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Identity,
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Encoding {
+    /// The one encoding of a request; a list of them, or an unknown one, is 415.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+        let Some(value) = values.next() else { return Ok(Self::Identity) };
+        let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+        match (name.as_str(), values.next()) {
+            ("identity", None) => Ok(Self::Identity),
+            ("gzip", None) => Ok(Self::Gzip),
+            ("deflate", None) => Ok(Self::Deflate),
+            ("br", None) => Ok(Self::Brotli),
+            ("zstd", None) => Ok(Self::Zstd),
+            _ => Err(ApiError::new(Code::UnsupportedMediaType, "Send one Content-Encoding: gzip, deflate, br or zstd, or none.")),
+        }
+    }
+}
+
+/// Undoes `encoding`. Blocking: up to some milliseconds for the largest body.
+pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
+    let inflated = match encoding {
+        Encoding::Identity => Ok(wire.to_vec()),
+        Encoding::Gzip => read_capped(MultiGzDecoder::new(wire), max_bytes),
+        Encoding::Deflate => deflate(wire, max_bytes),
+        Encoding::Brotli => brotli(wire, max_bytes),
+        Encoding::Zstd => zstd(wire, max_bytes),
+    };
+    let inflated = inflated.map_err(|_| ApiError::new(Code::InvalidBody, "The body is not what its Content-Encoding says."))?;
+    if inflated.len() > max_bytes {
+        return Err(ApiError::new(Code::TooLarge, format!("The body is larger than {max_bytes} bytes once inflated.")));
+    }
+    Ok(inflated)
+}
+
+/// One byte over the limit is enough to know.
+fn read_capped(reader: impl Read, max_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut inflated = Vec::new();
+    reader.take(max_bytes as u64 + 1).read_to_end(&mut inflated)?;
+    Ok(inflated)
+}
+
+fn deflate(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut decoder = ZlibDecoder::new(wire);
+    let inflated = read_capped(&mut decoder, max_bytes)?;
+    require_end(inflated.len() > max_bytes || decoder.total_in() == wire.len() as u64)?;
+    Ok(inflated)
+}
+
+fn brotli(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut decoder = brotli_decompressor::Decompressor::new(wire, BROTLI_BUFFER_BYTES);
+    let inflated = read_capped(&mut decoder, max_bytes)?;
+    Ok(inflated)
+}
+
+fn zstd(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(wire)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+    read_capped(decoder, max_bytes)
+}
+
+fn require_end(is_whole: bool) -> io::Result<()> {
+    if is_whole { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "bytes follow the compressed data")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn samples(text: &[u8]) -> [(Encoding, Vec<u8>); 3] {
+        [(Encoding::Gzip, gzip(text)), (Encoding::Deflate, zlib(text)), (Encoding::Zstd, zstd::encode_all(text, 3).unwrap())]
+    }
+
+    #[test]
+    fn each_encoding_is_undone_and_its_limit_is_exact() {
+        let text = vec![b'a'; 10_000];
+        for (encoding, wire) in samples(&text) {
+            assert_eq!(inflate(&wire, encoding, 10_000).unwrap(), text, "{encoding:?}");
+            assert_eq!(inflate(&wire, encoding, 9_999).unwrap_err().code(), Code::TooLarge, "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_lies_or_trails_is_refused() {
+        for (encoding, wire) in samples(b"{\"events\":[]}") {
+            let trailing = [wire.as_slice(), b"junk"].concat();
+            for bad in [&wire[..wire.len() - 2], &trailing, b"{\"events\":[]}"] {
+                assert_eq!(inflate(bad, encoding, 1_000).unwrap_err().code(), Code::InvalidBody, "{encoding:?}");
+            }
+        }
+        assert!(inflate(b"not brotli at all", Encoding::Brotli, 1_000).is_err());
+    }
+
+    #[test]
+    fn every_member_of_a_gzip_counts() {
+        let two = [gzip(b"{\"a\":"), gzip(b"1}")].concat();
+        assert_eq!(inflate(&two, Encoding::Gzip, 1_000).unwrap(), b"{\"a\":1}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Look-ups that are kept for a moment, and longer while their store is away.
+//!
+//! Must not be used where a revocation has to count at once (reads, identity): only writes may go on for a while
+//! with what was known (invariant 4), and what was never known is unavailable then, not refused.
+
+use crate::clock::Clock;
+use crate::http::ApiError;
+use chrono::{DateTime, TimeDelta, Utc};
+use lru::LruCache;
+use std::hash::Hash;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long an answer is taken for true without asking again: with the time to ask, a revocation reaches every
+/// process within a second.
+const FRESH: TimeDelta = TimeDelta::milliseconds(800);
+/// How long an answer may be used while the store is away.
+const FAIL_STATIC: TimeDelta = TimeDelta::seconds(60);
+/// Pause between questions while the store is away, so that requests do not queue behind it.
+const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
+/// What one question may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Answers kept at a time.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Answers by question. Cheap to share; concurrent questions of one key are asked once.
+pub struct Known<K, V> {
+    clock: Clock,
+    entries: Mutex<LruCache<K, Arc<Entry<V>>>>,
+}
+
+struct Entry<V> {
+    answer: Mutex<Option<Answer<V>>>,
+    /// Held by whoever asks.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Answer<V> {
+    value: V,
+    /// When the question that brought `value` was asked.
+    asked_at: DateTime<Utc>,
+    /// Not to be asked before.
+    ask_at: DateTime<Utc>,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
+    /// Nothing known yet.
+    pub fn new(clock: Clock) -> Self {
+        let capacity = NonZeroUsize::new(MAX_ENTRIES).expect("the constant is not zero");
+        Self { clock, entries: Mutex::new(LruCache::new(capacity)) }
+    }
+
+    /// The answer for `key`, asked with `ask` when it is not known well enough.
+    pub async fn get<Fut>(&self, key: &K, ask: impl FnOnce() -> Fut) -> Result<V, ApiError>
+    where
+        Fut: Future<Output = Result<V, sqlx::Error>>,
+    {
+        let entry = self.entry(key);
+        if let Some(value) = entry.usable(self.clock.now()) {
+            return Ok(value);
+        }
+        let _asking = entry.asking.lock().await;
+        let asked_at = self.clock.now();
+        if let Some(value) = entry.usable(asked_at) {
+            return Ok(value);
+        }
+        match tokio::time::timeout(PATIENCE, ask()).await {
+            Ok(Ok(value)) => {
+                entry.set(Answer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
+                Ok(value)
+            }
+            Ok(Err(error)) => entry.stale(self.clock.now()).ok_or_else(|| ApiError::from(error)),
+            Err(_) => {
+                entry.stale(self.clock.now()).ok_or_else(|| ApiError::unavailable(anyhow::anyhow!("a look-up took too long")))
+            }
+        }
+    }
+
+    fn entry(&self, key: &K) -> Arc<Entry<V>> {
+        let mut entries = self.entries.lock().expect("no holder of the lock panics");
+        let fresh = || Arc::new(Entry { answer: Mutex::new(None), asking: tokio::sync::Mutex::new(()) });
+        Arc::clone(entries.get_or_insert(key.clone(), fresh))
+    }
+}
+
+impl<V: Clone> Entry<V> {
+    fn usable(&self, now: DateTime<Utc>) -> Option<V> {
+        let answer = self.answer.lock().expect("no holder of the lock panics");
+        // A clock that was set back makes an answer too young to be true.
+        answer.as_ref().filter(|known| now < known.ask_at && now >= known.asked_at).map(|known| known.value.clone())
+    }
+
+    fn set(&self, answer: Answer<V>) {
+        *self.answer.lock().expect("no holder of the lock panics") = Some(answer);
+    }
+
+    /// The old answer, while it is young enough to go on with; it is not asked again for a moment.
+    fn stale(&self, now: DateTime<Utc>) -> Option<V> {
+        let mut answer = self.answer.lock().expect("no holder of the lock panics");
+        let known = answer.as_mut().filter(|known| now - known.asked_at < FAIL_STATIC)?;
+        known.ask_at = (now + ASK_AGAIN).min(known.asked_at + FAIL_STATIC);
+        Some(known.value.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn clock() -> Clock {
+        Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap())
+    }
+
+    fn away<V>() -> Result<V, sqlx::Error> {
+        Err(sqlx::Error::PoolTimedOut)
+    }
+
+    #[tokio::test]
+    async fn a_change_is_seen_within_a_second() {
+        let clock = clock();
+        let known = Known::new(clock.clone());
+        assert!(known.get(&1, || async { Ok(true) }).await.unwrap());
+        assert!(known.get(&1, || async { Ok(false) }).await.unwrap(), "kept for a moment");
+        clock.advance(TimeDelta::milliseconds(999));
+        assert!(!known.get(&1, || async { Ok(false) }).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_is_known_outlives_the_store_for_a_minute_and_no_longer() {
+        let clock = clock();
+        let known = Known::new(clock.clone());
+        known.get(&1, || async { Ok("caller") }).await.unwrap();
+        for _ in 0..59 {
+            clock.advance(TimeDelta::seconds(1));
+            assert_eq!(known.get(&1, || async { away() }).await.unwrap(), "caller");
+        }
+        clock.advance(TimeDelta::seconds(2));
+        assert!(known.get(&1, || async { away() }).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_was_never_known_is_unavailable_not_refused() {
+        let known: Known<i32, Option<()>> = Known::new(clock());
+        let refused = known.get(&1, || async { away() }).await.unwrap_err();
+        assert_eq!(refused.code(), schemas::problem::Code::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_at_once_ask_once() {
+        let (known, asked) = (Known::new(clock()), AtomicU32::new(0));
+        let ask = || async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Ok(7)
+        };
+        let (a, b, c) = tokio::join!(known.get(&1, ask), known.get(&1, ask), known.get(&1, ask));
+        assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (7, 7, 7));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+}

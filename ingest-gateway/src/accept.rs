@@ -1,0 +1,82 @@
+//! The end of every write: the record is appended, the sessions it names are noted, the answer counts what is new.
+//!
+//! Must not count before the log has acknowledged.
+
+use crate::{State, metrics};
+use lru::LruCache;
+use schemas::ids::OrgId;
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
+use schemas::session::SessionFacts;
+use service_kit::auth::Caller;
+use service_kit::http::ApiError;
+use sha2::{Digest, Sha256};
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+/// Requests whose redelivery is recognised.
+const REMEMBERED: usize = 100_000;
+
+/// Requests accepted lately: a full redelivery of one answers `events_created: 0`.
+pub(crate) struct Remembered(Mutex<LruCache<[u8; 16], ()>>);
+
+impl Remembered {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
+    }
+
+    fn has(&self, fingerprint: &[u8; 16]) -> bool {
+        self.0.lock().expect("no holder of the lock panics").get(fingerprint).is_some()
+    }
+
+    fn add(&self, fingerprint: [u8; 16]) {
+        self.0.lock().expect("no holder of the lock panics").put(fingerprint, ());
+    }
+}
+
+impl State {
+    /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
+    /// the log again: it changes no figure, and memory is no proof that another gateway's record is complete.
+    pub(crate) async fn accept(
+        &self,
+        caller: &Caller,
+        kind: RecordKind,
+        session: Option<SessionFacts>,
+        events: Vec<LogEvent>,
+        request_id: &str,
+    ) -> Result<usize, ApiError> {
+        let (count, fingerprint) = (events.len(), fingerprint(caller.org_id, &events));
+        self.append(caller, kind, session, events, request_id).await?;
+        let is_known = self.remembered.has(&fingerprint);
+        self.remembered.add(fingerprint);
+        metrics::accepted(count);
+        Ok(if is_known { 0 } else { count })
+    }
+
+    /// Appends one record.
+    pub(crate) async fn append(
+        &self,
+        caller: &Caller,
+        kind: RecordKind,
+        session: Option<SessionFacts>,
+        events: Vec<LogEvent>,
+        request_id: &str,
+    ) -> Result<(), ApiError> {
+        let received_at_us = self.clock.now().timestamp_micros();
+        let record = LogRecord { v: RECORD_VERSION, org: caller.org_id, received_at_us, kind, session, events };
+        self.log.append(&record, request_id).await
+    }
+}
+
+/// Names the observations of a request, whatever else it says.
+fn fingerprint(org: OrgId, events: &[LogEvent]) -> [u8; 16] {
+    let mut digest = Sha256::new();
+    digest.update(org.0.as_bytes());
+    for event in events {
+        digest.update(event.key.0.to_be_bytes());
+        digest.update([schemas::event::SourceRole::code(event.source_role)]);
+    }
+    let bytes: [u8; 32] = digest.finalize().into();
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&bytes[..16]);
+    fingerprint
+}

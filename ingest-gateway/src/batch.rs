@@ -1,0 +1,80 @@
+//! The events of one request on their way to the log: validated together, bound to sessions, normalised.
+//!
+//! Must not accept part of a batch: it is taken whole or refused whole, with every fault listed.
+
+use crate::State;
+use crate::normalise::{Origin, attributed_site, normalise};
+use crate::validate::{BoundSession, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
+use schemas::identity::OrgType;
+use schemas::log::LogEvent;
+use schemas::problem::Code;
+use serde_json::value::RawValue;
+use service_kit::auth::Caller;
+use service_kit::directory::OwnedSite;
+use service_kit::http::ApiError;
+
+/// Validated events, with the faults found so far.
+pub(crate) struct Batch<'a> {
+    context: Context<'a>,
+    /// With their place in the request.
+    events: Vec<(usize, ValidEvent<'a>)>,
+    faults: Faults,
+}
+
+impl<'a> Batch<'a> {
+    /// Checks every event by itself.
+    pub(crate) fn validate(events: &[&'a RawValue], context: Context<'a>, mut faults: Faults) -> Self {
+        let mut valid = Vec::with_capacity(events.len());
+        for (index, event) in events.iter().enumerate() {
+            faults.enter(index);
+            valid.extend(validate_event(event, &context, &mut faults).map(|event| (index, event)));
+        }
+        Self { context, events: valid, faults }
+    }
+
+    /// Binds every event to its session, checks whose hosts they are, and normalises them.
+    pub(crate) async fn bind(
+        self,
+        state: &State,
+        caller: &Caller,
+        idempotency_key: Option<&str>,
+    ) -> Result<Vec<LogEvent>, ApiError> {
+        let Self { context, events, mut faults } = self;
+        let presented = events.iter().filter_map(|(_, event)| token_of(event, &context)).map(str::to_owned).collect();
+        let tokens = state.tokens.resolve(presented, context.now).await?;
+        let mut bound = Vec::with_capacity(events.len());
+        for (index, event) in events {
+            faults.enter(index);
+            let session = bind_session(&event, &context, caller.org_id, &tokens, &mut faults);
+            bound.push((event, session));
+        }
+        faults.into_result()?;
+        if let Some(owned) = owned_sites(state, caller).await? {
+            require_own_hosts(bound.iter().map(|(event, _)| event), &owned)?;
+        }
+        let origin = Origin { org: caller.org_id, agent_id: context.agent_id.as_deref(), idempotency_key };
+        let normalised = |(index, (event, session)): (usize, (ValidEvent<'_>, Option<BoundSession>))| {
+            normalise(event, session, &origin, index)
+        };
+        Ok(bound.into_iter().enumerate().map(normalised).collect())
+    }
+}
+
+/// An owner's key is bound to its verified domains; other keys report for any host (`None`).
+async fn owned_sites(state: &State, caller: &Caller) -> Result<Option<Vec<OwnedSite>>, ApiError> {
+    match caller.org_type {
+        OrgType::ContentOwner => Ok(Some(state.callers.owned_sites(caller.org_id).await?)),
+        OrgType::Platform | OrgType::Agent => Ok(None),
+    }
+}
+
+fn require_own_hosts<'e, 'a: 'e>(
+    events: impl IntoIterator<Item = &'e ValidEvent<'a>>,
+    owned: &[OwnedSite],
+) -> Result<(), ApiError> {
+    let is_own = |event: &ValidEvent<'_>| attributed_site(event).is_some_and(|site| owned.iter().any(|own| own.covers(site)));
+    if events.into_iter().all(is_own) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "A content owner's key reports only for URLs on the owner's verified domains."))
+}

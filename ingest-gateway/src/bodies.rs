@@ -1,0 +1,85 @@
+//! From a request to the object in its body: what every write endpoint does first.
+//!
+//! Must not know what the members mean; 400 is decided here, 422 elsewhere.
+
+use crate::State;
+use crate::raw::{RawObject, as_str, require_clean_text};
+use crate::validate::{Faults, Member};
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, header};
+use schemas::event::MAX_STRING_BYTES;
+use schemas::problem::Code;
+use service_kit::auth::Caller;
+use service_kit::http::{ApiError, RequestId};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Version served besides every `1.x`.
+const OLD_VERSION: &str = "0.1";
+
+/// A write request with its body read.
+pub(crate) struct WriteRequest {
+    pub(crate) body: Vec<u8>,
+    pub(crate) request_id: String,
+    pub(crate) idempotency_key: Option<String>,
+}
+
+impl WriteRequest {
+    /// Admits the caller by its rate, then reads the body under the limits.
+    pub(crate) async fn read(state: &State, caller: &Caller, request: Request<Body>) -> Result<Self, ApiError> {
+        state.rates.admit(caller.key_id)?;
+        let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        let idempotency_key = idempotency_key(request.headers())?;
+        let body = state.bodies.read(request).await?;
+        Ok(Self { body, request_id, idempotency_key })
+    }
+
+    /// The same where the body may lack, and with it its content type.
+    pub(crate) async fn read_optional(state: &State, caller: &Caller, mut request: Request<Body>) -> Result<Self, ApiError> {
+        let is_empty = request.headers().get(header::CONTENT_LENGTH).is_none_or(|length| length == "0")
+            && !request.headers().contains_key(header::TRANSFER_ENCODING);
+        if is_empty {
+            let json = header::HeaderValue::from_static("application/json");
+            request.headers_mut().insert(header::CONTENT_TYPE, json);
+        }
+        Self::read(state, caller, request).await
+    }
+}
+
+/// 400 with the reason as a clause.
+pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
+    ApiError::new(Code::InvalidBody, format!("The body is not a JSON object that can be read: {why}."))
+}
+
+/// The body as text.
+pub(crate) fn as_text(body: &[u8]) -> Result<&str, ApiError> {
+    std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))
+}
+
+/// The text as an object whose strings every store takes.
+pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
+    let object = RawObject::parse(text).map_err(invalid)?;
+    require_clean_text(text).map_err(invalid)?;
+    Ok(object)
+}
+
+/// Adds a fault for a `schema_version` that is not served; its absence is fine.
+pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
+    let Some(version) = members.get("schema_version") else { return };
+    let is_served = as_str(version).is_some_and(|version| {
+        version == OLD_VERSION
+            || version.strip_prefix("1.").is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit()))
+    });
+    if !is_served {
+        faults.add(Member("schema_version"), "unsupported_version", "supported versions are \"0.1\" and \"1.x\"");
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= MAX_STRING_BYTES);
+    match (key, values.next()) {
+        (Some(key), None) => Ok(Some(key.to_owned())),
+        _ => Err(ApiError::new(Code::InvalidParameter, "Send one Idempotency-Key of printable characters.")),
+    }
+}

@@ -1,0 +1,36 @@
+//! Who may report and for which hosts, remembered for a moment: a key that was seen works while PostgreSQL is away.
+//!
+//! Must keep a revocation from being late by more than a second.
+
+use schemas::ids::OrgId;
+use schemas::secrets::SecretHash;
+use service_kit::auth::Caller;
+use service_kit::clock::Clock;
+use service_kit::directory::{Directory, OwnedSite};
+use service_kit::http::ApiError;
+use service_kit::known::Known;
+
+/// The directory behind two memories.
+pub(crate) struct KnownCallers {
+    directory: Directory,
+    keys: Known<SecretHash, Option<Caller>>,
+    sites: Known<OrgId, Vec<OwnedSite>>,
+}
+
+impl KnownCallers {
+    pub(crate) fn new(directory: Directory, clock: &Clock) -> Self {
+        Self { directory, keys: Known::new(clock.clone()), sites: Known::new(clock.clone()) }
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) async fn find(&self, hash: &SecretHash) -> Result<Option<Caller>, ApiError> {
+        self.keys.get(hash, || self.directory.find_key(hash)).await
+    }
+
+    pub(crate) async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, ApiError> {
+        self.sites.get(&org, || self.directory.owned_sites(org)).await
+    }
+}

@@ -1,0 +1,17 @@
+//! `POST /sessions/start`, `/sessions/end` and `/sessions/bulk`: one file per endpoint.
+//!
+//! Must not let anybody touch a session of another organisation: every statement carries the caller's.
+
+mod bulk;
+mod end;
+mod facts;
+mod sightings;
+mod start;
+mod store;
+
+pub(crate) use bulk::upload_session;
+pub(crate) use end::end_session;
+pub(crate) use facts::privacy_level;
+pub(crate) use sightings::Sightings;
+pub(crate) use start::start_session;
+pub(crate) use store::exists as session_exists;

@@ -1,0 +1,83 @@
+//! `POST /sessions/bulk`: a whole session in one request, visible whole or not at all; again, it merges.
+//!
+//! Must not attach to anybody else's session of the same id.
+
+use super::{facts, store};
+use crate::State;
+use crate::batch::Batch;
+use crate::bodies::{self, WriteRequest};
+use crate::raw::as_array;
+use crate::validate::{Context, Faults, Member, members};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::{Request, StatusCode};
+use schemas::ids::SessionId;
+use schemas::log::RecordKind;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use service_kit::auth::Reporter;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The 201 of `POST /sessions/bulk`.
+#[derive(Serialize)]
+pub(crate) struct SessionUploaded {
+    status: &'static str,
+    session_id: SessionId,
+    /// Events accepted by this request.
+    events_created: usize,
+    /// Whether this request's outcome is the one on record.
+    outcome_recorded: bool,
+}
+
+/// Takes a whole session.
+pub(crate) async fn upload_session(
+    Shared(state): Shared<Arc<State>>,
+    Reporter(caller): Reporter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
+    let request = WriteRequest::read(&state, &caller, request).await?;
+    let now = state.clock.now();
+    let object = bodies::as_object(bodies::as_text(&request.body)?)?;
+    if let Some(name) = facts::first_repeated(&object) {
+        return Err(bodies::invalid(format!("the member {name} stands twice")));
+    }
+    let mut faults = Faults::default();
+    bodies::check_version(&object, &mut faults);
+    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    let session_id = session_id.unwrap_or_else(|| SessionId(Uuid::new_v4()));
+    let facts = facts::read(&object, session_id, now, state.limits.max_ahead(), &mut faults);
+    let events = listed(object.get("events"), state.limits.max_events, &mut faults);
+    let context = Context {
+        session_id: Some(session_id),
+        agent_id: facts.agent_id.clone(),
+        privacy_level: facts.privacy_level,
+        is_whole_session: true,
+        ..Context::new(&state.limits, now, &caller)
+    };
+    let batch = Batch::validate(&events, context, faults);
+    let events = batch.bind(&state, &caller, request.idempotency_key.as_deref()).await?;
+
+    let outcome_recorded = store::merge(&state.pool, caller.org_id, &facts).await?;
+    let created = state.accept(&caller, RecordKind::Session, Some(facts), events, &request.request_id).await?;
+    Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
+}
+
+/// The events of a session: none is fine, here.
+fn listed<'a>(events: Option<&'a RawValue>, max_events: usize, faults: &mut Faults) -> Vec<&'a RawValue> {
+    let Some(events) = events else { return Vec::new() };
+    match as_array(events) {
+        None => faults.add(Member("events"), "wrong_type", "events must be an array"),
+        Some(events) if events.len() > max_events => {
+            faults.add(
+                Member("events"),
+                "too_many",
+                format!("events holds {} events; at most {max_events} are taken", events.len()),
+            );
+        }
+        Some(events) => return events,
+    }
+    Vec::new()
+}

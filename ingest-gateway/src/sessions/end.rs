@@ -1,0 +1,58 @@
+//! `POST /sessions/end`: the first outcome stays; the same again is 200, another is 409.
+//!
+//! Must answer alike for a session that is not there and for one that is somebody else's.
+
+use super::{facts, store};
+use crate::State;
+use crate::bodies::{self, WriteRequest};
+use crate::validate::{Faults, Member, members};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::Request;
+use schemas::ids::SessionId;
+use schemas::log::RecordKind;
+use schemas::problem::Code;
+use schemas::session::SessionFacts;
+use serde::Serialize;
+use service_kit::auth::Reporter;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+
+/// The 200 of `POST /sessions/end`.
+#[derive(Serialize)]
+pub(crate) struct SessionEnded {
+    status: &'static str,
+    session_id: SessionId,
+}
+
+/// Ends a session of the caller's.
+pub(crate) async fn end_session(
+    Shared(state): Shared<Arc<State>>,
+    Reporter(caller): Reporter,
+    request: Request<Body>,
+) -> Result<Json<SessionEnded>, ApiError> {
+    let request = WriteRequest::read(&state, &caller, request).await?;
+    let now = state.clock.now();
+    let object = bodies::as_object(bodies::as_text(&request.body)?)?;
+    if let Some(name) = facts::first_repeated(&object) {
+        return Err(bodies::invalid(format!("the member {name} stands twice")));
+    }
+    let mut faults = Faults::default();
+    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    if object.get("session_id").is_none() {
+        faults.add(Member("session_id"), "required", "session_id is required");
+    }
+    let outcome = object.get("outcome").and_then(|outcome| facts::read_outcome(outcome, &mut faults));
+    faults.into_result_as(Code::InvalidRequest)?;
+    let session_id = session_id.ok_or_else(|| bodies::invalid("session_id is missing"))?;
+
+    match store::end(&state.pool, caller.org_id, session_id, outcome.as_ref(), now).await? {
+        store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "You have no such session.")),
+        store::Ended::OtherOutcome => return Err(ApiError::new(Code::Conflict, "The session ended with another outcome.")),
+        store::Ended::Yes => {}
+    }
+    let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
+    state.append(&caller, RecordKind::SessionEnded, Some(facts), Vec::new(), &request.request_id).await?;
+    Ok(Json(SessionEnded { status: "ok", session_id }))
+}

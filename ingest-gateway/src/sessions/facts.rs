@@ -1,0 +1,167 @@
+//! Reading what a body says about a session, with every fault at once.
+//!
+//! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
+
+use crate::raw::{RawObject, as_array, as_str};
+use crate::validate::{Faults, Member, members};
+use chrono::{DateTime, Utc};
+use schemas::ids::SessionId;
+use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
+use serde_json::value::RawValue;
+use std::time::Duration;
+use url::Url;
+use uuid::Uuid;
+
+const DEFAULT_CURRENCY: &str = "USD";
+const MANIFEST_SUFFIX: &str = "/.well-known/content-telemetry.json";
+
+/// Members of a session this build reads; every other one is kept as written.
+const KNOWN: &[&str] = &[
+    "session_id",
+    "initiator_type",
+    "agent_id",
+    "manifest_ref",
+    "content_scope",
+    "external_session_id",
+    "prior_session_ids",
+    "privacy_level",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "events",
+    "document_type",
+    "schema_version",
+    "ip_hash",
+];
+
+/// Refuses a body in which a member this build reads stands twice.
+pub(super) fn first_repeated(object: &RawObject<'_>) -> Option<&'static str> {
+    KNOWN.iter().copied().find(|name| object.repeats(name))
+}
+
+/// Everything a body says about `session_id`.
+pub(super) fn read(
+    object: &RawObject<'_>,
+    session_id: SessionId,
+    now: DateTime<Utc>,
+    ahead: Duration,
+    faults: &mut Faults,
+) -> SessionFacts {
+    let mut text = |name: &'static str| members::text(object.get(name), Member(name), faults);
+    let mut facts = SessionFacts {
+        agent_id: text("agent_id"),
+        content_scope: text("content_scope"),
+        external_session_id: text("external_session_id"),
+        ..SessionFacts::of(session_id)
+    };
+    facts.initiator_type = initiator_type(object, faults);
+    facts.manifest_ref = manifest_ref(object, faults);
+    facts.prior_session_ids = prior_sessions(object, faults);
+    facts.privacy_level = privacy_level(object, faults);
+    let mut instant = |name: &'static str| {
+        let at_ms = members::instant(object, Member(name), now, ahead, faults)?;
+        DateTime::from_timestamp_millis(at_ms)
+    };
+    (facts.started_at, facts.ended_at) = (instant("started_at"), instant("ended_at"));
+    if facts.started_at.zip(facts.ended_at).is_some_and(|(start, end)| end < start) {
+        faults.add(Member("ended_at"), "before_start", "ended_at lies before started_at");
+    }
+    facts.outcome = object.get("outcome").and_then(|outcome| read_outcome(outcome, faults));
+    facts.extra = object.retain(|name| !KNOWN.contains(&name));
+    facts
+}
+
+/// A declared privacy level; an unknown one is a fault.
+pub(crate) fn privacy_level(object: &RawObject<'_>, faults: &mut Faults) -> Option<PrivacyLevel> {
+    let level = as_str(object.get("privacy_level")?).and_then(|name| PrivacyLevel::parse(&name));
+    if level.is_none() {
+        faults.add(Member("privacy_level"), "unknown_value", "privacy_level is full, summary, intent or minimal");
+    }
+    level
+}
+
+fn initiator_type(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
+    let given = as_str(object.get("initiator_type")?).filter(|kind| kind == "user" || kind == "agent");
+    if given.is_none() {
+        faults.add(Member("initiator_type"), "unknown_value", "initiator_type is user or agent");
+    }
+    given.map(std::borrow::Cow::into_owned)
+}
+
+fn manifest_ref(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
+    let member = Member("manifest_ref");
+    let text = members::text(object.get("manifest_ref"), member, faults)?;
+    let is_manifest = Url::parse(&text).is_ok_and(|url| url.scheme() == "https" && url.path().ends_with(MANIFEST_SUFFIX));
+    if !is_manifest {
+        faults.add(member, "bad_url", format!("manifest_ref is an https URL that ends in {MANIFEST_SUFFIX}"));
+    }
+    is_manifest.then_some(text)
+}
+
+fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Vec<SessionId> {
+    let member = Member("prior_session_ids");
+    let Some(value) = object.get(member.0) else { return Vec::new() };
+    let Some(list) = as_array(value) else {
+        faults.add(member, "wrong_type", "prior_session_ids must be an array of UUIDs");
+        return Vec::new();
+    };
+    if list.len() > MAX_PRIOR_SESSIONS {
+        faults.add(member, "too_many", format!("prior_session_ids names more than {MAX_PRIOR_SESSIONS} sessions"));
+        return Vec::new();
+    }
+    let parsed: Option<Vec<SessionId>> =
+        list.into_iter().map(|id| Uuid::try_parse(&as_str(id)?).ok().filter(|id| !id.is_nil()).map(SessionId)).collect();
+    let Some(mut sessions) = parsed else {
+        faults.add(member, "bad_uuid", "prior_session_ids must hold UUIDs only");
+        return Vec::new();
+    };
+    let mut seen = std::collections::HashSet::new();
+    sessions.retain(|session| seen.insert(*session));
+    sessions
+}
+
+/// An outcome with the defaults of decisions.md filled in.
+pub(super) fn read_outcome(value: &RawValue, faults: &mut Faults) -> Option<Outcome> {
+    let Ok(object) = RawObject::parse(value.get()) else {
+        faults.add(Member("outcome"), "wrong_type", "outcome must be an object");
+        return None;
+    };
+    if ["type", "value_amount", "currency"].iter().any(|name| object.repeats(name)) {
+        faults.add(Member("outcome"), "repeated", "a member of outcome stands twice");
+        return None;
+    }
+    let outcome_type = object.get("type").and_then(as_str).and_then(|name| OutcomeType::parse(&name));
+    if outcome_type.is_none() {
+        faults.add(Member("outcome.type"), "unknown_value", "outcome.type is conversion, abandonment or browse");
+    }
+    let value_amount = amount(&object, faults);
+    let currency = currency(&object, faults);
+    Some(Outcome {
+        outcome_type: outcome_type?,
+        value_amount: value_amount?,
+        currency: currency?,
+        extra: object.retain(|name| !matches!(name, "type" | "value_amount" | "currency")),
+    })
+}
+
+fn amount(object: &RawObject<'_>, faults: &mut Faults) -> Option<i64> {
+    let Some(value) = object.get("value_amount") else { return Some(0) };
+    let amount = value.get().parse::<i64>().ok().filter(|amount| *amount >= 0);
+    if amount.is_none() {
+        faults.add(
+            Member("outcome.value_amount"),
+            "out_of_range",
+            "outcome.value_amount is a whole number of minor units from 0",
+        );
+    }
+    amount
+}
+
+fn currency(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
+    let Some(value) = object.get("currency") else { return Some(DEFAULT_CURRENCY.to_owned()) };
+    let currency = as_str(value).filter(|code| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()));
+    if currency.is_none() {
+        faults.add(Member("outcome.currency"), "bad_currency", "outcome.currency is three upper-case letters");
+    }
+    currency.map(std::borrow::Cow::into_owned)
+}

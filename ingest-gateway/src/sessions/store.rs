@@ -1,0 +1,126 @@
+//! The table `sessions`: this crate is its only writer.
+//!
+//! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
+
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, SessionId};
+use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// What became of an attempt to end a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Now or before, with this outcome or without a contradiction.
+    Yes,
+    /// It ended with another outcome.
+    OtherOutcome,
+    /// The caller has no such session.
+    Unknown,
+}
+
+/// Adds a session, or merges what is new into it: what was said first stays. Answers whether `facts.outcome` is
+/// the outcome on record.
+pub(super) async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<bool, sqlx::Error> {
+    let outcome = facts.outcome.as_ref().map(written);
+    let recorded: Option<String> = sqlx::query_scalar(
+        "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
+             external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+         ON CONFLICT (organization_id, session_id) DO UPDATE SET \
+             initiator_type = coalesce(s.initiator_type, excluded.initiator_type), \
+             agent_id = coalesce(s.agent_id, excluded.agent_id), \
+             manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref), \
+             content_scope = coalesce(s.content_scope, excluded.content_scope), \
+             external_session_id = coalesce(s.external_session_id, excluded.external_session_id), \
+             prior_session_ids = CASE WHEN s.prior_session_ids = '{}' THEN excluded.prior_session_ids ELSE s.prior_session_ids END, \
+             privacy_level = least(s.privacy_level, excluded.privacy_level), \
+             started_at = coalesce(s.started_at, excluded.started_at), \
+             ended_at = coalesce(s.ended_at, excluded.ended_at), \
+             outcome = coalesce(s.outcome, excluded.outcome) \
+         RETURNING outcome",
+    )
+    .bind(org.0)
+    .bind(facts.session_id.0)
+    .bind(&facts.initiator_type)
+    .bind(&facts.agent_id)
+    .bind(&facts.manifest_ref)
+    .bind(&facts.content_scope)
+    .bind(&facts.external_session_id)
+    .bind(facts.prior_session_ids.iter().map(|session| session.0).collect::<Vec<_>>())
+    .bind(facts.privacy_level.map(code))
+    .bind(facts.started_at)
+    .bind(facts.ended_at)
+    .bind(&outcome)
+    .fetch_one(pool)
+    .await?;
+    Ok(outcome.is_some() && recorded == outcome)
+}
+
+/// Ends a session; again with the same or no outcome changes nothing.
+pub(super) async fn end(
+    pool: &PgPool,
+    org: OrgId,
+    session: SessionId,
+    outcome: Option<&Outcome>,
+    now: DateTime<Utc>,
+) -> Result<Ended, sqlx::Error> {
+    let updated: Option<i32> = sqlx::query_scalar(
+        "UPDATE sessions SET ended_at = coalesce(ended_at, $3), outcome = coalesce(outcome, $4) \
+         WHERE organization_id = $1 AND session_id = $2 AND (outcome IS NULL OR $4 IS NULL OR outcome = $4) RETURNING 1",
+    )
+    .bind(org.0)
+    .bind(session.0)
+    .bind(now)
+    .bind(outcome.map(written))
+    .fetch_optional(pool)
+    .await?;
+    if updated.is_some() {
+        return Ok(Ended::Yes);
+    }
+    Ok(if exists(pool, org, session).await? { Ended::OtherOutcome } else { Ended::Unknown })
+}
+
+/// Whether the organisation has this session.
+pub(crate) async fn exists(pool: &PgPool, org: OrgId, session: SessionId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sessions WHERE organization_id = $1 AND session_id = $2)")
+        .bind(org.0)
+        .bind(session.0)
+        .fetch_one(pool)
+        .await
+}
+
+/// Sessions that events named, with the privacy level their envelope declared.
+pub(super) async fn add_seen(pool: &PgPool, seen: &[(OrgId, SessionId, Option<PrivacyLevel>)]) -> Result<(), sqlx::Error> {
+    let orgs: Vec<Uuid> = seen.iter().map(|(org, ..)| org.0).collect();
+    let sessions: Vec<Uuid> = seen.iter().map(|(_, session, _)| session.0).collect();
+    let levels: Vec<Option<i16>> = seen.iter().map(|(.., level)| level.map(code)).collect();
+    // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise.
+    sqlx::query(
+        "INSERT INTO sessions AS s (organization_id, session_id, privacy_level) \
+         SELECT org, session, min(level) FROM unnest($1::uuid[], $2::uuid[], $3::smallint[]) AS seen (org, session, level) \
+         GROUP BY org, session ORDER BY org, session \
+         ON CONFLICT (organization_id, session_id) DO UPDATE SET privacy_level = least(s.privacy_level, excluded.privacy_level) \
+         WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)",
+    )
+    .bind(orgs)
+    .bind(sessions)
+    .bind(levels)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+fn code(level: PrivacyLevel) -> i16 {
+    match level {
+        PrivacyLevel::Minimal => 0,
+        PrivacyLevel::Intent => 1,
+        PrivacyLevel::Summary => 2,
+        PrivacyLevel::Full => 3,
+    }
+}
+
+/// The outcome as it is stored and compared.
+fn written(outcome: &Outcome) -> String {
+    serde_json::to_string(outcome).expect("an outcome has only strings, numbers and valid JSON")
+}

@@ -1,0 +1,103 @@
+//! Compressed bodies: S9's limits, exact on every body route and encoding, and bombs that cost nothing.
+
+use crate::harness::{Answer, Gateway, answer, retrieval};
+use schemas::identity::OrgType;
+use serde_json::json;
+use std::io::Write;
+
+const ROUTES: [&str; 5] = ["/events", "/sessions/start", "/sessions/end", "/sessions/bulk", "/click-tokens"];
+const ENCODINGS: [&str; 4] = ["gzip", "deflate", "br", "zstd"];
+
+fn compress(encoding: &str, text: &[u8]) -> Vec<u8> {
+    match encoding {
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            encoder.write_all(text).expect("memory takes it");
+            encoder.finish().expect("memory takes it")
+        }
+        "deflate" => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+            encoder.write_all(text).expect("memory takes it");
+            encoder.finish().expect("memory takes it")
+        }
+        "br" => {
+            let mut wire = Vec::new();
+            let mut encoder = brotli::CompressorWriter::new(&mut wire, 4_096, 5, 22);
+            encoder.write_all(text).expect("memory takes it");
+            drop(encoder);
+            wire
+        }
+        _ => zstd::encode_all(text, 3).expect("memory takes it"),
+    }
+}
+
+async fn send(gateway: &Gateway, path: &str, key: &str, encoding: &str, wire: Vec<u8>) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    let request = request.header("x-api-key", key).header("content-type", "application/json");
+    answer(request.header("content-encoding", encoding).body(wire)).await
+}
+
+#[tokio::test]
+async fn every_encoding_is_understood() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let body = json!({"events": [retrieval("https://a.test/")]}).to_string();
+    for encoding in ENCODINGS {
+        let accepted = send(&gateway, "/events", &key, encoding, compress(encoding, body.as_bytes())).await;
+        assert_eq!(accepted.status, 201, "{encoding}: {}", accepted.body);
+        let lying = send(&gateway, "/events", &key, encoding, body.clone().into_bytes()).await;
+        assert_eq!(lying.status, 400, "{encoding}, not so encoded");
+    }
+    for encoding in ["gzip, gzip", "compress", "x", ""] {
+        assert_eq!(send(&gateway, "/events", &key, encoding, body.clone().into_bytes()).await.status, 415, "{encoding}");
+    }
+    let trailing = [compress("gzip", body.as_bytes()), b"junk".to_vec()].concat();
+    assert_eq!(send(&gateway, "/events", &key, "gzip", trailing).await.status, 400, "bytes after the last member");
+}
+
+#[tokio::test]
+async fn s9_the_inflated_limit_is_exact_on_every_route_and_encoding() {
+    const LIMIT: usize = 4 * 1024 * 1024;
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let padded = |length: usize| [b"{}".as_slice(), &vec![b' '; length - 2]].concat();
+    let (fits, exceeds) = (padded(LIMIT), padded(LIMIT + 1));
+    for encoding in ENCODINGS {
+        let (fits, exceeds) = (compress(encoding, &fits), compress(encoding, &exceeds));
+        for path in ROUTES {
+            let inside = send(&gateway, path, &key, encoding, fits.clone()).await.status;
+            assert!(inside == 201 || inside == 422, "{path} {encoding}: {inside}");
+            assert_eq!(send(&gateway, path, &key, encoding, exceeds.clone()).await.status, 413, "{path} {encoding}");
+        }
+    }
+    for path in ROUTES {
+        let plain = |length: usize| {
+            let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+            answer(request.header("x-api-key", &key).header("content-type", "application/json").body(padded(length)))
+        };
+        assert_ne!(plain(1024 * 1024).await.status, 413, "{path}");
+        assert_eq!(plain(1024 * 1024 + 1).await.status, 413, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_a_hundred_bombs_are_all_refused() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let zeros = vec![b' '; 200 * 1024 * 1024];
+    for encoding in ENCODINGS {
+        let bomb = compress(encoding, &zeros);
+        assert!(bomb.len() < 1024 * 1024, "{encoding}: the bomb itself passes the wire limit");
+        let before = resident_bytes();
+        let refused = futures::future::join_all((0..100).map(|_| send(&gateway, "/events", &key, encoding, bomb.clone()))).await;
+        assert!(refused.iter().all(|answer| answer.status == 413), "{encoding}");
+        let grown = resident_bytes().saturating_sub(before);
+        // Client and server are this one process: a hundred bodies on the wire, twice, and a few decoders.
+        assert!(grown < 256 * 1024 * 1024, "{encoding}: grew by {grown} bytes");
+    }
+}
+
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("this test runs on Linux");
+    status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("statm has a second number") * 4_096
+}

@@ -1,0 +1,259 @@
+//! Sessions and click tokens: started, ended, uploaded whole, seen without a start, and never somebody else's.
+
+use crate::harness::{Answer, Gateway, answer, retrieval, with};
+use schemas::identity::OrgType;
+use schemas::log::RecordKind;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
+}
+
+async fn start(gateway: &Gateway, key: &str, body: &Value) -> String {
+    let started = post(gateway, "/sessions/start", key, body).await;
+    assert_eq!(started.status, 201, "{}", started.body);
+    started.body["session_id"].as_str().expect("an id").to_owned()
+}
+
+fn cited(session: &str, id: &str) -> Value {
+    json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "id": id, "session_id": session, "content_url": "https://a.test/x"})
+}
+
+fn engaged(id: &str, token: &str) -> Value {
+    json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "id": id, "ctx_token": token, "content_url": "https://a.test/x"})
+}
+
+#[tokio::test]
+async fn a_session_starts_with_any_or_no_members() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let bare = service_kit::testing::client().post(format!("{}/sessions/start", gateway.server.url)).header("x-api-key", &key);
+    assert_eq!(answer(bare).await.status, 201, "no body at all");
+    let prior = Uuid::new_v4();
+    let full = json!({"initiator_type": "agent", "agent_id": "bot", "manifest_ref": "https://a.test/x/.well-known/content-telemetry.json",
+        "content_scope": "s", "external_session_id": "e", "prior_session_ids": [prior, prior], "privacy_level": "intent", "x": 1, "unset": null});
+    let id = start(&gateway, &key, &full).await;
+    assert!(Uuid::try_parse(&id).is_ok());
+    assert_ne!(start(&gateway, &key, &json!({})).await, id);
+    for not_an_object in ["null", "[]", "7"] {
+        let refused = gateway_raw(&gateway, &key, "/sessions/start", not_an_object).await;
+        assert_eq!(refused.status, 400, "{not_an_object}");
+    }
+    let records = gateway.records(3).await;
+    let facts =
+        records.iter().filter_map(|record| record.session.as_ref()).find(|facts| facts.session_id.to_string() == id).unwrap();
+    assert_eq!((facts.agent_id.as_deref(), facts.prior_session_ids.len()), (Some("bot"), 1), "repeats are removed");
+    assert!(records.iter().all(|record| record.kind == RecordKind::SessionStarted));
+}
+
+async fn gateway_raw(gateway: &Gateway, key: &str, path: &str, body: &'static str) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body)).await
+}
+
+#[tokio::test]
+async fn what_a_session_may_not_say_is_named() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let many: Vec<Uuid> = (0..101).map(|_| Uuid::new_v4()).collect();
+    for (body, field) in [
+        (json!({"initiator_type": "robot"}), "initiator_type"),
+        (json!({"agent_id": 7}), "agent_id"),
+        (json!({"manifest_ref": "http://a.test/.well-known/content-telemetry.json"}), "manifest_ref"),
+        (json!({"manifest_ref": "https://a.test/else.json"}), "manifest_ref"),
+        (json!({"prior_session_ids": ["x"]}), "prior_session_ids"),
+        (json!({"prior_session_ids": many}), "prior_session_ids"),
+        (json!({"privacy_level": "loose"}), "privacy_level"),
+        (json!({"content_scope": "x".repeat(2_049)}), "content_scope"),
+    ] {
+        let refused = post(&gateway, "/sessions/start", &key, &body).await;
+        assert_eq!((refused.status, refused.body["code"].as_str()), (422, Some("invalid_request")), "{body:.60}");
+        assert_eq!(refused.faults()[0].1, field);
+    }
+    for outcome in [
+        json!({"type": "won"}),
+        json!({}),
+        json!({"type": "conversion", "value_amount": -1}),
+        json!({"type": "conversion", "value_amount": 1.5}),
+        json!({"type": "conversion", "value_amount": 9_223_372_036_854_775_808_u64}),
+        json!({"type": "conversion", "currency": "usd"}),
+        json!({"type": "conversion", "currency": "💰"}),
+        json!("conversion"),
+    ] {
+        let body = json!({"session_id": Uuid::new_v4(), "outcome": outcome});
+        assert_eq!(post(&gateway, "/sessions/end", &key, &body).await.status, 422, "{outcome}");
+        assert_eq!(post(&gateway, "/sessions/bulk", &key, &body).await.status, 422, "{outcome}");
+    }
+    let backwards = json!({"started_at": "2026-11-01T10:00:00Z", "ended_at": "2026-11-01T09:00:00Z"});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &backwards).await.faults()[0].2, "before_start");
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test]
+async fn the_first_outcome_stays() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = start(&gateway, &key, &json!({})).await;
+    let end = |outcome: Value| {
+        let body = json!({"session_id": session.to_uppercase(), "outcome": outcome});
+        let (gateway, key) = (&gateway, &key);
+        async move { post(gateway, "/sessions/end", key, &body).await }
+    };
+    let conversion = json!({"type": "conversion", "value_amount": 1999, "currency": "EUR", "products": [1.10]});
+    let ended = end(conversion.clone()).await;
+    assert_eq!((ended.status, ended.body), (200, json!({"status": "ok", "session_id": session})));
+    assert_eq!(end(conversion).await.status, 200, "again");
+    assert_eq!(end(Value::Null).await.status, 200, "without an outcome");
+    let other = end(json!({"type": "browse"})).await;
+    assert_eq!((other.status, other.body["code"].as_str()), (409, Some("conflict")));
+    let late = gateway.post(&key, &json!({"events": [cited(&session, "late")]})).await;
+    assert_eq!(late.status, 201, "late events are normal");
+}
+
+#[tokio::test]
+async fn parallel_ends_agree_on_one_outcome() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = start(&gateway, &key, &json!({})).await;
+    let ends = (0..50).map(|n| {
+        let body = json!({"session_id": session, "outcome": {"type": "conversion", "value_amount": n % 2}});
+        let (gateway, key) = (&gateway, &key);
+        async move { post(gateway, "/sessions/end", key, &body).await.status }
+    });
+    let statuses = futures::future::join_all(ends).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 25, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 25, "{statuses:?}");
+}
+
+#[tokio::test]
+async fn a_session_is_only_ever_its_reporters() {
+    let gateway = Gateway::start().await;
+    let (mine, theirs) =
+        (gateway.seed().org("one", OrgType::Agent).await.key, gateway.seed().org("two", OrgType::Agent).await.key);
+    let session = start(&gateway, &mine, &json!({})).await;
+    let end = |key: &str, id: &str| {
+        let (body, key, gateway) = (json!({"session_id": id}), key.to_owned(), &gateway);
+        async move {
+            let mut answer = post(gateway, "/sessions/end", &key, &body).await;
+            answer.body["request_id"].take();
+            (answer.status, answer.body)
+        }
+    };
+    assert_eq!(end(&theirs, &session).await, end(&theirs, &Uuid::new_v4().to_string()).await, "not yours is not there");
+    assert_eq!(end(&theirs, &session).await.0, 404);
+    let events = json!({"events": [cited(&session, "e1")]});
+    assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id becomes a session of their own");
+    assert_eq!(end(&theirs, &session).await.0, 200);
+    let outcome = json!({"session_id": session, "outcome": {"type": "browse"}});
+    assert_eq!(post(&gateway, "/sessions/end", &mine, &outcome).await.status, 200, "mine has no outcome yet");
+}
+
+#[tokio::test]
+async fn events_of_a_session_that_nobody_started_create_it() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("relay", OrgType::Platform).await.key;
+    let session = Uuid::new_v4().to_string();
+    let events = json!({"session_id": session, "privacy_level": "intent", "events": [with(cited(&session, "e1"), json!({"session_id": null}))]});
+    assert_eq!(gateway.post(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
+    assert_eq!(post(&gateway, "/sessions/end", &key, &json!({"session_id": session})).await.status, 200);
+    let loosened = json!({"session_id": session, "privacy_level": "full", "events": []});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &loosened).await.status, 201);
+    let level: Option<i16> =
+        sqlx::query_scalar("SELECT privacy_level FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!(level, Some(1), "a level only tightens");
+}
+
+#[tokio::test]
+async fn a_whole_session_is_one_record_and_its_redelivery_counts_nothing() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = Uuid::new_v4().to_string();
+    let event = |id: &str| with(cited(&session, id), json!({"session_id": null}));
+    let body = json!({"session_id": session, "agent_id": "bot", "started_at": "2026-11-01T09:00:00Z", "ended_at": "2026-11-01T11:00:00Z",
+        "events": [event("e1"), event("e2")], "outcome": {"type": "browse"}});
+    for (created, round) in [(2, "first"), (0, "again"), (0, "and again")] {
+        let uploaded = post(&gateway, "/sessions/bulk", &key, &body).await;
+        assert_eq!(uploaded.status, 201, "{round}: {}", uploaded.body);
+        assert_eq!(uploaded.body["events_created"], created, "{round}");
+        assert_eq!(
+            (&uploaded.body["session_id"], &uploaded.body["outcome_recorded"]),
+            (&json!(session), &json!(true)),
+            "{round}"
+        );
+    }
+    let other = with(body.clone(), json!({"outcome": {"type": "conversion"}}));
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &other).await.body["outcome_recorded"], false);
+    let foreign = with(body, json!({"events": [cited(&Uuid::new_v4().to_string(), "e9")]}));
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &foreign).await.faults()[0].2, "session_mismatch");
+    let record = gateway.records(4).await.remove(0);
+    assert_eq!((record.kind, record.events.len()), (RecordKind::Session, 2));
+    assert!(record.events.iter().all(|event| event.agent_id.as_deref() == Some("bot") && event.session_id.is_some()));
+}
+
+#[tokio::test]
+async fn an_idempotency_key_makes_a_start_one_session() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let start = |idempotency_key: &'static str| {
+        let request = service_kit::testing::client().post(format!("{}/sessions/start", gateway.server.url));
+        answer(request.header("x-api-key", &key).header("idempotency-key", idempotency_key))
+    };
+    let (a, b, c) = (start("k1").await, start("k1").await, start("k2").await);
+    assert_eq!(a.body["session_id"], b.body["session_id"]);
+    assert_ne!(a.body["session_id"], c.body["session_id"]);
+}
+
+#[tokio::test]
+async fn a_click_token_binds_an_engagement_to_its_session() {
+    let gateway = Gateway::start().await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let session = start(&gateway, &agent.key, &json!({})).await;
+    let mint = |key: &str, session: &str, url: &str| {
+        let (body, key, gateway) = (json!({"session_id": session, "content_url": url}), key.to_owned(), &gateway);
+        async move { post(gateway, "/click-tokens", &key, &body).await }
+    };
+    let minted = mint(&agent.key, &session, "https://A.test/x?ctx=old#y").await;
+    assert_eq!(minted.status, 201, "{}", minted.body);
+    let token = minted.body["token"].as_str().unwrap().to_owned();
+    assert!(token.starts_with("ctx_") && token.len() == 47, "{token}");
+    assert_eq!(minted.body["content_url"], "https://a.test/x");
+    assert_eq!(mint(&shop.key, &session, "https://a.test/").await.status, 404, "not the caller's session");
+    assert_eq!(mint(&owner.key, &session, "https://a.test/").await.status, 403, "an owner's key");
+    for url in ["javascript:alert(1)", "data:,x", "https://", "/x"] {
+        assert_eq!(mint(&agent.key, &session, url).await.status, 422, "{url}");
+    }
+
+    for (n, key) in [&shop.key, &owner.key, &agent.key].into_iter().enumerate() {
+        let accepted = gateway.post(key, &json!({"events": [engaged(&format!("e{n}"), &token)]})).await;
+        assert_eq!(accepted.status, 201, "{}", accepted.body);
+    }
+    let records = gateway.records(4).await;
+    for record in records.iter().filter(|record| record.kind == RecordKind::Events) {
+        let event = &record.events[0];
+        assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(session.as_str()));
+        assert_eq!(event.session_org, (record.org != agent.id).then_some(agent.id));
+    }
+    let dump = serde_json::to_string(&records).unwrap();
+    assert!(!dump.contains(&token), "a token is not stored");
+
+    let mismatch = with(engaged("e9", &token), json!({"session_id": Uuid::new_v4()}));
+    assert_eq!(gateway.post(&agent.key, &json!({"events": [mismatch]})).await.faults()[0].2, "session_mismatch");
+    sqlx::query("UPDATE click_tokens SET expires_at = now()").execute(&gateway.stores.pool).await.unwrap();
+    let expired = gateway.post(&shop.key, &json!({"events": [engaged("e8", &token)]})).await;
+    let unknown = gateway.post(&shop.key, &json!({"events": [engaged("e8", "ctx_never")]})).await;
+    assert_eq!((expired.status, expired.faults()), (unknown.status, unknown.faults()), "expired and unknown are one answer");
+    assert_eq!(unknown.faults()[0].2, "unknown_token");
+    let checkout = json!({"type": "checkout_completed", "timestamp": "2026-11-01T10:00:00Z", "source_role": "index"});
+    assert_eq!(gateway.post(&shop.key, &json!({"events": [checkout]})).await.faults()[0].1, "session_id");
+    assert_eq!(
+        gateway
+            .post(&shop.key, &json!({"events": [with(retrieval("https://a.test/"), json!({"ctx_token": token}))]}))
+            .await
+            .status,
+        422
+    );
+}

@@ -1,0 +1,158 @@
+//! Sessions as agents report them: privacy level, outcome, and the facts that go to the log (spec.md, "Session").
+//!
+//! Must not decide who may write a session: an id is only ever the reporting organisation's own.
+
+use crate::ids::SessionId;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Most sessions one session may name as its predecessors.
+pub const MAX_PRIOR_SESSIONS: usize = 100;
+
+/// What of a conversation may be kept and shown; ordered from the strictest (spec.md, "Lookup rules").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrivacyLevel {
+    /// Nothing derived from the conversation but token counts.
+    Minimal,
+    /// No raw query or response text.
+    Intent,
+    /// Texts are summaries.
+    Summary,
+    /// Everything.
+    Full,
+}
+
+impl PrivacyLevel {
+    /// Every level, strictest first.
+    pub const ALL: [Self; 4] = [Self::Minimal, Self::Intent, Self::Summary, Self::Full];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Intent => "intent",
+            Self::Summary => "summary",
+            Self::Full => "full",
+        }
+    }
+
+    /// Reads a level name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+}
+
+/// How a session ended (spec.md, "Outcome").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeType {
+    /// The user bought or signed up.
+    Conversion,
+    /// The user left.
+    Abandonment,
+    /// The user looked around.
+    Browse,
+}
+
+impl OutcomeType {
+    /// Reads a type name.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "conversion" => Some(Self::Conversion),
+            "abandonment" => Some(Self::Abandonment),
+            "browse" => Some(Self::Browse),
+            _ => None,
+        }
+    }
+}
+
+/// An outcome with its defaults filled in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What happened.
+    #[serde(rename = "type")]
+    pub outcome_type: OutcomeType,
+    /// Minor currency units, at least 0.
+    pub value_amount: i64,
+    /// Three upper-case letters.
+    pub currency: String,
+    /// Every other member, as written (`products`, `metadata`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Box<RawValue>>,
+}
+
+/// What one write says about a session; absent members say nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionFacts {
+    /// The session, of the organisation that the record is of.
+    pub session_id: SessionId,
+    /// `user` or `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator_type: Option<String>,
+    /// The responding agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// URL of the participant's manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest_ref: Option<String>,
+    /// Opaque content access context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_scope: Option<String>,
+    /// The caller's own id of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_session_id: Option<String>,
+    /// Earlier sessions, without repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prior_session_ids: Vec<SessionId>,
+    /// Declared disclosure level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy_level: Option<PrivacyLevel>,
+    /// Start, as reported or as the gateway saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
+    /// End.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// An object of the members this build does not know, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Box<RawValue>>,
+}
+
+impl SessionFacts {
+    /// Facts that say nothing but which session it is.
+    pub fn of(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            initiator_type: None,
+            agent_id: None,
+            manifest_ref: None,
+            content_scope: None,
+            external_session_id: None,
+            prior_session_ids: Vec::new(),
+            privacy_level: None,
+            started_at: None,
+            ended_at: None,
+            outcome: None,
+            extra: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_ordered_from_the_strictest() {
+        assert!(PrivacyLevel::ALL.is_sorted());
+        for level in PrivacyLevel::ALL {
+            assert_eq!(PrivacyLevel::parse(level.as_str()), Some(level));
+        }
+        assert_eq!(PrivacyLevel::parse("none"), None);
+    }
+}
