@@ -32,8 +32,9 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// What that may take before the server counts as away.
 const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 
-/// ClickHouse refused because of load or a cap: timeout, too many queries, memory, too many rows, bytes or parts.
-const OVERLOADED: &[&str] = &["Code: 159.", "Code: 202.", "Code: 241.", "Code: 158.", "Code: 307.", "Code: 396.", "Code: 394."];
+/// Codes by which ClickHouse refuses for load or a cap: too many rows, timeout, too many queries, memory, too many
+/// bytes, cancelled, too large a result.
+const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394, 396];
 
 /// Handle on the queries.
 pub(crate) struct Telemetry {
@@ -153,9 +154,17 @@ impl StoredFigure {
 fn refused(error: Error) -> ApiError {
     match &error {
         Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
-        Error::BadResponse(reason) if OVERLOADED.iter().any(|code| reason.contains(code)) => ApiError::unavailable(error),
+        Error::BadResponse(reason) if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code)) => {
+            ApiError::unavailable(error)
+        }
         _ => ApiError::internal(error),
     }
+}
+
+/// `Code: 159. DB::Exception: …`, or only `Code: 159` when the rest of the answer was cut off.
+fn code_of(reason: &str) -> Option<u32> {
+    let (_, rest) = reason.split_once("Code: ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -187,6 +196,8 @@ mod tests {
         let code =
             async |statement: &str| refused(telemetry.client.query(statement).fetch_one::<u64>().await.unwrap_err()).code();
         assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::Unavailable);
+        assert_eq!(refused(Error::BadResponse("Code: 159".to_owned())).code(), Code::Unavailable);
+        assert_eq!(refused(Error::BadResponse("Code: 1590".to_owned())).code(), Code::Internal);
         assert_eq!(code("SELECT count() FROM nothing").await, Code::Internal);
     }
 }

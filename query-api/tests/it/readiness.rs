@@ -1,8 +1,10 @@
 //! Health, readiness, and what reads answer while a store is away.
 
 use crate::world::{World, seen};
+use clap::Parser;
+use local::ports::Ports;
 use local::private::{ClickHouse, Postgres};
-use query_api::{Settings, State, router};
+use query_api::{Cli, Settings, State, router};
 use reqwest::StatusCode;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings};
 use service_kit::stores;
@@ -10,6 +12,7 @@ use service_kit::testing::{TestServer, client, eventually};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// What a read may take to say that a store is away.
 const AWAY_WITHIN: Duration = Duration::from_secs(5);
@@ -35,6 +38,27 @@ async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up()
         });
         assert_eq!(status.await.unwrap().success(), is_up);
     }
+}
+
+#[tokio::test]
+async fn a_process_serves_until_it_is_asked_to_stop() {
+    let world = World::new().await;
+    let listen = format!("127.0.0.1:{}", Ports::default().choose(&[]).unwrap());
+    let settings = [
+        ("--listen", &listen),
+        ("--clickhouse-url", &world.stores.clickhouse.clickhouse_url),
+        ("--clickhouse-database", &world.stores.clickhouse.clickhouse_database),
+        ("--database-url", &world.stores.postgres.database_url),
+    ];
+    let cli =
+        Cli::parse_from(["query-api"].into_iter().chain(settings.into_iter().flat_map(|(name, value)| [name, value.as_str()])));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(query_api::run(cli, stop.clone()));
+    let url = format!("http://{listen}/ready");
+    eventually("the process is ready", async || Some(client().get(&url).send().await.ok()?.status().is_success())).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(client().get(&url).send().await.is_err());
 }
 
 #[tokio::test]
