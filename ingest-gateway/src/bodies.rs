@@ -74,6 +74,11 @@ pub(crate) fn check_version(members: &RawObject<'_>, faults: &mut Faults) {
     }
 }
 
+/// Whether the body declares no version, or the one before 1.0: old names mean in it what they meant.
+pub(crate) fn is_before_1_0(members: &RawObject<'_>) -> bool {
+    members.get("schema_version").is_none_or(|version| as_str(version).is_some_and(|version| version == OLD_VERSION))
+}
+
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -21,6 +21,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) ctx_token: Option<&'a RawValue>,
     pub(crate) privacy_level: Option<PrivacyLevel>,
     pub(crate) events: Vec<&'a RawValue>,
+    pub(crate) members: RawObject<'a>,
 }
 
 impl<'a> Envelope<'a> {
@@ -42,6 +43,7 @@ impl<'a> Envelope<'a> {
             agent_id: members.get("agent_id"),
             ctx_token: members.get("ctx_token"),
             events,
+            members,
         })
     }
 }

@@ -32,6 +32,7 @@ mod publish;
 mod raw;
 mod sessions;
 mod tokens;
+mod tolerate;
 mod validate;
 
 pub use limits::Limits;

@@ -32,6 +32,9 @@ pub struct Limits {
     /// How far a timestamp may lie ahead of this machine's clock, in seconds
     #[arg(long, env = "TELEMETRY_MAX_AHEAD_SECONDS", default_value_t = 3_600)]
     pub max_ahead_seconds: u64,
+    /// Hold every key to the public 1.0 rules whole, not only those that ask for it
+    #[arg(long, env = "TELEMETRY_STRICT", default_value_t = false, action = clap::ArgAction::Set)]
+    pub strict: bool,
 }
 
 impl Default for Limits {
@@ -43,6 +46,7 @@ impl Default for Limits {
             key_rate: 50_000,
             max_data_bytes: 64 * 1024,
             max_ahead_seconds: 3_600,
+            strict: false,
         }
     }
 }

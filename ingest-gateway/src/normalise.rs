@@ -2,8 +2,8 @@
 //!
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
-use crate::privacy;
 use crate::validate::{BoundSession, KNOWN, ValidEvent};
+use crate::{privacy, tolerate};
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
@@ -31,7 +31,7 @@ pub(crate) fn normalise(event: ValidEvent<'_>, session: Option<BoundSession>, or
         source_role: event.source_role,
         site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
         extra: extra(&event),
-        data: event.data.and_then(privacy::strip_data),
+        data: event.data.and_then(|data| tolerate::rewrite_data(data, &event.event_type)),
         content_url: event.content_url.map(|url| url.stored),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
@@ -73,7 +73,7 @@ fn key(event: &LogEvent, site: Option<&Site>, content: Option<&str>, origin: &Or
 /// Members this build does not know, and the stripped `turn`, as one object.
 fn extra(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
     let unknown = event.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept(name));
-    let turn = event.turn.and_then(privacy::strip_turn);
+    let turn = event.turn.and_then(|turn| privacy::strip_turn(turn, event.privacy_level));
     let Some(turn) = turn else { return unknown };
     let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
     let text = format!("{{\"turn\":{}{rest}}}", turn.get());

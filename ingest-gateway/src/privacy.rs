@@ -4,44 +4,51 @@
 //! Must strip, never refuse: a reporter that sends too much still has its event counted.
 
 use crate::raw::{RawObject, as_str};
+use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
 /// The object of conversation members on turn events.
 pub(crate) const TURN: &str = "turn";
 /// A hash of an address is an address to whoever can enumerate addresses.
-const IP_HASH: &str = "ip_hash";
+pub(crate) const IP_HASH: &str = "ip_hash";
+const LEVEL: &str = "privacy_level";
 
-const AT_MINIMAL: &[&str] = &["privacy_level", "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
+const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
 const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
 const AT_SUMMARY: &[&str] = &["query_text", "response_text"];
 
-/// `turn` without what its own declared level withholds; a missing or unknown level is `minimal`.
-pub(crate) fn strip_turn(turn: &RawValue) -> Option<Box<RawValue>> {
+/// The level that holds for a turn: the stricter of its own and of the one declared around it, `minimal` when neither
+/// is, and when its own is not a level.
+pub(crate) fn turn_level(turn: &RawObject<'_>, around: Option<PrivacyLevel>) -> PrivacyLevel {
+    let own = turn.get(LEVEL).map(|level| as_str(level).and_then(|name| PrivacyLevel::parse(&name)));
+    let own = own.map(|known| known.unwrap_or(PrivacyLevel::Minimal));
+    [own, around].into_iter().flatten().min().unwrap_or(PrivacyLevel::Minimal)
+}
+
+/// Whether a turn may have the member at `level`.
+pub(crate) fn allows(level: PrivacyLevel, name: &str) -> bool {
+    AT_MINIMAL.contains(&name)
+        || (level >= PrivacyLevel::Intent && AT_INTENT.contains(&name))
+        || (level >= PrivacyLevel::Summary && AT_SUMMARY.contains(&name))
+        || (level == PrivacyLevel::Full && !is_known(name) && is_kept(name))
+}
+
+/// `turn` without what its level withholds; a level that was tightened is written as it holds.
+pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     let members = RawObject::parse(turn.get()).ok()?;
-    let level = members.get("privacy_level").and_then(as_str);
-    let level = level.as_deref().unwrap_or("minimal");
-    members.retain(|name| {
-        AT_MINIMAL.contains(&name)
-            || (matches!(level, "intent" | "summary" | "full") && AT_INTENT.contains(&name))
-            || (matches!(level, "summary" | "full") && AT_SUMMARY.contains(&name))
-            || (level == "full" && !is_known(name))
-    })
+    let level = turn_level(&members, around);
+    let kept =
+        members.members().filter(|(name, _)| allows(level, name) && *name != LEVEL).map(|(name, value)| (name, value.get()));
+    let is_declared = members.get(LEVEL).is_some() || around.is_some();
+    let level = format!("\"{}\"", level.as_str());
+    RawObject::assemble(is_declared.then_some((LEVEL, level.as_str())).into_iter().chain(kept))
 }
 
 fn is_known(name: &str) -> bool {
     [AT_MINIMAL, AT_INTENT, AT_SUMMARY].iter().any(|list| list.contains(&name))
 }
 
-/// `data` without address hashes; untouched, byte for byte, when it has none.
-pub(crate) fn strip_data(data: &RawValue) -> Option<Box<RawValue>> {
-    let members = RawObject::parse(data.get()).ok()?;
-    if members.members().all(|(name, _)| name != IP_HASH) {
-        return Some(data.to_owned());
-    }
-    members.retain(|name| name != IP_HASH)
-}
-
-/// Whether a top-level member may be kept at all.
+/// Whether a member may be kept at all.
 pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
 }
@@ -50,29 +57,41 @@ pub(crate) fn is_kept(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn turn(level: &str) -> String {
+    fn stripped(level: &str, around: Option<PrivacyLevel>) -> String {
         let turn = format!(
-            r#"{{{level}"query_text":"q","response_text":"r","query_intent":"i","topics":["t"],"model_id":"m","query_tokens":1,"x":2}}"#
+            r#"{{{level}"query_text":"q","response_text":"r","query_intent":"i","topics":["t"],"model_id":"m","query_tokens":1.0,"x":2,"ip_hash":"h","response_tokens":null}}"#
         );
-        strip_turn(&RawValue::from_string(turn).unwrap()).map(|kept| kept.get().to_owned()).unwrap_or_default()
+        strip_turn(&RawValue::from_string(turn).unwrap(), around).map(|kept| kept.get().to_owned()).unwrap_or_default()
+    }
+
+    fn turn(level: &str) -> String {
+        stripped(level, None)
     }
 
     #[test]
     fn each_level_keeps_what_the_standard_lets_it() {
-        assert_eq!(turn(""), r#"{"query_tokens":1}"#);
-        assert_eq!(turn(r#""privacy_level":"bogus","#), r#"{"privacy_level":"bogus","query_tokens":1}"#);
+        assert_eq!(turn(""), r#"{"query_tokens":1.0}"#);
+        assert_eq!(turn(r#""privacy_level":"bogus","#), r#"{"privacy_level":"minimal","query_tokens":1.0}"#);
+        assert_eq!(turn(r#""privacy_level":7,"#), r#"{"privacy_level":"minimal","query_tokens":1.0}"#);
         let intent = turn(r#""privacy_level":"intent","#);
         assert!(intent.contains("query_intent") && !intent.contains("_text") && !intent.contains("\"x\""));
         let summary = turn(r#""privacy_level":"summary","#);
         assert!(summary.contains("query_text") && !summary.contains("\"x\""));
-        assert!(turn(r#""privacy_level":"full","#).contains("\"x\""));
+        let full = turn(r#""privacy_level":"full","#);
+        assert!(full.contains("\"x\"") && !full.contains(IP_HASH));
     }
 
     #[test]
-    fn address_hashes_are_dropped_and_the_rest_stays_as_written() {
-        let strip = |data: &str| strip_data(&RawValue::from_string(data.to_owned()).unwrap()).map(|kept| kept.get().to_owned());
-        assert_eq!(strip(r#"{"a": 1.0,  "b":2}"#).as_deref(), Some(r#"{"a": 1.0,  "b":2}"#));
-        assert_eq!(strip(r#"{"a": 1.0, "ip_hash":"x"}"#).as_deref(), Some(r#"{"a":1.0}"#));
-        assert_eq!(strip(r#"{"ip_hash":"x"}"#), None);
+    fn the_stricter_of_turn_and_envelope_holds_and_is_what_is_written() {
+        assert_eq!(
+            stripped(r#""privacy_level":"full","#, Some(PrivacyLevel::Minimal)),
+            r#"{"privacy_level":"minimal","query_tokens":1.0}"#
+        );
+        assert!(
+            stripped(r#""privacy_level":"minimal","#, Some(PrivacyLevel::Full)).starts_with(r#"{"privacy_level":"minimal","#)
+        );
+        let declared_around = stripped("", Some(PrivacyLevel::Summary));
+        assert!(declared_around.starts_with(r#"{"privacy_level":"summary","#) && declared_around.contains("query_text"));
+        assert!(!stripped(r#""privacy_level":null,"#, None).contains("query_text"), "null is absence");
     }
 }

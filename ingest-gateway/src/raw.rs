@@ -37,6 +37,11 @@ impl<'a> RawObject<'a> {
         self.0.iter().filter(|(_, value)| value.get() != "null").map(|(name, value)| (name.as_ref(), *value))
     }
 
+    /// Every member, null or not.
+    pub(crate) fn members_as_written(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
     /// The members that `keep` admits, as an object; `None` when there are none.
     pub(crate) fn retain(&self, keep: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
         Self::assemble(self.members().filter(|(name, _)| keep(name)).map(|(name, value)| (name, value.get())))

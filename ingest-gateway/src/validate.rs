@@ -6,6 +6,8 @@ mod bind;
 mod event;
 mod faults;
 pub(crate) mod members;
+mod repeats;
+pub(crate) mod strict;
 
 pub(crate) use bind::{BoundSession, Tokens, bind_session, token_of};
 pub(crate) use event::{Context, KNOWN, ValidEvent, validate_event};

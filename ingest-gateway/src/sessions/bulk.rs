@@ -7,7 +7,7 @@ use crate::State;
 use crate::batch::Batch;
 use crate::bodies::{self, WriteRequest};
 use crate::raw::as_array;
-use crate::validate::{Context, Faults, Member, members};
+use crate::validate::{Context, Faults, Member, members, strict};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -55,8 +55,12 @@ pub(crate) async fn upload_session(
         agent_id: facts.agent_id.clone(),
         privacy_level: facts.privacy_level,
         is_whole_session: true,
+        is_before_1_0: bodies::is_before_1_0(&object),
         ..Context::new(&state.limits, now, &caller)
     };
+    if context.is_strict {
+        strict::check_session(&object, &events, &mut faults);
+    }
     let batch = Batch::validate(&events, context, faults);
     let events = batch.bind(&state, &caller, request.idempotency_key.as_deref()).await?;
 

@@ -38,7 +38,7 @@ pub(crate) fn bind_session(
     }
     let own = event.session_id.or(context.session_id).map(|session| BoundSession { org: caller, session });
     let Some(token) = token_of(event, context) else {
-        require_session(event, own.is_some(), faults);
+        require_session(event, own.is_some() || context.is_binding_unclear, faults);
         return own;
     };
     if !may_carry_token(&event.event_type) {

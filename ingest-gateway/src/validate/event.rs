@@ -2,11 +2,14 @@
 //!
 //! Must not reach for anything outside its arguments.
 
-use super::{Faults, Member, members};
+use super::strict::{self, Around};
+use super::{Faults, Member, members, repeats};
+use crate::bodies;
 use crate::envelope::Envelope;
 use crate::limits::{Limits, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str};
+use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
@@ -24,6 +27,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "content_url",
     "content_id",
     "content_telemetry_id",
+    OLD_TELEMETRY_ID,
     "session_id",
     "ctx_token",
     "turn_id",
@@ -41,14 +45,31 @@ pub(crate) struct Context<'a> {
     pub(crate) ctx_token: Option<String>,
     /// Declared by the envelope or the session; absent says nothing.
     pub(crate) privacy_level: Option<PrivacyLevel>,
+    /// The document's session or token does not parse: a fault of its own, so none is missed on its events.
+    pub(crate) is_binding_unclear: bool,
     /// Every event belongs to the one session that the request carries.
     pub(crate) is_whole_session: bool,
+    /// No version is declared, or one older than 1.0: old names mean what they meant.
+    pub(crate) is_before_1_0: bool,
+    /// The public rules are in force.
+    pub(crate) is_strict: bool,
 }
 
 impl<'a> Context<'a> {
     /// Nothing said for all events.
-    pub(crate) fn new(limits: &'a Limits, now: DateTime<Utc>, _caller: &Caller) -> Self {
-        Self { limits, now, session_id: None, agent_id: None, ctx_token: None, privacy_level: None, is_whole_session: false }
+    pub(crate) fn new(limits: &'a Limits, now: DateTime<Utc>, caller: &Caller) -> Self {
+        Self {
+            limits,
+            now,
+            session_id: None,
+            agent_id: None,
+            ctx_token: None,
+            privacy_level: None,
+            is_binding_unclear: false,
+            is_whole_session: false,
+            is_before_1_0: true,
+            is_strict: limits.strict || caller.strict,
+        }
     }
 
     /// Reads what the envelope says for all of its events.
@@ -59,13 +80,27 @@ impl<'a> Context<'a> {
         caller: &Caller,
         faults: &mut Faults,
     ) -> Self {
-        Self {
-            session_id: members::session(envelope.session_id, Member("session_id"), faults),
-            agent_id: members::text(envelope.agent_id, Member("agent_id"), faults),
-            ctx_token: members::text(envelope.ctx_token, Member("ctx_token"), faults),
-            privacy_level: envelope.privacy_level,
-            ..Self::new(limits, now, caller)
+        let context = Self::new(limits, now, caller);
+        if context.is_strict {
+            strict::check_envelope(&envelope.members, &envelope.events, faults);
         }
+        let session_id = members::session(envelope.session_id, Member("session_id"), faults);
+        let ctx_token = members::text(envelope.ctx_token, Member("ctx_token"), faults);
+        Self {
+            is_binding_unclear: (envelope.session_id.is_some() && session_id.is_none())
+                || (envelope.ctx_token.is_some() && ctx_token.is_none()),
+            session_id,
+            agent_id: members::text(envelope.agent_id, Member("agent_id"), faults),
+            ctx_token,
+            privacy_level: envelope.privacy_level,
+            is_before_1_0: bodies::is_before_1_0(&envelope.members),
+            ..context
+        }
+    }
+
+    /// What the public rules take from the document.
+    fn around(&self) -> Around {
+        if self.is_whole_session { Around::Session } else { Around::Envelope { has_token: self.ctx_token.is_some() } }
     }
 }
 
@@ -85,6 +120,8 @@ pub(crate) struct ValidEvent<'a> {
     pub(crate) output_id: Option<String>,
     pub(crate) data: Option<&'a RawValue>,
     pub(crate) turn: Option<&'a RawValue>,
+    /// Declared around the event.
+    pub(crate) privacy_level: Option<PrivacyLevel>,
     pub(crate) members: RawObject<'a>,
 }
 
@@ -97,11 +134,12 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
             return None;
         }
     };
-    for name in KNOWN.iter().filter(|name| object.repeats(name)) {
-        faults.add(Member(name), "repeated", format!("the member {name} stands twice"));
+    repeats::check(&object, faults);
+    if context.is_strict {
+        strict::check_event(&object, context.around(), context.privacy_level, faults);
     }
 
-    let event_type = read_type(&object, faults);
+    let event_type = read_type(&object, context, faults);
     let source_role = read_role(&object, faults);
     let at_ms = members::instant(&object, Member("timestamp"), context.now, context.limits.max_ahead(), faults);
     if object.get("timestamp").is_none() {
@@ -114,13 +152,14 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
         source_role,
         content_url: members::url(object.get("content_url"), Member("content_url"), faults),
         content_id: members::text(object.get("content_id"), Member("content_id"), faults),
-        content_telemetry_id: members::id(object.get("content_telemetry_id"), Member("content_telemetry_id"), faults),
+        content_telemetry_id: read_telemetry_id(&object, faults),
         session_id: members::session(object.get("session_id"), Member("session_id"), faults),
         ctx_token: members::text(object.get("ctx_token"), Member("ctx_token"), faults),
         turn_id: members::text(object.get("turn_id"), Member("turn_id"), faults),
         output_id: members::text(object.get("output_id"), Member("output_id"), faults),
         data: members::object(&object, Member("data"), context.limits.max_data_bytes, MAX_DATA_LEVELS, faults),
         turn: members::object(&object, Member(TURN), context.limits.max_data_bytes, MAX_DATA_LEVELS, faults),
+        privacy_level: context.privacy_level,
         members: object,
     };
     check_role(&event, faults);
@@ -128,23 +167,33 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
     Some(event)
 }
 
-fn read_type(object: &RawObject<'_>, faults: &mut Faults) -> Option<EventType> {
+fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults) -> Option<EventType> {
     let member = Member("type");
     let Some(value) = object.get("type") else {
         faults.add(member, "required", "type is required");
         return None;
     };
     let name = as_str(value);
+    if name.as_deref() == Some(DISPLAYED) && context.is_before_1_0 {
+        return Some(EventType::ContentPresented);
+    }
     let parsed = name.as_deref().and_then(EventType::parse);
     if parsed.is_none() {
         let hint = match name.as_deref() {
-            Some("content_displayed") => "content_displayed is now content_presented",
+            Some(DISPLAYED) => "content_displayed is content_presented since version 1.0",
             Some(_) => "type must be a specified type, a checkout_* name or a namespaced name with a dot",
             None => "type must be a string",
         };
         faults.add(member, "unknown_type", hint);
     }
     parsed
+}
+
+/// Under its present name, else under its old one.
+fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
+    let present = Member("content_telemetry_id");
+    let member = if object.get(present.0).is_some() { present } else { Member(OLD_TELEMETRY_ID) };
+    members::id(object.get(member.0), member, faults)
 }
 
 fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> {

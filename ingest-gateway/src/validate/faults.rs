@@ -9,7 +9,7 @@ use service_kit::http::ApiError;
 const MAX_LISTED: usize = 100;
 
 /// The fault of a member that is read and stands twice (decisions.md, "duplicate known keys").
-pub(crate) const REPEATED: &str = "repeated";
+pub(super) const REPEATED: &str = "repeated";
 
 /// Where a fault lies, by member name.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,11 @@ impl Faults {
     /// The following faults are of the event at `index`.
     pub(crate) fn enter(&mut self, index: usize) {
         self.index = Some(index);
+    }
+
+    /// The following faults are of the document again.
+    pub(crate) fn leave(&mut self) {
+        self.index = None;
     }
 
     /// Two rules may find the same: it is listed once.
@@ -48,5 +53,12 @@ impl Faults {
         let is_ambiguous = self.found.iter().any(|fault| fault.code == REPEATED);
         let code = if is_ambiguous { Code::InvalidBody } else { code };
         if self.found.is_empty() { Ok(()) } else { Err(ApiError::faults(code, self.found)) }
+    }
+
+    /// Every fault as `index.field:code`, in the order of their finding.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<String> {
+        let place = |index: Option<usize>| index.map(|index| format!("{index}.")).unwrap_or_default();
+        self.found.iter().map(|fault| format!("{}{}:{}", place(fault.index), fault.field, fault.code)).collect()
     }
 }

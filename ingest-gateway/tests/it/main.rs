@@ -4,7 +4,9 @@
 
 mod credentials;
 mod durability;
+mod emitters;
 mod encodings;
+mod fixtures;
 mod harness;
 mod records;
 mod refusals;

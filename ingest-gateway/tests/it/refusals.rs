@@ -76,7 +76,7 @@ async fn the_size_limits_are_exact() {
 fn broken_rules() -> Vec<(Value, &'static str, &'static str)> {
     vec![
         (json!({"type": null}), "type", "required"),
-        (json!({"type": "content_displayed", "session_id": SESSION}), "type", "unknown_type"),
+        (json!({"type": "content_shown", "session_id": SESSION}), "type", "unknown_type"),
         (json!({"type": 7}), "type", "unknown_type"),
         (json!({"timestamp": null}), "timestamp", "required"),
         (json!({"timestamp": "2026-11-01T10:00:00"}), "timestamp", "bad_timestamp"),

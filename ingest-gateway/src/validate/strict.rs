@@ -1,0 +1,118 @@
+//! Strict mode: the public 1.0 rules whole (standard.md; the public JSON schemas and their application layer), for a
+//! caller or a gateway that asks for them. The looser rules of `validate` hold as well; these only add faults.
+//!
+//! Must not repeat what the looser rules refuse already, must report every fault at once, and must not change
+//! anything: what strict mode accepts is stored as loose mode would store it.
+//!
+//! Where spec.md and the public rules differ, spec.md wins: click tokens start with `ctx_` as well as `ct_`, an event
+//! may name its own session, and `checkout_completed` is a type that may carry a token.
+
+mod shape;
+mod tables;
+mod together;
+
+pub(crate) use together::{check_envelope, check_session};
+
+use super::{Faults, Member};
+use crate::privacy::{self, IP_HASH, TURN};
+use crate::raw::RawObject;
+use schemas::event::{EventFamily, EventType};
+use schemas::session::PrivacyLevel;
+use shape::check;
+
+/// What the public rules of one event take from the document around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// `event` and `event_batch`.
+    Envelope {
+        /// Whether the envelope has a click token; only then may an engagement lack its presentation.
+        has_token: bool,
+    },
+    /// A session document: its agent saw every presentation.
+    Session,
+}
+
+/// The dotted name of every member of `data` that the standard or an older emitter knows.
+pub(super) fn known_in_data() -> Box<dyn Iterator<Item = &'static str>> {
+    let rules = EventType::SPECIFIED.iter().flat_map(tables::data).map(|rule| rule.field);
+    Box::new(rules.chain(["data.bot_category", "data.display_type"]))
+}
+
+/// The dotted name of every member of `turn` that the standard knows.
+pub(super) fn known_in_turn() -> Box<dyn Iterator<Item = &'static str>> {
+    Box::new(tables::TURN.iter().map(|rule| rule.field))
+}
+
+pub(super) use shape::last_part;
+
+/// Adds what the public rules find in one event. `level` is the envelope's.
+pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<PrivacyLevel>, faults: &mut Faults) {
+    check(event, tables::EVENT, faults);
+    let Some(event_type) = event.get("type").and_then(crate::raw::as_str).and_then(|name| EventType::parse(&name)) else {
+        return;
+    };
+    check_type(&event_type, faults);
+    check_required(event, &event_type, around, faults);
+    check_place(event, &event_type, faults);
+    check_data(event, &event_type, faults);
+    check_turn(event, level, faults);
+}
+
+/// The schema's list is closed; extensions are for looser receivers.
+fn check_type(event_type: &EventType, faults: &mut Faults) {
+    if matches!(event_type, EventType::Extension(_)) {
+        faults.add(Member("type"), "unknown_type", format!("{event_type} is not a type of version 1.0"));
+    }
+}
+
+fn check_required(event: &RawObject<'_>, event_type: &EventType, around: Around, faults: &mut Faults) {
+    let mut needed = tables::required(event_type).to_vec();
+    if *event_type == EventType::ContentEngaged && around != (Around::Envelope { has_token: true }) {
+        needed.push("presentation_id");
+    }
+    for name in needed.into_iter().filter(|name| event.get(name).is_none()) {
+        faults.add(Member(name), "required", format!("{event_type} needs {name}"));
+    }
+}
+
+/// Members that have a meaning on one type only.
+fn check_place(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults) {
+    let may_carry_token = matches!(event_type, EventType::ContentEngaged) || event_type.family() == EventFamily::Checkout;
+    for (name, belongs) in [("ctx_token", may_carry_token), ("citation_id", *event_type == EventType::ContentPresented)] {
+        if !belongs && event.get(name).is_some() {
+            faults.add(Member(name), "not_allowed", format!("{event_type} may not carry a {name}"));
+        }
+    }
+}
+
+fn check_data(event: &RawObject<'_>, event_type: &EventType, faults: &mut Faults) {
+    if event.get(IP_HASH).is_some() {
+        faults.add(Member(IP_HASH), "withdrawn", "ip_hash was withdrawn from the standard");
+    }
+    let Some(data) = event.get("data").and_then(|data| RawObject::parse(data.get()).ok()) else { return };
+    if data.get(IP_HASH).is_some() {
+        faults.add(Member("data.ip_hash"), "withdrawn", "ip_hash was withdrawn from the standard");
+    }
+    check(&data, tables::data(event_type), faults);
+    if *event_type == EventType::ContentGrounded
+        && let Some(fingerprint) = data.get("content_fingerprint").and_then(|value| RawObject::parse(value.get()).ok())
+    {
+        check(&fingerprint, tables::FINGERPRINT, faults);
+    }
+}
+
+/// What loose mode would strip is refused here.
+fn check_turn(event: &RawObject<'_>, level: Option<PrivacyLevel>, faults: &mut Faults) {
+    let Some(turn) = event.get(TURN).and_then(|turn| RawObject::parse(turn.get()).ok()) else { return };
+    check(&turn, tables::TURN, faults);
+    let level = privacy::turn_level(&turn, level);
+    for rule in tables::TURN {
+        if turn.get(rule.name()).is_some() && !privacy::allows(level, rule.name()) {
+            let detail = format!("{} may not be sent at privacy_level {}", rule.name(), level.as_str());
+            faults.add(Member(rule.field), "privacy_violation", detail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

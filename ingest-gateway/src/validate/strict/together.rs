@@ -1,0 +1,103 @@
+//! What the public rules say about a whole document: its own members, and the events side by side.
+//!
+//! Must not look at what one event says by itself.
+
+use super::shape::check;
+use super::tables;
+use crate::raw::{RawObject, as_array, as_str};
+use crate::validate::{Faults, Member};
+use schemas::event_key::canonical_id;
+use serde_json::value::RawValue;
+use std::collections::{HashMap, HashSet};
+
+/// Adds what the public rules find in an `event` or `event_batch` envelope. To be called before any event is entered.
+pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
+    check(envelope, tables::ENVELOPE, faults);
+    let events = read(events);
+    require_session(envelope, &events, faults);
+    require_engagements(envelope, &events, faults);
+    check_side_by_side(&events, faults);
+}
+
+/// Adds what the public rules find in a session document. To be called before any event is entered.
+pub(crate) fn check_session(session: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
+    check(session, tables::SESSION, faults);
+    check_identifiers(session, faults);
+    check_side_by_side(&read(events), faults);
+}
+
+/// An event by its place in the document; one that is no object is a fault of its own already.
+type Placed<'a> = (usize, RawObject<'a>);
+
+fn read<'a>(events: &[&'a RawValue]) -> Vec<Placed<'a>> {
+    let parsed = events.iter().enumerate().map(|(index, event)| RawObject::parse(event.get()).map(|event| (index, event)));
+    parsed.filter_map(Result::ok).collect()
+}
+
+fn text(object: &RawObject<'_>, name: &str) -> Option<String> {
+    object.get(name).and_then(as_str).map(std::borrow::Cow::into_owned)
+}
+
+/// Without a session and without a token a document is a report of retrievals and of nothing else.
+fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
+    let is_bound = |object: &RawObject<'_>| object.get("session_id").is_some() || object.get("ctx_token").is_some();
+    let needs_session = |event: &RawObject<'_>| text(event, "type").as_deref() != Some("content_retrieved") && !is_bound(event);
+    if !is_bound(envelope) && events.iter().any(|(_, event)| needs_session(event)) {
+        let detail = "a document without session_id and ctx_token may hold retrievals only";
+        faults.add(Member("session_id"), "required", detail);
+    }
+}
+
+/// An envelope's token accompanies engagements (and, by spec.md, a completed checkout).
+fn require_engagements(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
+    if envelope.get("ctx_token").is_none() {
+        return;
+    }
+    let others = events.iter().filter_map(|(_, event)| text(event, "type"));
+    let others = others.filter(|name| name != "content_engaged" && name != "checkout_completed");
+    for name in others.collect::<HashSet<_>>() {
+        faults.add(Member("ctx_token"), "not_allowed", format!("the envelope's ctx_token may not accompany {name}"));
+    }
+}
+
+fn check_side_by_side(events: &[Placed<'_>], faults: &mut Faults) {
+    let mut ids = HashSet::new();
+    let mut presentations = HashMap::new();
+    for (index, event) in events {
+        faults.enter(*index);
+        if let Some(id) = text(event, "id")
+            && !ids.insert(canonical_id(&id))
+        {
+            faults.add(Member("id"), "duplicate", "an earlier event of the document has the same id");
+        }
+        let Some(token) = text(event, "ctx_token") else { continue };
+        let Some(presentation) = text(event, "presentation_id") else { continue };
+        let presentation = canonical_id(&presentation);
+        if *presentations.entry(token).or_insert_with(|| presentation.clone()) != presentation {
+            faults.add(Member("ctx_token"), "shared", "a click token is minted for one presentation, and this one names two");
+        }
+    }
+    faults.leave();
+}
+
+fn check_identifiers(session: &RawObject<'_>, faults: &mut Faults) {
+    let inside = |object: &RawObject<'_>, name: &str| object.get(name).map(RawValue::get).map(str::to_owned);
+    let Some(data) = inside(session, "data") else { return };
+    let Some(context) = RawObject::parse(&data).ok().and_then(|data| inside(&data, "access_context")) else { return };
+    let member = Member("data.access_context.identifiers");
+    let Ok(context) = RawObject::parse(&context) else {
+        faults.add(Member("data.access_context"), "wrong_type", "data.access_context must be an object");
+        return;
+    };
+    let Some(identifiers) = context.get("identifiers") else { return };
+    let Some(identifiers) = as_array(identifiers) else {
+        faults.add(member, "wrong_type", "data.access_context.identifiers must be an array");
+        return;
+    };
+    for identifier in identifiers {
+        match RawObject::parse(identifier.get()) {
+            Ok(identifier) => check(&identifier, tables::IDENTIFIER, faults),
+            Err(_) => faults.add(member, "wrong_type", "an identifier must be an object"),
+        }
+    }
+}
