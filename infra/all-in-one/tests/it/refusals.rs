@@ -4,6 +4,7 @@ use crate::demo::{Answer, Demo, answer, retrieval};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
+use service_kit::testing::eventually;
 
 /// Every member of a problem, and nothing beyond the request id that differs between two equal refusals.
 fn assert_problem(refused: &Answer, status: u16, code: &str) {
@@ -71,7 +72,12 @@ async fn a_key_revoked_over_http_is_refused_everywhere() {
     let revoked = answer(demo.client.delete(format!("{keys_url}/{id}")).header("x-api-key", owner)).await;
     assert_eq!(revoked.status, 200, "{}", revoked.body);
     assert_problem(&demo.get(key, "/content-owners/summary").await, 401, "unauthenticated");
-    assert_problem(&demo.post(key, &retrieval("origin", "after")).await, 401, "unauthenticated");
     assert_problem(&demo.get(key, "/api/v1/identity/api-keys").await, 401, "unauthenticated");
+    // The gateway remembers its callers for a moment; the same event again, so that the figure cannot move meanwhile.
+    let refused = eventually("the gateway forgets the key", || async {
+        Some(demo.post(key, &retrieval("origin", "before")).await).filter(|answer| answer.status != 201)
+    })
+    .await;
+    assert_problem(&refused, 401, "unauthenticated");
     demo.counts(1).await;
 }
