@@ -11,12 +11,13 @@
 //!      ▼
 //!   normalise (pure) ─► site, canonical URL, key, stripped    403 for hosts that are not the caller's
 //!      ▼
-//!   publish ──────────► one record, acknowledged by all       503 when the log does not acknowledge
+//!   publish ──────────► one record, acknowledged by all, or   503 when neither is possible
+//!                      fsynced in the spill
 //!      ▼
 //!   201
 //! ```
 //!
-//! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement (invariant 1).
+//! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement or the fsync (invariant 1).
 
 mod accept;
 mod batch;
@@ -27,19 +28,22 @@ mod events;
 mod limits;
 mod metrics;
 mod normalise;
+mod overload;
 mod privacy;
 mod publish;
 mod raw;
 mod sessions;
+mod spill;
 mod tokens;
 mod tolerate;
 mod validate;
 
 pub use limits::Limits;
-pub use publish::Log;
+pub use publish::{Durability, Log};
 
 use accept::Remembered;
 use axum::Router;
+use axum::middleware;
 use axum::routing::post;
 use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
@@ -51,7 +55,7 @@ use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, kafka, server, stores};
+use service_kit::{http, server, stores};
 use sessions::Sightings;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -92,6 +96,9 @@ pub struct Settings {
     /// What a request may hold
     #[command(flatten)]
     pub limits: Limits,
+    /// Bursts and outages
+    #[command(flatten)]
+    pub durability: Durability,
 }
 
 /// What handlers share.
@@ -124,9 +131,8 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        kafka::check_topics(&settings.kafka).await?;
-        let log = Log::connect(&settings.kafka)?;
         metrics::describe();
+        let log = Log::connect(&settings.kafka, &settings.durability).await?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
@@ -162,6 +168,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sessions/end", post(sessions::end_session))
         .route("/sessions/bulk", post(sessions::upload_session))
         .route("/click-tokens", post(tokens::create_click_token))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), overload::refuse_overload))
         .with_state(state)
 }
 

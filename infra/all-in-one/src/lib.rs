@@ -9,7 +9,7 @@ mod welcome;
 
 use axum::Router;
 use clap::Parser;
-use ingest_gateway::Limits;
+use ingest_gateway::{Durability, Limits};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings};
@@ -48,12 +48,20 @@ pub struct Cli {
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
+    durability: Durability,
+    #[command(flatten)]
     worker: Tuning,
 }
 
 impl Cli {
     fn gateway(&self) -> ingest_gateway::Settings {
-        ingest_gateway::Settings { kafka: self.kafka.clone(), postgres: self.postgres.clone(), limits: self.limits.clone() }
+        let spill_dir = self.durability.spill_dir.clone().unwrap_or_else(|| self.state_dir.join("spill"));
+        ingest_gateway::Settings {
+            kafka: self.kafka.clone(),
+            postgres: self.postgres.clone(),
+            limits: self.limits.clone(),
+            durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
+        }
     }
 
     fn worker(&self) -> stream_workers::Settings {

@@ -22,7 +22,8 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
 /// Largest answer to [`check_own`].
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
-type Answer = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// The word for a dependency that can be used; none when it cannot.
+type Answer = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
 
 /// A dependency and how to ask it.
 #[derive(Clone)]
@@ -37,6 +38,18 @@ impl Probe {
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = bool> + Send + 'static,
+    {
+        Self::worded(name, move || {
+            let answer = ask();
+            async move { answer.await.then_some("ok") }
+        })
+    }
+
+    /// `ask` answers how the dependency named `name` can be used, in a word, or that it cannot.
+    pub fn worded<F, Fut>(name: &'static str, ask: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Option<&'static str>> + Send + 'static,
     {
         Self { name, ask: Arc::new(move || Box::pin(ask())) }
     }
@@ -79,7 +92,7 @@ async fn report_readiness(probes: Vec<Probe>) -> Response {
     let mut away = None;
     for (probe, answer) in probes.iter().zip(asked) {
         match answer.await {
-            Ok(Ok(true)) => drop(body.insert(probe.name.to_owned(), Value::from("ok"))),
+            Ok(Ok(Some(word))) => drop(body.insert(probe.name.to_owned(), Value::from(word))),
             _ => away = away.or(Some(probe.name)),
         }
     }

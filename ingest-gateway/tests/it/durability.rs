@@ -1,50 +1,56 @@
-//! Invariant 1: a 2xx is not sent before the broker's acknowledgement. Tested by stopping a real broker.
+//! Invariant 1: a 2xx is not sent before the broker's acknowledgement or, while it does not come, the fsync in the spill.
+//! Tested on a real broker that is stopped.
 
-use crate::harness::{Gateway, retrieval};
-use local::private::Kafka;
-use schemas::identity::OrgType;
-use serde_json::json;
-use service_kit::settings::KafkaSettings;
-use service_kit::testing::TestStores;
+use crate::outage_harness::{Site, is_spilled};
+use service_kit::testing::eventually;
 use std::time::Duration;
-
-/// A gateway on a broker of its own.
-async fn gateway_and_broker(folder: &std::path::Path) -> (Gateway, Kafka) {
-    let stores = TestStores::fresh().await;
-    let folder = folder.to_owned();
-    let broker = tokio::task::spawn_blocking(move || Kafka::start(&folder))
-        .await
-        .expect("starting does not panic")
-        .expect("a broker starts");
-    let kafka = KafkaSettings { kafka_brokers: broker.address(), ..stores.kafka.clone() };
-    service_kit::kafka::create_topics(&kafka).await.expect("the topics are created");
-    (Gateway::start_on(stores, kafka).await, broker)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_2xx_means_durable() {
-    let folder = tempfile::tempdir().unwrap();
-    let (gateway, mut broker) = gateway_and_broker(folder.path()).await;
-    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let body = json!({"events": [retrieval("https://a.test/")]});
-    assert_eq!(gateway.post(&key, &body).await.status, 201, "with the broker up");
+    let mut site = Site::new().await;
+    let gateway = site.start(&[]).await;
+    assert_eq!(gateway.sender.post("up").await.status, 201);
+    assert!(site.ids().await.contains(&"up".to_owned()), "with the broker up it is on the log");
+    assert!(!is_spilled(&site.spill(), "up"), "and was never spilled");
 
-    broker.pause();
-    let mut waiting = Box::pin(gateway.post(&key, &body));
-    let early = tokio::time::timeout(Duration::from_secs(2), &mut waiting).await;
-    assert!(early.is_err(), "answered {} while the broker stood still", early.map(|answer| answer.status).unwrap_or_default());
-    broker.resume();
-    assert_eq!(waiting.await.status, 201, "once the broker went on");
+    site.broker().pause();
+    for id in ["first-while-paused", "second-while-paused"] {
+        assert_eq!(gateway.sender.post(id).await.status, 201);
+        assert!(is_spilled(&site.spill(), id), "{id} is in the spill before the answer");
+    }
+    site.broker().resume();
+    site.drained().await;
+    site.kill_broker().await;
+    for id in ["first-while-dead", "second-while-dead"] {
+        assert_eq!(gateway.sender.post(id).await.status, 201);
+        assert!(is_spilled(&site.spill(), id), "{id} is in the spill before the answer");
+    }
+    site.restart_broker().await;
+    site.drained().await;
+    let ids = site.ids().await;
+    for id in ["first-while-paused", "second-while-paused", "first-while-dead", "second-while-dead"] {
+        assert!(ids.contains(&id.to_owned()), "{id} is on the log");
+    }
+}
 
-    broker.kill_9();
-    let refused = gateway.post(&key, &body).await;
-    assert_eq!((refused.status, refused.body["code"].as_str()), (503, Some("unavailable")), "with the broker dead");
-    assert!(refused.headers.contains_key("retry-after"));
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_spill_nothing_is_promised_while_the_broker_is_away() {
+    let mut site = Site::new().await;
+    let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
+    assert_eq!(gateway.sender.post("up").await.status, 201);
 
-    let broker = tokio::task::spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
-    service_kit::testing::eventually("the gateway recovers without a restart", || async {
-        (gateway.post(&key, &body).await.status == 201).then_some(())
+    site.kill_broker().await;
+    assert_eq!(gateway.sender.post("first").await.status, 503, "once the log has not acknowledged in time");
+    let refused = gateway.sender.post("second").await;
+    assert_eq!((refused.status, refused.says_when), (503, true));
+    assert!(refused.took < Duration::from_millis(100), "answered after {:?}", refused.took);
+    let ready = service_kit::testing::client().get(format!("{}/ready", gateway.url)).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+
+    site.restart_broker().await;
+    eventually("the gateway recovers without a restart", || async {
+        (gateway.sender.post("after").await.status == 201).then_some(())
     })
     .await;
-    drop(broker);
+    assert!(site.ids().await.contains(&"after".to_owned()));
 }

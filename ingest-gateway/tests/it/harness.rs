@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything.
 
-use ingest_gateway::{Limits, Settings, State, routes};
+use ingest_gateway::{Durability, Limits, Settings, State, routes};
 use rdkafka::Message;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use schemas::log::LogRecord;
@@ -11,11 +11,13 @@ use service_kit::clock::Clock;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 use service_kit::{http, kafka};
 use std::time::Duration;
+use tempfile::TempDir;
 
 pub(crate) struct Gateway {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
     client: reqwest::Client,
+    _spill: TempDir,
 }
 
 /// A status and a body.
@@ -28,16 +30,18 @@ pub(crate) struct Answer {
 impl Gateway {
     pub(crate) async fn start() -> Self {
         let stores = TestStores::fresh().await;
-        let brokers = stores.kafka.clone();
-        Self::start_on(stores, brokers).await
+        Self::start_on(stores, Durability::default()).await
     }
 
-    /// A gateway on other brokers than the shared ones.
-    pub(crate) async fn start_on(stores: TestStores, kafka: service_kit::settings::KafkaSettings) -> Self {
-        let settings = Settings { kafka, postgres: stores.postgres.clone(), limits: Limits::default() };
+    /// A gateway with other bounds, and a spill of its own unless they name one.
+    pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
+        let spill = tempfile::tempdir().expect("a folder is made");
+        let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
+        let (kafka, postgres) = (stores.kafka.clone(), stores.postgres.clone());
+        let settings = Settings { kafka, postgres, limits: Limits::default(), durability };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
-        Self { stores, server, client: client() }
+        Self { stores, server, client: client(), _spill: spill }
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {

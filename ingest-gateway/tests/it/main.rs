@@ -8,6 +8,8 @@ mod emitters;
 mod encodings;
 mod fixtures;
 mod harness;
+mod outage_harness;
+mod outages;
 mod records;
 mod refusals;
 mod sessions;

@@ -19,15 +19,18 @@ struct Front {
     owner: SeededOrg,
     network: SeededOrg,
     agent: SeededOrg,
+    _spill: tempfile::TempDir,
 }
 
 impl Front {
     async fn start() -> Self {
         let stores = TestStores::fresh().await;
+        let spill = tempfile::tempdir().unwrap();
         let gateway = ingest_gateway::Settings {
             kafka: stores.kafka.clone(),
             postgres: stores.postgres.clone(),
             limits: ingest_gateway::Limits::default(),
+            durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
         };
         let query = query_api::Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
@@ -38,7 +41,7 @@ impl Front {
         let owner = seed.owner_of("example.com").await;
         let network = seed.org("network", OrgType::Platform).await;
         let agent = seed.org("agent", OrgType::Agent).await;
-        Self { owner, network, agent, server, stores }
+        Self { owner, network, agent, server, stores, _spill: spill }
     }
 
     /// Reports one retrieval by three observers.

@@ -1,0 +1,91 @@
+//! Whether records go to the log or, while it does not acknowledge, straight to the spill.
+//!
+//! Must not decide about durability: a closed breaker promises nothing, an open one only saves the wait.
+
+use super::ACK_PATIENCE;
+use crate::metrics;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+const CLOSED: u8 = 0;
+const OPEN: u8 = 1;
+/// No broker has answered yet, so nobody knows whether the topic keeps its contract. Nothing may go there.
+const UNCHECKED: u8 = 2;
+
+pub(super) struct Breaker {
+    state: AtomicU8,
+    /// Told when it opens.
+    pub(super) opened: Notify,
+}
+
+impl Breaker {
+    pub(super) fn new(is_checked: bool) -> Self {
+        metrics::breaker_open(!is_checked);
+        Self { state: AtomicU8::new(if is_checked { CLOSED } else { UNCHECKED }), opened: Notify::new() }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == CLOSED
+    }
+
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == UNCHECKED
+    }
+
+    /// The topic keeps its contract.
+    pub(super) fn checked(&self) {
+        self.change(UNCHECKED, CLOSED, "the log answers and keeps its contract");
+    }
+
+    /// A record was not acknowledged.
+    pub(super) fn open(&self, reason: &str) {
+        if self.change(CLOSED, OPEN, reason) {
+            self.opened.notify_one();
+        }
+    }
+
+    /// A record was acknowledged. One that took longer than a request waits says that the log is slow, not that it is back.
+    pub(super) fn acknowledged(&self, after: Duration) {
+        if after <= ACK_PATIENCE && !self.is_closed() {
+            self.change(OPEN, CLOSED, "the log acknowledges again");
+        }
+    }
+
+    fn change(&self, from: u8, to: u8, reason: &str) -> bool {
+        let has_changed = self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if has_changed {
+            metrics::breaker_open(to != CLOSED);
+            match to {
+                CLOSED => tracing::info!("records go to the log: {reason}"),
+                _ => tracing::warn!("records go to the spill: {reason}"),
+            }
+        }
+        has_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_quick_acknowledgement_closes_it() {
+        let breaker = Breaker::new(true);
+        breaker.open("test");
+        breaker.acknowledged(ACK_PATIENCE * 2);
+        assert!(!breaker.is_closed());
+        breaker.acknowledged(ACK_PATIENCE / 2);
+        assert!(breaker.is_closed());
+    }
+
+    #[test]
+    fn nothing_but_the_check_closes_an_unchecked_one() {
+        let breaker = Breaker::new(false);
+        breaker.acknowledged(Duration::ZERO);
+        breaker.open("test");
+        assert!(breaker.is_unchecked());
+        breaker.checked();
+        assert!(breaker.is_closed());
+    }
+}

@@ -1,0 +1,71 @@
+//! How much may be on its way to the log at once.
+//!
+//! Must be given back by the delivery, not by the request: a caller that hangs up frees no memory.
+
+use crate::metrics;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most records on their way. A broker that keeps up has far fewer; with more, each would wait longer than an fsync.
+const MAX_RECORDS: usize = 2_048;
+
+pub(super) struct Budget {
+    max_bytes: usize,
+    bytes: AtomicUsize,
+    records: AtomicUsize,
+}
+
+/// A part of the budget, given back when dropped.
+pub(super) struct Reservation {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(super) fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { max_bytes, bytes: AtomicUsize::new(0), records: AtomicUsize::new(0) })
+    }
+
+    /// None when too much is on its way already.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let records = self.records.fetch_add(1, Ordering::Relaxed) + 1;
+        let reservation = Reservation { budget: Arc::clone(self), bytes };
+        metrics::unacked_bytes(total);
+        (total <= self.max_bytes && records <= MAX_RECORDS).then_some(reservation)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.records.fetch_sub(1, Ordering::Relaxed);
+        let before = self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        metrics::unacked_bytes(before - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_can_be_reserved_again() {
+        let budget = Budget::new(10);
+        let first = budget.reserve(6).unwrap();
+        assert!(budget.reserve(5).is_none());
+        let second = budget.reserve(4).unwrap();
+        drop(first);
+        assert!(budget.reserve(6).is_some());
+        drop(second);
+        assert_eq!((budget.bytes.load(Ordering::Relaxed), budget.records.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn many_small_records_are_too_many() {
+        let budget = Budget::new(usize::MAX / 2);
+        let held: Vec<_> = (0..MAX_RECORDS).map(|_| budget.reserve(1).unwrap()).collect();
+        assert!(budget.reserve(1).is_none());
+        drop(held);
+        assert!(budget.reserve(1).is_some());
+    }
+}

@@ -1,0 +1,274 @@
+//! Puts the spill onto the log as soon as the log takes it: in order, many in flight, forgotten only once acknowledged.
+//!
+//! 1. Wait until the topic is known to keep its contract.
+//! 2. Read the next entries and hand them over, up to a window; one at a time while the log does not acknowledge.
+//! 3. Wait for the oldest. Acknowledged: note its end as the position, delete segments that lie before it.
+//! 4. Not acknowledged: pause, and go on from it again. What was in flight behind it may arrive twice, which is harmless.
+//!
+//! Must not skip an entry: what the log will never take is set aside in a file.
+
+use super::ACK_PATIENCE;
+use super::breaker::Breaker;
+use super::link::{Delivery, Failure, Link};
+use super::message::Message;
+use crate::metrics;
+use crate::spill::{Backlog, Pending, Position, Spilled};
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Most entries in flight, and most bytes of them.
+const WINDOW_RECORDS: usize = 2_048;
+const WINDOW_BYTES: usize = 8 * 1024 * 1024;
+/// Between two tries while the log does not acknowledge.
+const PROBE_PAUSE: Duration = Duration::from_millis(200);
+/// Between two looks at a topic that breaks its contract.
+const CHECK_PAUSE: Duration = Duration::from_secs(5);
+/// How often what is acknowledged is released, and how many entries at most go unreleased.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
+const RELEASE_RECORDS: u64 = 4_096;
+/// Between two log lines about the same trouble.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the spill must be empty before its last file is given up; also how often the producer's health is looked at.
+const IDLE: Duration = Duration::from_secs(1);
+
+pub(super) struct Drain {
+    link: Arc<Link>,
+    breaker: Arc<Breaker>,
+    settings: KafkaSettings,
+}
+
+impl Drain {
+    pub(super) fn new(link: Arc<Link>, breaker: Arc<Breaker>, settings: KafkaSettings) -> Self {
+        Self { link, breaker, settings }
+    }
+
+    /// Runs beside the requests until `stop`.
+    pub(super) fn start(self, backlog: Option<Backlog>, stop: CancellationToken) {
+        let work = async move {
+            self.check_contract().await;
+            match backlog {
+                Some(backlog) => Course::new(&self, backlog).run().await,
+                None => self.keep_probing().await,
+            }
+        };
+        tokio::spawn(async move { stop.run_until_cancelled(work).await });
+    }
+
+    async fn check_contract(&self) {
+        while self.breaker.is_unchecked() {
+            if !self.asks(|link| link.answers(ACK_PATIENCE)).await {
+                tokio::time::sleep(PROBE_PAUSE).await;
+                continue;
+            }
+            match kafka::check_topics(&self.settings).await {
+                Ok(()) => self.breaker.checked(),
+                Err(error) => {
+                    tracing::error!("nothing is sent to the log, everything is spilled: {error:#}");
+                    tokio::time::sleep(CHECK_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Without a spill there is no record to try the log with.
+    async fn keep_probing(&self) {
+        loop {
+            tokio::select! {
+                () = self.breaker.opened.notified() => {}
+                () = tokio::time::sleep(PROBE_PAUSE) => {}
+            }
+            self.tend().await;
+        }
+    }
+
+    /// Replaces a failed producer; asks the log whether it is back, when no record is there to find out.
+    async fn tend(&self) {
+        if let Err(error) = self.link.renew_if_failed() {
+            tracing::error!("a new producer cannot be made: {error:#}");
+        }
+        let asked = Instant::now();
+        if !self.breaker.is_closed() && self.asks(|link| link.is_led(ACK_PATIENCE)).await {
+            self.breaker.acknowledged(asked.elapsed());
+        }
+    }
+
+    async fn asks(&self, question: impl FnOnce(&Link) -> bool + Send + 'static) -> bool {
+        let link = Arc::clone(&self.link);
+        tokio::task::spawn_blocking(move || question(&link)).await.unwrap_or(false)
+    }
+}
+
+/// An entry in flight.
+struct Flying {
+    spilled: Spilled,
+    events: u64,
+    delivery: Delivery,
+}
+
+/// What is acknowledged and not yet released.
+struct Done {
+    position: Position,
+    count: Pending,
+    since: Instant,
+}
+
+/// One backlog on its way to the log.
+struct Course<'a> {
+    drain: &'a Drain,
+    /// Away only while the disk is asked.
+    backlog: Option<Backlog>,
+    read: VecDeque<Spilled>,
+    flying: VecDeque<Flying>,
+    flying_bytes: usize,
+    done: Option<Done>,
+    /// The log did not acknowledge the last entry: one at a time.
+    is_probing: bool,
+    complained: Option<Instant>,
+}
+
+impl<'a> Course<'a> {
+    fn new(drain: &'a Drain, backlog: Backlog) -> Self {
+        Self {
+            drain,
+            backlog: Some(backlog),
+            read: VecDeque::new(),
+            flying: VecDeque::new(),
+            flying_bytes: 0,
+            done: None,
+            is_probing: true,
+            complained: None,
+        }
+    }
+
+    async fn run(mut self) {
+        self.on_disk(|backlog| backlog.count(Message::events_of)).await;
+        loop {
+            self.fill().await;
+            let Some(oldest) = self.flying.pop_front() else {
+                self.rest().await;
+                continue;
+            };
+            self.flying_bytes -= oldest.spilled.payload.len();
+            match oldest.delivery.await {
+                Ok(Ok(())) => {
+                    metrics::drained(1);
+                    self.is_probing = false;
+                    self.finished(oldest.spilled.end, oldest.events).await;
+                }
+                Ok(Err(failure)) => self.start_again(oldest.spilled.begin, &failure.to_string()).await,
+                Err(_) => self.start_again(oldest.spilled.begin, "the producer was replaced").await,
+            }
+        }
+    }
+
+    async fn fill(&mut self) {
+        let window = if self.is_probing { 1 } else { WINDOW_RECORDS };
+        while self.flying.len() < window && self.flying_bytes < WINDOW_BYTES {
+            if self.read.is_empty() {
+                self.read = self.on_disk(Backlog::read).await.unwrap_or_default().into();
+            }
+            let Some(spilled) = self.read.pop_front() else { return };
+            let sent = match Message::from_bytes(&spilled.payload) {
+                Some(message) => self.drain.link.send_spilled(&message).map(|delivery| (delivery, u64::from(message.events))),
+                None => return self.set_aside(spilled, "it is not a record of this build").await,
+            };
+            match sent {
+                Ok((delivery, events)) => {
+                    self.flying_bytes += spilled.payload.len();
+                    self.flying.push_back(Flying { spilled, events, delivery });
+                }
+                Err(Failure::Permanent(error)) => return self.set_aside(spilled, &error.to_string()).await,
+                Err(failure) if self.flying.is_empty() => return self.start_again(spilled.begin, &failure.to_string()).await,
+                // The queue is full; there is room again after the oldest.
+                Err(_) => return self.read.push_front(spilled),
+            }
+        }
+    }
+
+    /// The log did not take an entry: goes on from it after a pause.
+    async fn start_again(&mut self, from: Position, reason: &str) {
+        self.drain.breaker.open(reason);
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
+            tracing::warn!("the spill cannot be drained: {reason}");
+            self.complained = Some(Instant::now());
+        }
+        self.is_probing = true;
+        self.flying.clear();
+        self.flying_bytes = 0;
+        self.read.clear();
+        self.release().await;
+        self.on_disk(move |backlog| {
+            backlog.rewind(from);
+            Ok(())
+        })
+        .await;
+        tokio::time::sleep(PROBE_PAUSE).await;
+        self.drain.tend().await;
+    }
+
+    /// Nothing to drain: gives up the space, and waits for more.
+    async fn rest(&mut self) {
+        self.release().await;
+        let pause = if self.drain.breaker.is_closed() { IDLE } else { PROBE_PAUSE };
+        let Some(inventory) = self.backlog.as_ref().map(Backlog::inventory) else { return };
+        if tokio::time::timeout(pause, inventory.grown.notified()).await.is_err() {
+            self.on_disk(Backlog::release_all).await;
+            self.drain.tend().await;
+        }
+    }
+
+    async fn set_aside(&mut self, spilled: Spilled, reason: &str) {
+        let (reason, end, events) = (reason.to_owned(), spilled.end, Message::events_of(&spilled.payload));
+        let begin = spilled.begin;
+        if self.on_disk(move |backlog| backlog.set_aside(&spilled, &reason)).await.is_none() {
+            // Where it cannot be kept it must not be passed.
+            return self.start_again(begin, "a record that the log refuses cannot be set aside").await;
+        }
+        if self.flying.is_empty() {
+            self.finished(end, events).await;
+        }
+    }
+
+    async fn finished(&mut self, position: Position, events: u64) {
+        let done = self.done.get_or_insert_with(|| Done { position, count: Pending::default(), since: Instant::now() });
+        done.position = position;
+        done.count.records += 1;
+        done.count.events += events;
+        if done.count.records >= RELEASE_RECORDS || done.since.elapsed() >= RELEASE_INTERVAL {
+            self.release().await;
+        }
+    }
+
+    async fn release(&mut self) {
+        if let Some(done) = self.done.take() {
+            self.on_disk(move |backlog| backlog.release(done.position, done.count)).await;
+        }
+    }
+
+    /// Reads and deletes away from the threads that serve requests.
+    async fn on_disk<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Backlog) -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut backlog = self.backlog.take()?;
+        let asked = tokio::task::spawn_blocking(move || {
+            let result = work(&mut backlog);
+            (backlog, result)
+        });
+        let (backlog, result) = asked.await.ok()?;
+        self.backlog = Some(backlog);
+        match result {
+            Ok(result) => Some(result),
+            Err(error) => {
+                tracing::error!("the spill cannot be read: {error}");
+                tokio::time::sleep(IDLE).await;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A record as it goes onto the log: key, headers and value, the same whether it goes there at once or by the spill.
+//!
+//! Must not be built twice for one request: what was spilled is drained byte for byte.
+
+use rdkafka::message::{Header, OwnedHeaders};
+use schemas::log::{LogRecord, header};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use std::borrow::Cow;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) key: Option<String>,
+    headers: Vec<(Cow<'static, str>, String)>,
+    pub(super) value: Vec<u8>,
+    /// How many events it holds; for the gauges, not for the log.
+    pub(super) events: u32,
+}
+
+impl Message {
+    pub(super) fn of(record: &LogRecord, request_id: &str) -> Result<Self, ApiError> {
+        let value = serde_json::to_vec(record).map_err(ApiError::internal)?;
+        let headers = vec![
+            (Cow::Borrowed(header::SCHEMA), format!("telemetry.v1/{}", record.v)),
+            (Cow::Borrowed(header::ORG), record.org.to_string()),
+            (Cow::Borrowed(header::REQUEST_ID), request_id.to_owned()),
+        ];
+        let events = u32::try_from(record.events.len()).unwrap_or(u32::MAX);
+        let message = Self { key: partition_key(record), headers, value, events };
+        if message.bytes() > schemas::log::MAX_RECORD_BYTES {
+            return Err(too_large());
+        }
+        Ok(message)
+    }
+
+    pub(super) fn headers(&self) -> OwnedHeaders {
+        let headers = OwnedHeaders::new_with_capacity(self.headers.len());
+        self.headers.iter().fold(headers, |headers, (name, value)| headers.insert(Header { key: name, value: Some(value) }))
+    }
+
+    /// What the broker counts towards its limit, with room for the framing of key and headers.
+    pub(super) fn bytes(&self) -> usize {
+        const FRAMING: usize = 32;
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + FRAMING).sum();
+        self.value.len() + self.key.as_ref().map_or(0, String::len) + headers + FRAMING
+    }
+
+    /// As the spill keeps it: events, key, headers, value; texts behind their length, the value to the end.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes());
+        bytes.extend_from_slice(&self.events.to_le_bytes());
+        bytes.push(u8::from(self.key.is_some()));
+        self.key.iter().for_each(|key| put_text(&mut bytes, key));
+        bytes.extend_from_slice(&(u16::try_from(self.headers.len()).unwrap_or(u16::MAX)).to_le_bytes());
+        for (name, value) in &self.headers {
+            put_text(&mut bytes, name);
+            put_text(&mut bytes, value);
+        }
+        bytes.extend_from_slice(&self.value);
+        bytes
+    }
+
+    /// Reads [`Self::to_bytes`]; none when it is not that.
+    pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let events = u32::from_le_bytes(take(&mut bytes)?);
+        let [has_key] = take(&mut bytes)?;
+        let key = if has_key == 1 { Some(take_text(&mut bytes)?) } else { None };
+        let mut headers = Vec::new();
+        for _ in 0..u16::from_le_bytes(take(&mut bytes)?) {
+            headers.push((Cow::Owned(take_text(&mut bytes)?), take_text(&mut bytes)?));
+        }
+        Some(Self { key, headers, value: bytes.to_vec(), events })
+    }
+
+    /// How many events spilled bytes hold, without reading the rest.
+    pub(super) fn events_of(bytes: &[u8]) -> u64 {
+        bytes.first_chunk().map_or(0, |events| u64::from(u32::from_le_bytes(*events)))
+    }
+}
+
+/// What a caller is told of a record that no log takes.
+pub(super) fn too_large() -> ApiError {
+    ApiError::new(Code::TooLarge, "The request is too large for the log.")
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let length = usize::try_from(u32::from_le_bytes(take(bytes)?)).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// Keeps observers of one retrieval, and everything of one session, together: locality for the worker's fold, never
+/// correctness.
+fn partition_key(record: &LogRecord) -> Option<String> {
+    match record.events.as_slice() {
+        [only] if only.content_telemetry_id.is_some() => only.content_telemetry_id.clone(),
+        events => {
+            let of_session = record.session.as_ref().map(|session| session.session_id);
+            of_session.or_else(|| events.iter().find_map(|event| event.session_id)).map(|session| session.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spilled_record_is_read_as_it_was() {
+        let headers = vec![(Cow::Borrowed("org"), "o".to_owned()), (Cow::Borrowed("request-id"), String::new())];
+        for key in [None, Some("k".to_owned())] {
+            let message = Message { key, headers: headers.clone(), value: b"{}".to_vec(), events: 7 };
+            let bytes = message.to_bytes();
+            assert_eq!(Message::from_bytes(&bytes).as_ref(), Some(&message));
+            assert_eq!(Message::events_of(&bytes), 7);
+            assert!((0..bytes.len() - 2).all(|end| Message::from_bytes(&bytes[..end]).is_none()), "every cut is noticed");
+        }
+    }
+}

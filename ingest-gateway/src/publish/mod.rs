@@ -1,0 +1,224 @@
+//! 3 LOG: one accepted request becomes one record, durable before the 2xx: acknowledged by every in-sync replica or, when
+//! that does not happen soon, fsynced in the spill.
+//!
+//! ```text
+//!  append ── breaker closed, budget left ──► link (producer) ──► acknowledged within ACK_PATIENCE ──► 2xx
+//!     │                                           ▲                     │ no, or an error: the breaker opens
+//!     └── breaker open, budget used up ──► spill ─┼─ fsync ─────────────┴─ fsync ───────────────────► 2xx
+//!                                            └─► drain: in order, many in flight; an acknowledgement closes the breaker
+//! ```
+//!
+//! A record that was sent *and* spilled may be on the log twice. That is harmless: events are counted by their keys.
+//! A record that can never be on the log is refused and not spilled. A full spill and a failing disk are 503 at once.
+//!
+//! Must not report success for anything less than that (invariants 1 and 2).
+
+mod breaker;
+mod budget;
+mod drain;
+mod link;
+mod message;
+mod settings;
+
+pub use settings::Durability;
+
+use crate::metrics;
+use crate::spill::{Refusal, Spill};
+use breaker::Breaker;
+use budget::Budget;
+use drain::Drain;
+use link::{Failure, Link};
+use message::Message;
+use schemas::log::LogRecord;
+use schemas::problem::Code;
+use service_kit::health::{PROBE_DEADLINE, Probe};
+use service_kit::http::ApiError;
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What the log may take to acknowledge before the record goes to the spill as well.
+const ACK_PATIENCE: Duration = Duration::from_secs(1);
+/// What a starting gateway gives the brokers to answer before it starts without them.
+const START_PATIENCE: Duration = Duration::from_secs(3);
+/// What a stopping gateway gives records that are still on their way. Nobody was told 2xx for them, and every request
+/// has been answered, so it is a courtesy.
+const FLUSH_DEADLINE: Duration = Duration::from_millis(300);
+/// What the next record may take for the spill to count as having room.
+const ROOM: usize = 64 * 1024;
+
+/// The log as the gateway sees it: somewhere to append.
+#[derive(Clone)]
+pub struct Log(Arc<Inner>);
+
+struct Inner {
+    link: Arc<Link>,
+    breaker: Arc<Breaker>,
+    spill: Option<Spill>,
+    in_progress: AtomicUsize,
+    max_in_progress: usize,
+    stop: CancellationToken,
+    _stop_when_dropped: DropGuard,
+}
+
+impl Log {
+    /// Opens the spill, drains what it holds, and refuses a topic that breaks the contract. When no broker answers at
+    /// all it starts nevertheless, spilling, and checks the topic once one does: until it keeps the contract nothing is
+    /// sent there, `/ready` says so and the log names the fix. Without a spill there is no such start.
+    pub async fn connect(settings: &KafkaSettings, durability: &Durability) -> anyhow::Result<Self> {
+        let (spill, backlog) = match durability.spill_max_bytes {
+            0 => (None, None),
+            max_bytes => {
+                let (spill, backlog) = Spill::open(&durability.spill_dir(), max_bytes)?;
+                (Some(spill), Some(backlog))
+            }
+        };
+        let is_checked = match brokers_answer(settings).await? {
+            true => kafka::check_topics(settings).await.map(|()| true)?,
+            false => false,
+        };
+        anyhow::ensure!(
+            is_checked || spill.is_some(),
+            "KAFKA_BROKERS={}: no broker answers, and TELEMETRY_SPILL_MAX_BYTES=0 leaves no place to spill; start one, or correct the address",
+            settings.kafka_brokers
+        );
+        let breaker = Arc::new(Breaker::new(is_checked));
+        let budget = Budget::new(durability.max_unacked_bytes);
+        let link = Arc::new(Link::new(settings, Arc::clone(&breaker), budget)?);
+        let stop = CancellationToken::new();
+        Drain::new(Arc::clone(&link), Arc::clone(&breaker), settings.clone()).start(backlog, stop.clone());
+        Ok(Self(Arc::new(Inner {
+            link,
+            breaker,
+            spill,
+            in_progress: AtomicUsize::new(0),
+            max_in_progress: durability.max_in_progress,
+            _stop_when_dropped: stop.clone().drop_guard(),
+            stop,
+        })))
+    }
+
+    /// Appends a record and waits until it is durable.
+    pub(crate) async fn append(&self, record: &LogRecord, request_id: &str) -> Result<(), ApiError> {
+        let message = Message::of(record, request_id)?;
+        let _entered = self.enter().ok_or_else(overloaded)?;
+        if self.0.breaker.is_closed()
+            && let Some(handed_over) = self.0.link.send(&message)
+            && self.is_acknowledged(handed_over).await?
+        {
+            return Ok(());
+        }
+        self.spill(&message).await
+    }
+
+    /// Whether so many requests wait already that another is better refused at once.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.0.in_progress.load(Ordering::Relaxed) >= self.0.max_in_progress
+    }
+
+    /// Stops draining; what is not drained stays in the spill for the next process.
+    pub async fn flush(&self) {
+        self.0.stop.cancel();
+        let link = Arc::clone(&self.0.link);
+        let flushed = tokio::task::spawn_blocking(move || link.flush(FLUSH_DEADLINE)).await;
+        if !matches!(flushed, Ok(true)) {
+            tracing::warn!("records were still unacknowledged at the stop; those answered 2xx are in the spill");
+        }
+    }
+
+    /// What `/ready` asks: `ok` while the brokers answer, `spilling` while records go to the spill and it has room.
+    pub fn probe(&self) -> Probe {
+        let log = self.clone();
+        Probe::worded("kafka", move || {
+            let log = log.clone();
+            async move { log.standing().await }
+        })
+    }
+
+    async fn standing(&self) -> Option<&'static str> {
+        let link = Arc::clone(&self.0.link);
+        let is_led = tokio::task::spawn_blocking(move || link.is_led(PROBE_DEADLINE * 9 / 10)).await.unwrap_or(false);
+        match self.0.breaker.is_closed() && is_led {
+            true => Some("ok"),
+            // The brokers answer, and the topic is not what it must be.
+            false if self.0.breaker.is_unchecked() && is_led => None,
+            false => self.0.spill.as_ref().filter(|spill| spill.has_room(ROOM)).map(|_| "spilling"),
+        }
+    }
+
+    /// False when the record has to go to the spill.
+    async fn is_acknowledged(&self, handed_over: Result<link::Delivery, Failure>) -> Result<bool, ApiError> {
+        let outcome = match handed_over {
+            Ok(delivery) => match tokio::time::timeout(ACK_PATIENCE, delivery).await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => return Ok(self.unacknowledged("the producer was replaced")),
+                Err(_) => return Ok(self.unacknowledged("a record was not acknowledged in time")),
+            },
+            Err(failure) if failure.is_full_queue() => return Ok(false),
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(Failure::Permanent(_)) => Err(message::too_large()),
+            Err(Failure::Passing(error)) => Ok(self.unacknowledged(&error.to_string())),
+        }
+    }
+
+    fn unacknowledged(&self, reason: &str) -> bool {
+        metrics::unacknowledged();
+        self.0.breaker.open(reason);
+        false
+    }
+
+    async fn spill(&self, message: &Message) -> Result<(), ApiError> {
+        let Some(spill) = &self.0.spill else {
+            return Err(unavailable("The log does not acknowledge right now. Send the request again: repeats are counted once."));
+        };
+        match spill.append(&message.to_bytes(), u64::from(message.events)).await {
+            Ok(()) => Ok(()),
+            Err(Refusal::Full) => {
+                metrics::spill_full();
+                Err(unavailable("The log is away and the space to wait for it is used up. Send the request again later."))
+            }
+            Err(Refusal::Disk | Refusal::Slow) => Err(unavailable(
+                "The log is away and the request could not be kept for it. Send it again: repeats are counted once.",
+            )),
+        }
+    }
+
+    fn enter(&self) -> Option<Entered<'_>> {
+        let before = self.0.in_progress.fetch_add(1, Ordering::Relaxed);
+        metrics::appends_in_progress(before + 1);
+        let entered = Entered(&self.0.in_progress);
+        (before < self.0.max_in_progress).then_some(entered)
+    }
+}
+
+/// A request in progress.
+struct Entered<'a>(&'a AtomicUsize);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        metrics::appends_in_progress(self.0.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+}
+
+/// 503 for a request that came when too many were in progress; not logged one by one.
+pub(crate) fn overloaded() -> ApiError {
+    metrics::overloaded();
+    unavailable("Too many requests are in progress; nothing was changed. Try again shortly.")
+}
+
+fn unavailable(detail: &str) -> ApiError {
+    ApiError::new(Code::Unavailable, detail)
+}
+
+/// Asked by a client of its own, which is gone before the first record: asking must not create a topic.
+async fn brokers_answer(settings: &KafkaSettings) -> anyhow::Result<bool> {
+    let breaker = Arc::new(Breaker::new(false));
+    let link = Link::new(settings, breaker, Budget::new(0))?;
+    Ok(tokio::task::spawn_blocking(move || link.answers(START_PATIENCE)).await?)
+}

@@ -1,0 +1,40 @@
+//! How much may be on its way, and where it waits while the log is away.
+//!
+//! Must not make durability optional: without a spill a write that the log does not acknowledge is refused.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Bursts and outages.
+#[derive(Args, Clone, Debug)]
+pub struct Durability {
+    /// Folder for accepted records while the log does not acknowledge them; one process at a time, on a disk that keeps what it was told to [default: spill]
+    #[arg(long, env = "TELEMETRY_SPILL_DIR", value_name = "DIR")]
+    pub spill_dir: Option<PathBuf>,
+    /// Most disk space of that folder, in bytes; 0 keeps nothing there, and writes are refused while the log is away
+    #[arg(long, env = "TELEMETRY_SPILL_MAX_BYTES", default_value_t = 4 * 1024 * 1024 * 1024)]
+    pub spill_max_bytes: u64,
+    /// Most bytes on their way to the log without its acknowledgement; more goes to the spill
+    #[arg(long, env = "TELEMETRY_MAX_UNACKED_BYTES", default_value_t = 64 * 1024 * 1024)]
+    pub max_unacked_bytes: usize,
+    /// Most requests in progress; more are refused at once, before their body is read
+    #[arg(long, env = "TELEMETRY_MAX_IN_PROGRESS", default_value_t = 4_096)]
+    pub max_in_progress: usize,
+}
+
+impl Durability {
+    pub(super) fn spill_dir(&self) -> PathBuf {
+        self.spill_dir.clone().unwrap_or_else(|| PathBuf::from("spill"))
+    }
+}
+
+impl Default for Durability {
+    fn default() -> Self {
+        Self {
+            spill_dir: None,
+            spill_max_bytes: 4 * 1024 * 1024 * 1024,
+            max_unacked_bytes: 64 * 1024 * 1024,
+            max_in_progress: 4_096,
+        }
+    }
+}

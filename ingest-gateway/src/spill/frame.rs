@@ -1,0 +1,116 @@
+//! One entry of the spill as bytes: `length u32 | CRC32C u32 | version u8 | payload`, little-endian; the checksum covers
+//! length, version and payload.
+//!
+//! Must not do I/O, and must never take bytes for an entry that were not written as one.
+
+/// The version this build writes.
+const VERSION: u8 = 1;
+/// Length and checksum.
+const HEAD_BYTES: usize = 8;
+/// What an entry takes beyond its payload.
+pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
+/// Larger than any payload: a record at its limit with key and headers.
+const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
+
+/// What stands at the beginning of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    /// A whole entry and how many bytes it takes.
+    Whole { payload: &'a [u8], bytes: usize },
+    /// The beginning of an entry of so many bytes, if these bytes go on.
+    Partial { bytes: usize },
+    /// Nothing that was written as it stands.
+    Damaged,
+}
+
+/// Appends `payload` as an entry.
+pub(super) fn encode(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX).to_le_bytes();
+    let mut entry = Vec::with_capacity(payload.len() + OVERHEAD_BYTES);
+    entry.extend_from_slice(&length);
+    entry.extend_from_slice(&[0; 4]);
+    entry.push(VERSION);
+    entry.extend_from_slice(payload);
+    let checksum = checksum(length, &entry[HEAD_BYTES..]);
+    entry[4..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    entry
+}
+
+/// Looks at the beginning of `bytes`.
+pub(super) fn decode(bytes: &[u8]) -> Found<'_> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Found::Partial { bytes: OVERHEAD_BYTES } };
+    let [a, b, c, d, e, f, g, h] = *head;
+    let (length, checksum_found) = ([a, b, c, d], u32::from_le_bytes([e, f, g, h]));
+    let body_bytes = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if body_bytes == 0 || body_bytes > MAX_BODY_BYTES {
+        return Found::Damaged;
+    }
+    let Some(body) = rest.get(..body_bytes) else { return Found::Partial { bytes: HEAD_BYTES + body_bytes } };
+    match body {
+        [VERSION, payload @ ..] if checksum(length, body) == checksum_found => {
+            Found::Whole { payload, bytes: HEAD_BYTES + body_bytes }
+        }
+        _ => Found::Damaged,
+    }
+}
+
+/// Where the next whole entry begins, after bytes that are none.
+pub(super) fn next_whole(bytes: &[u8]) -> Option<usize> {
+    // The version byte is looked at first: one byte in 256 gets as far as the checksum.
+    (1..bytes.len().saturating_sub(HEAD_BYTES))
+        .find(|&at| bytes[at + HEAD_BYTES] == VERSION && matches!(decode(&bytes[at..]), Found::Whole { .. }))
+}
+
+/// Whether bytes after the last whole entry are what an interrupted write leaves: the beginning of an entry, or space
+/// that was never written. They were never acknowledged.
+pub(super) fn is_torn(tail: &[u8]) -> bool {
+    matches!(decode(tail), Found::Partial { .. }) || tail.iter().all(|byte| *byte == 0)
+}
+
+fn checksum(length: [u8; 4], body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&length), body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written() {
+        for payload in [&b""[..], b"x", &[0; 100_000]] {
+            let entry = encode(payload);
+            assert_eq!(decode(&entry), Found::Whole { payload, bytes: entry.len() });
+            assert_eq!(entry.len(), payload.len() + OVERHEAD_BYTES);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let entry = encode(b"payload");
+        for bit in 0..entry.len() * 8 {
+            let mut flipped = entry.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!matches!(decode(&flipped), Found::Whole { .. }), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_is_a_torn_entry() {
+        let entry = encode(b"payload");
+        for end in 0..entry.len() {
+            assert!(is_torn(&entry[..end]), "cut at {end}");
+        }
+        assert!(is_torn(&[0; 4096]));
+        assert!(!is_torn(&encode(b"payload").iter().map(|byte| byte ^ 1).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn the_next_entry_is_found_behind_damage() {
+        let mut bytes = encode(b"first");
+        let second = bytes.len();
+        bytes.extend(encode(b"second"));
+        bytes[2] ^= 1;
+        assert_eq!(next_whole(&bytes), Some(second));
+        assert_eq!(next_whole(&bytes[..second]), None);
+    }
+}

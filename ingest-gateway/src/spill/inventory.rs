@@ -1,0 +1,176 @@
+//! What is in the spill: which segments, how far each may be read, and how much of the quota is used.
+//!
+//! Must be told of bytes only after their fsync, so that what is drained was never less than durable.
+
+use super::Refusal;
+use super::folder::Position;
+use crate::metrics;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Most memory that waits for a slow disk.
+const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A segment as far as it may be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) durable_bytes: u64,
+    /// Nothing more will be written to it.
+    pub(super) is_closed: bool,
+}
+
+/// Counts of what waits for the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) records: u64,
+    pub(crate) events: u64,
+}
+
+/// Shared by the writer, the drain and the requests.
+pub(crate) struct Inventory {
+    max_bytes: u64,
+    state: Mutex<State>,
+    /// Told of every change that gives the drain something to do.
+    pub(crate) grown: Notify,
+}
+
+struct State {
+    segments: VecDeque<Segment>,
+    next_number: u64,
+    is_writing: bool,
+    /// Of the segments, and of what was let in but is not yet written.
+    used_bytes: u64,
+    /// What was let in but is not yet written, in memory.
+    waiting_bytes: u64,
+    pending: Pending,
+}
+
+impl Inventory {
+    /// Of segments that an earlier process left; none of them is written to again, because its end may be torn.
+    pub(super) fn new(found: Vec<(u64, u64)>, drained: Position, max_bytes: u64) -> Self {
+        let next_number = found.iter().map(|(number, _)| *number).max().unwrap_or(0).max(drained.segment) + 1;
+        let used_bytes = found.iter().map(|(_, bytes)| bytes).sum();
+        let segments =
+            found.into_iter().map(|(number, durable_bytes)| Segment { number, durable_bytes, is_closed: true }).collect();
+        let state = State { segments, next_number, is_writing: false, used_bytes, waiting_bytes: 0, pending: Pending::default() };
+        metrics::spill_bytes(used_bytes);
+        Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
+    }
+
+    /// Claims a part of the quota, and of the memory that may wait for the disk.
+    pub(super) fn claim(&self, bytes: u64) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if state.used_bytes.saturating_add(bytes) > self.max_bytes {
+            return Err(Refusal::Full);
+        }
+        if state.waiting_bytes > MAX_WAITING_BYTES {
+            return Err(Refusal::Slow);
+        }
+        state.used_bytes += bytes;
+        state.waiting_bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back what was claimed for entries that were not written.
+    pub(super) fn give_back(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.used_bytes = state.used_bytes.saturating_sub(bytes);
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
+        metrics::spill_bytes(state.used_bytes);
+    }
+
+    /// Whether at least `bytes` more fit.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.lock().used_bytes.saturating_add(bytes) <= self.max_bytes
+    }
+
+    /// The open segment, kept open until [`Self::end_write`]; none when a new one is due.
+    pub(super) fn begin_write(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let open = state.segments.back().filter(|segment| !segment.is_closed).map(|segment| segment.number);
+        state.is_writing = open.is_some();
+        open
+    }
+
+    /// The number for a new segment; never given twice.
+    pub(super) fn take_number(&self) -> u64 {
+        let mut state = self.lock();
+        state.next_number += 1;
+        state.next_number - 1
+    }
+
+    /// A new segment that is being written to.
+    pub(super) fn opened(&self, number: u64) {
+        let mut state = self.lock();
+        if let Some(last) = state.segments.back_mut() {
+            last.is_closed = true;
+        }
+        state.is_writing = true;
+        state.segments.push_back(Segment { number, durable_bytes: 0, is_closed: false });
+    }
+
+    /// After the fsync of `bytes` more, or of none when it failed.
+    pub(super) fn end_write(&self, bytes: u64, written: Pending) {
+        let mut state = self.lock();
+        state.is_writing = false;
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes);
+        if let Some(segment) = state.segments.back_mut() {
+            segment.durable_bytes += bytes;
+        }
+        state.pending.records += written.records;
+        state.pending.events += written.events;
+        metrics::spill_bytes(state.used_bytes);
+        metrics::spill_pending(state.pending.records, state.pending.events);
+        drop(state);
+        self.grown.notify_one();
+    }
+
+    /// The first segment at or after a number.
+    pub(super) fn segment_from(&self, number: u64) -> Option<Segment> {
+        self.lock().segments.iter().find(|segment| segment.number >= number).copied()
+    }
+
+    /// Adds what an earlier process left, once it has been counted.
+    pub(super) fn add_pending(&self, found: Pending) {
+        let mut state = self.lock();
+        state.pending.records += found.records;
+        state.pending.events += found.events;
+        metrics::spill_pending(state.pending.records, state.pending.events);
+    }
+
+    /// Takes off what the log has acknowledged.
+    pub(super) fn drained(&self, count: Pending) {
+        let mut state = self.lock();
+        state.pending.records = state.pending.records.saturating_sub(count.records);
+        state.pending.events = state.pending.events.saturating_sub(count.events);
+        metrics::spill_pending(state.pending.records, state.pending.events);
+    }
+
+    /// Forgets the first segment if everything in it lies before `position`, and says which file can go. An open
+    /// segment is closed for that, unless it is being written to, when `may_close`.
+    pub(super) fn retire_first(&self, position: Position, may_close: bool) -> Option<u64> {
+        let mut state = self.lock();
+        let is_writing = state.is_writing;
+        let first = *state.segments.front()?;
+        let is_read =
+            position.segment > first.number || (position.segment == first.number && position.offset >= first.durable_bytes);
+        if !is_read || !(first.is_closed || (may_close && !is_writing)) {
+            return None;
+        }
+        state.segments.pop_front();
+        state.used_bytes = state.used_bytes.saturating_sub(first.durable_bytes);
+        if state.segments.is_empty() {
+            state.pending = Pending::default();
+            metrics::spill_pending(0, 0);
+        }
+        metrics::spill_bytes(state.used_bytes);
+        Some(first.number)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change above is complete before anything that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,87 @@
+//! Where accepted records wait while the log does not acknowledge them: files in one folder, fsynced before the 2xx,
+//! drained in order.
+//!
+//! ```text
+//!  append ──► writer: one thread, many entries, one fsync ──► 000…1.spill 000…2.spill …   frame: length, CRC32C, version
+//!                                                                   │
+//!  log    ◄── drain ◄────────────── backlog: reads in order ◄───────┘                     `drained`: up to here
+//! ```
+//!
+//! A process never appends to what another has left, so a torn end is only ever read, not written over. An entry is
+//! known to the backlog only after its fsync, and a segment goes when every entry in it is on the log.
+//!
+//! Must not know what an entry means: payloads are bytes.
+
+mod backlog;
+mod folder;
+mod frame;
+mod inventory;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(crate) use backlog::{Backlog, Spilled};
+pub(crate) use folder::Position;
+pub(crate) use inventory::{Inventory, Pending};
+
+use folder::Folder;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use writer::Entry;
+
+/// A segment is closed once it is this large; a small quota has smaller ones, so that draining frees parts of it.
+const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+const SEGMENTS_OF_A_QUOTA: u64 = 8;
+/// How long a caller waits for an fsync. A disk that takes longer is as good as away.
+const SYNC_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why an entry was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The quota is used up.
+    Full,
+    /// The disk refuses, and nothing of the entry is left.
+    Disk,
+    /// The disk does not answer; the entry may become durable later.
+    Slow,
+}
+
+/// The writing side.
+pub(crate) struct Spill {
+    inventory: Arc<Inventory>,
+    writer: Sender<Entry>,
+}
+
+impl Spill {
+    /// Opens a folder, with what an earlier process left in it.
+    pub(crate) fn open(path: &Path, max_bytes: u64) -> anyhow::Result<(Self, Backlog)> {
+        let folder = Arc::new(Folder::open(path)?);
+        let drained = folder.checkpoint();
+        let inventory = Arc::new(Inventory::new(folder.segments()?, drained, max_bytes));
+        let segment_bytes = SEGMENT_BYTES.min(max_bytes / SEGMENTS_OF_A_QUOTA);
+        let writer = writer::start(Arc::clone(&folder), Arc::clone(&inventory), segment_bytes)?;
+        let backlog = Backlog { folder, inventory: Arc::clone(&inventory), at: drained, file: None, noted: Instant::now() };
+        Ok((Self { inventory, writer }, backlog))
+    }
+
+    /// Makes a payload durable. It is read again in the order of these calls, unless they overlap.
+    pub(crate) async fn append(&self, payload: &[u8], events: u64) -> Result<(), Refusal> {
+        let bytes = frame::encode(payload);
+        self.inventory.claim(bytes.len() as u64)?;
+        let (answer, answered) = oneshot::channel();
+        self.writer.send(Entry { bytes, events, answer }).map_err(|_| Refusal::Disk)?;
+        match tokio::time::timeout(SYNC_PATIENCE, answered).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Refusal::Disk),
+            Err(_) => Err(Refusal::Slow),
+        }
+    }
+
+    /// Whether a payload of `bytes` would fit now.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.inventory.has_room((bytes + frame::OVERHEAD_BYTES) as u64)
+    }
+}

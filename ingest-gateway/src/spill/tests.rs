@@ -1,0 +1,181 @@
+//! The spill on a real disk: order, crashes, damage, quota, a disk that refuses.
+
+use super::{Backlog, Pending, Refusal, Spill};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const QUOTA: u64 = 1024 * 1024;
+
+fn read_all(backlog: &mut Backlog) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    loop {
+        match backlog.read().unwrap() {
+            read if read.is_empty() => return all,
+            read => all.extend(read.into_iter().map(|spilled| spilled.payload)),
+        }
+    }
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    found.sort();
+    found
+}
+
+fn payload(number: usize) -> Vec<u8> {
+    format!("payload {number}").into_bytes()
+}
+
+/// A folder in which a process that is gone left `count` entries.
+async fn left_behind(count: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    for number in 0..count {
+        spill.append(&payload(number), 1).await.unwrap();
+    }
+    gone(spill, backlog);
+    folder
+}
+
+/// Waits until the writer's thread has let go of the lock.
+fn gone(spill: Spill, backlog: Backlog) {
+    let folder = std::sync::Arc::downgrade(&backlog.folder);
+    drop((spill, backlog));
+    while folder.upgrade().is_some() {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn entries_are_read_in_order_before_and_after_a_restart() {
+    let folder = left_behind(100).await;
+    let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    spill.append(&payload(100), 1).await.unwrap();
+    assert_eq!(read_all(&mut backlog), (0..101).map(payload).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_callers_share_an_fsync() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let spill = std::sync::Arc::new(spill);
+    let callers: Vec<_> = (0..1_000)
+        .map(|number| {
+            let spill = std::sync::Arc::clone(&spill);
+            tokio::spawn(async move { spill.append(&payload(number), 1).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap().unwrap();
+    }
+    let mut read = read_all(&mut backlog);
+    read.sort();
+    let mut expected: Vec<_> = (0..1_000).map(payload).collect();
+    expected.sort();
+    assert_eq!(read, expected);
+}
+
+#[tokio::test]
+async fn what_is_released_is_gone_after_a_restart_and_frees_the_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let large = vec![b'x'; 100_000];
+    for _ in 0..100 {
+        spill.append(&large, 1).await.unwrap();
+        let read = backlog.read().unwrap();
+        backlog.release(read[0].end, Pending { records: 1, events: 1 }).unwrap();
+        backlog.release_all().unwrap();
+    }
+    assert!(files(folder.path(), "spill").is_empty());
+    spill.append(b"last", 1).await.unwrap();
+    gone(spill, backlog);
+    let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    assert_eq!(read_all(&mut backlog), [b"last".to_vec()]);
+}
+
+#[tokio::test]
+async fn what_is_read_again_is_the_same() {
+    let folder = left_behind(10).await;
+    let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let first = backlog.read().unwrap();
+    backlog.rewind(first[3].begin);
+    assert_eq!(read_all(&mut backlog), (3..10).map(payload).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn c9_a_torn_end_is_cut_off_at_every_byte() {
+    let folder = left_behind(3).await;
+    let path = files(folder.path(), "spill").remove(0);
+    let whole = fs::read(&path).unwrap();
+    let entry = whole.len() / 3;
+    for cut in 0..entry {
+        fs::write(&path, &whole[..whole.len() - entry + cut]).unwrap();
+        let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+        assert_eq!(read_all(&mut backlog), [payload(0), payload(1)], "cut at {cut}");
+        gone(spill, backlog);
+    }
+    fs::write(&path, [&whole[..], &[0; 512]].concat()).unwrap();
+    let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    assert_eq!(read_all(&mut backlog), [payload(0), payload(1), payload(2)], "space that was never written");
+    assert!(files(folder.path(), "damaged").is_empty(), "nothing that was acknowledged is missing");
+}
+
+#[tokio::test]
+async fn c9_a_flipped_byte_costs_its_entry_only_and_is_set_aside() {
+    let whole = fs::read(files(left_behind(3).await.path(), "spill").remove(0)).unwrap();
+    let entry = whole.len() / 3;
+    for at in 0..whole.len() {
+        let folder = left_behind(3).await;
+        let path = files(folder.path(), "spill").remove(0);
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x10;
+        fs::write(&path, &flipped).unwrap();
+        let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+        let kept: Vec<_> = (0..3).filter(|number| at / entry != *number).map(payload).collect();
+        assert_eq!(read_all(&mut backlog), kept, "byte {at}");
+        let set_aside: Vec<_> = files(folder.path(), "damaged").iter().map(|path| fs::read(path).unwrap()).collect();
+        // A last entry whose length now points past the end looks like one that was never finished.
+        let looks_torn = at / entry == 2 && set_aside.is_empty();
+        assert!(looks_torn || set_aside == [flipped[at / entry * entry..][..entry].to_vec()], "byte {at}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_quota_refuses_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let large = vec![b'x'; 300_000];
+    let mut taken = 0;
+    while spill.append(&large, 1).await.is_ok() {
+        taken += 1;
+    }
+    assert_eq!((taken, spill.append(&large, 1).await), (3, Err(Refusal::Full)));
+    assert_eq!(spill.append(b"small", 1).await, Ok(()), "what fits is taken");
+    assert_eq!(read_all(&mut backlog).len(), 4);
+    let on_disk: u64 = files(folder.path(), "spill").iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert!(on_disk <= QUOTA);
+}
+
+#[tokio::test]
+async fn one_process_per_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let _held = Spill::open(folder.path(), QUOTA).unwrap();
+    let refused = Spill::open(folder.path(), QUOTA).err().unwrap().to_string();
+    assert!(refused.contains("TELEMETRY_SPILL_DIR") && refused.contains("another process"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_disk_that_refuses_is_an_error_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let moved = folder.path().with_extension("moved");
+    fs::rename(folder.path(), &moved).unwrap();
+    assert_eq!(spill.append(b"refused", 1).await, Err(Refusal::Disk));
+    fs::rename(&moved, folder.path()).unwrap();
+    assert_eq!(spill.append(b"taken", 1).await, Ok(()));
+    assert_eq!(read_all(&mut backlog), [b"taken".to_vec()]);
+}

@@ -1,0 +1,155 @@
+//! The one thread that writes to the spill: whatever waits is written together and shares one fsync.
+//!
+//! Must not answer before the fsync, and must leave nothing behind of what it answered with an error.
+
+use super::Refusal;
+use super::folder::Folder;
+use super::inventory::{Inventory, Pending};
+use crate::metrics;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// Most bytes that share an fsync, beyond the entry that crosses it.
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// An entry that wants to be durable.
+pub(super) struct Entry {
+    /// As it will stand in the file.
+    pub(super) bytes: Vec<u8>,
+    pub(super) events: u64,
+    pub(super) answer: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// The thread's own state.
+struct Writer {
+    folder: Arc<Folder>,
+    inventory: Arc<Inventory>,
+    segment_bytes: u64,
+    active: Option<Active>,
+}
+
+/// The segment that is written to.
+struct Active {
+    number: u64,
+    file: File,
+    /// Up to here it was fsynced.
+    durable_bytes: u64,
+    end: End,
+    /// An fsync failed, after which the state of the file's pages is unknown: nothing more goes into it.
+    is_spent: bool,
+}
+
+/// What stands behind the durable part of a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing.
+    Clean,
+    /// What an interrupted write left, to be cut off before anything else.
+    Torn,
+    /// What a failed fsync left, to be cut off likewise.
+    Unknown,
+}
+
+/// Starts the thread; it ends when every sender is gone.
+pub(super) fn start(folder: Arc<Folder>, inventory: Arc<Inventory>, segment_bytes: u64) -> io::Result<Sender<Entry>> {
+    let (sender, entries) = channel();
+    let writer = Writer { folder, inventory, segment_bytes, active: None };
+    std::thread::Builder::new().name("spill".to_owned()).spawn(move || writer.run(&entries))?;
+    Ok(sender)
+}
+
+impl Writer {
+    fn run(mut self, entries: &Receiver<Entry>) {
+        while let Ok(first) = entries.recv() {
+            let mut bytes = first.bytes;
+            let mut count = Pending { records: 1, events: first.events };
+            let mut waiting = vec![first.answer];
+            while bytes.len() < MAX_BATCH_BYTES
+                && let Ok(next) = entries.try_recv()
+            {
+                bytes.extend_from_slice(&next.bytes);
+                count.records += 1;
+                count.events += next.events;
+                waiting.push(next.answer);
+            }
+            let answer = self.commit(&bytes, count);
+            for waiting in waiting {
+                // Nobody listening means that the caller is gone; what is durable stays.
+                let _ = waiting.send(answer);
+            }
+        }
+    }
+
+    fn commit(&mut self, bytes: &[u8], count: Pending) -> Result<(), Refusal> {
+        let length = bytes.len() as u64;
+        let started = Instant::now();
+        match self.make_durable(bytes) {
+            Ok(()) => {
+                metrics::spilled(count.records, started.elapsed());
+                self.inventory.end_write(length, count);
+                Ok(())
+            }
+            Err(error) => {
+                metrics::spill_failed();
+                tracing::error!("the spill cannot be written: {error}");
+                self.abandon();
+                self.inventory.end_write(0, Pending::default());
+                self.inventory.give_back(length);
+                Err(Refusal::Disk)
+            }
+        }
+    }
+
+    fn make_durable(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let active = self.writable_segment()?;
+        active.end = End::Torn;
+        active.file.write_all(bytes)?;
+        active.end = End::Unknown;
+        active.file.sync_data()?;
+        active.end = End::Clean;
+        active.durable_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn writable_segment(&mut self) -> io::Result<&mut Active> {
+        let open = self.inventory.begin_write();
+        if let Some(active) = &mut self.active {
+            if active.end != End::Clean {
+                active.cut()?;
+            }
+            if open != Some(active.number) || active.is_spent || active.durable_bytes >= self.segment_bytes {
+                self.active = None;
+            }
+        }
+        if self.active.is_none() {
+            let number = self.inventory.take_number();
+            let file = self.folder.create_segment(number)?;
+            self.inventory.opened(number);
+            self.active = Some(Active { number, file, durable_bytes: 0, end: End::Clean, is_spent: false });
+        }
+        self.active.as_mut().ok_or_else(|| io::Error::other("no segment"))
+    }
+
+    /// After a failure: cuts off what was not made durable. While even that fails, nothing is accepted.
+    fn abandon(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.is_spent |= active.end == End::Unknown;
+            if let Err(error) = active.cut() {
+                tracing::error!("what the spill refused cannot be cut off: {error}");
+            }
+        }
+    }
+}
+
+impl Active {
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.durable_bytes)?;
+        self.file.sync_all()?;
+        self.end = End::Clean;
+        Ok(())
+    }
+}

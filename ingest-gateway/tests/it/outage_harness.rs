@@ -1,0 +1,245 @@
+//! A gateway process on a broker of its own: both can be killed, and what is on the topic is compared with what was
+//! answered 2xx.
+//!
+//! Must not assert anything but that what it starts is there.
+
+use crate::harness::{retrieval, with};
+use local::private::Kafka;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::{Message, Offset, TopicPartitionList};
+use schemas::identity::OrgType;
+use schemas::log::LogRecord;
+use serde_json::{Value, json};
+use service_kit::settings::KafkaSettings;
+use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+const BROKER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A broker, a key, and a folder for the spill; gateways are started on them.
+pub(crate) struct Site {
+    pub(crate) stores: TestStores,
+    pub(crate) kafka: KafkaSettings,
+    pub(crate) key: String,
+    pub(crate) folder: TempDir,
+    broker: Option<Kafka>,
+}
+
+/// A running gateway.
+pub(crate) struct Process {
+    pub(crate) child: TestProcess,
+    pub(crate) url: String,
+    pub(crate) sender: Sender,
+}
+
+/// Sends events to a gateway.
+#[derive(Clone)]
+pub(crate) struct Sender {
+    url: String,
+    client: reqwest::Client,
+    key: String,
+}
+
+/// One request's id, its status and how long the answer took.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) id: String,
+    pub(crate) status: u16,
+    pub(crate) took: Duration,
+    pub(crate) says_when: bool,
+}
+
+impl Site {
+    pub(crate) async fn new() -> Self {
+        let site = Self::without_topics().await;
+        service_kit::kafka::create_topics(&site.kafka).await.expect("the topics are created");
+        site
+    }
+
+    pub(crate) async fn without_topics() -> Self {
+        let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().expect("a folder is made"));
+        let path = folder.path().to_owned();
+        let broker = blocking(move || Kafka::start(&path).expect("a broker starts")).await;
+        let kafka = KafkaSettings { kafka_brokers: broker.address(), ..stores.kafka.clone() };
+        let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
+        Self { stores, kafka, key, folder, broker: Some(broker) }
+    }
+
+    /// The broker, for as long as it is neither being killed nor restarted.
+    pub(crate) fn broker(&self) -> &Kafka {
+        self.broker.as_ref().expect("there is a broker")
+    }
+
+    pub(crate) async fn kill_broker(&mut self) {
+        let mut broker = self.broker.take().expect("there is a broker");
+        self.broker = Some(
+            blocking(move || {
+                broker.kill_9();
+                broker
+            })
+            .await,
+        );
+    }
+
+    pub(crate) async fn restart_broker(&mut self) {
+        let mut broker = self.broker.take().expect("there is a broker");
+        self.broker = Some(
+            blocking(move || {
+                broker.restart().expect("the broker comes back");
+                broker
+            })
+            .await,
+        );
+    }
+
+    pub(crate) fn spill(&self) -> PathBuf {
+        self.folder.path().join("spill")
+    }
+
+    /// A gateway that has not answered yet.
+    pub(crate) fn launch(&self, settings: &[(&str, &str)]) -> Process {
+        let (listen, metrics_listen) = (free_address(), free_address());
+        let spill = self.spill();
+        let own = [
+            ("TELEMETRY_LISTEN", listen.to_string()),
+            ("TELEMETRY_METRICS_LISTEN", metrics_listen.to_string()),
+            ("KAFKA_BROKERS", self.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", self.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", self.kafka.rejected_topic.clone()),
+            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
+            ("TELEMETRY_SPILL_DIR", spill.to_string_lossy().into_owned()),
+        ];
+        let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let all: Vec<(&str, String)> = own.into_iter().chain(given).collect();
+        let child = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_ingest-gateway")), &[], &all);
+        let url = format!("http://{listen}");
+        let sender = Sender { url: format!("{url}/events"), client: client(), key: self.key.clone() };
+        Process { child, url, sender }
+    }
+
+    /// A gateway that is up.
+    pub(crate) async fn start(&self, settings: &[(&str, &str)]) -> Process {
+        let mut process = self.launch(settings);
+        let health = format!("{}/health", process.url);
+        process.child.answers(&health).await;
+        process
+    }
+
+    /// The ids on the topic, in the order of their partitions; an id may be there twice.
+    pub(crate) async fn ids(&self) -> Vec<String> {
+        let records = self.records().await;
+        records.into_iter().flat_map(|record| record.events).filter_map(|event| event.id).collect()
+    }
+
+    /// Every record of the topic.
+    pub(crate) async fn records(&self) -> Vec<LogRecord> {
+        let settings = self.kafka.clone();
+        blocking(move || read_topic(&settings)).await
+    }
+
+    /// Waits until nothing is left to drain; the last file goes a second after the last record.
+    pub(crate) async fn drained(&self) {
+        let spill = self.spill();
+        eventually("the spill is drained", || async { spilled_files(&spill).is_empty().then_some(()) }).await;
+    }
+}
+
+impl Sender {
+    /// One event under an id of its own.
+    pub(crate) async fn post(&self, id: &str) -> Outcome {
+        self.post_event(id, &with(retrieval("https://a.test/"), json!({"id": id}))).await
+    }
+
+    pub(crate) async fn post_event(&self, id: &str, event: &Value) -> Outcome {
+        let started = Instant::now();
+        let request = self.client.post(&self.url).header("content-type", "application/json");
+        let sent = request.header("x-api-key", &self.key).body(json!({"events": [event]}).to_string()).send().await;
+        let (status, says_when) = match sent {
+            Ok(response) => (response.status().as_u16(), response.headers().contains_key("retry-after")),
+            Err(_) => (0, false),
+        };
+        Outcome { id: id.to_owned(), status, took: started.elapsed(), says_when }
+    }
+}
+
+/// Senders that go on until they are asked to stop.
+pub(crate) struct Load {
+    senders: JoinSet<Vec<Outcome>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    /// `count` senders, each waiting for its answer before it sends again.
+    pub(crate) fn start(process: &Process, name: &str, count: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut senders = JoinSet::new();
+        for sender in 0..count {
+            let (stop, name, own) = (Arc::clone(&stop), name.to_owned(), process.sender.clone());
+            senders.spawn(async move {
+                let mut outcomes = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let outcome = own.post(&format!("{name}-{sender}-{}", outcomes.len())).await;
+                    let is_gone = outcome.status == 0;
+                    outcomes.push(outcome);
+                    if is_gone {
+                        break;
+                    }
+                }
+                outcomes
+            });
+        }
+        Self { senders, stop }
+    }
+
+    /// What was answered.
+    pub(crate) async fn stop(self) -> Vec<Outcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.senders.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+/// The ids answered 2xx.
+pub(crate) fn acked(outcomes: &[Outcome]) -> std::collections::BTreeSet<String> {
+    outcomes.iter().filter(|outcome| outcome.status == 201).map(|outcome| outcome.id.clone()).collect()
+}
+
+pub(crate) fn spilled_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "spill")).collect()
+}
+
+/// Whether a text stands in the spill's files as they are now.
+pub(crate) fn is_spilled(folder: &Path, text: &str) -> bool {
+    let contents = spilled_files(folder).into_iter().map(|path| std::fs::read(path).unwrap_or_default());
+    contents.into_iter().any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("the work does not panic")
+}
+
+fn read_topic(settings: &KafkaSettings) -> Vec<LogRecord> {
+    let consumer: BaseConsumer =
+        service_kit::kafka::client(&settings.kafka_brokers).set("group.id", "observer").create().expect("a consumer is made");
+    let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker answers");
+    let mut assigned = TopicPartitionList::new();
+    let mut missing = 0;
+    for partition in metadata.topics()[0].partitions().iter().map(MetadataPartition::id) {
+        missing += consumer.fetch_watermarks(&settings.topic, partition, BROKER_PATIENCE).expect("the broker answers").1;
+        assigned.add_partition_offset(&settings.topic, partition, Offset::Beginning).expect("the offset is valid");
+    }
+    consumer.assign(&assigned).expect("partitions are assigned");
+    let mut records = Vec::new();
+    while missing > 0 {
+        let message = consumer.poll(BROKER_PATIENCE).expect("a record arrives").expect("it is read");
+        records.push(serde_json::from_slice(message.payload().expect("a record has a value")).expect("it is a record"));
+        missing -= 1;
+    }
+    records
+}

@@ -1,0 +1,228 @@
+//! C9, C12: brokers and gateways that are killed, stopped and paused under load. Nothing that was answered 2xx is lost,
+//! and nothing that was refused at once appears.
+
+use crate::harness::{retrieval, with};
+use crate::outage_harness::{Load, Outcome, Site, acked, spilled_files};
+use serde_json::json;
+use service_kit::testing::{client, eventually};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What acceptance allows an answer that says no.
+const REFUSAL_DEADLINE: Duration = Duration::from_millis(100);
+
+async fn ids(site: &Site) -> BTreeSet<String> {
+    site.ids().await.into_iter().collect()
+}
+
+fn assert_all_acked(outcomes: &[Outcome]) {
+    let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.status != 201).collect();
+    assert!(refused.is_empty(), "{} of {} were not taken, the first: {:?}", refused.len(), outcomes.len(), refused.first());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c9_a_broker_killed_under_load_costs_nobody_a_2xx() {
+    let mut site = Site::new().await;
+    let gateway = site.start(&[]).await;
+    let load = Load::start(&gateway, "load", 16);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    site.kill_broker().await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(!spilled_files(&site.spill()).is_empty(), "it spills meanwhile");
+    site.restart_broker().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let outcomes = load.stop().await;
+    assert_all_acked(&outcomes);
+    site.drained().await;
+    assert_eq!(ids(&site).await, acked(&outcomes), "of {} requests", outcomes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c9_the_spill_is_drained_in_its_order() {
+    let mut site = Site::new().await;
+    let gateway = site.start(&[]).await;
+    site.kill_broker().await;
+    let session = uuid::Uuid::new_v4().to_string();
+    let mut sent = Vec::new();
+    for number in 0..300 {
+        let id = format!("ordered-{number}");
+        let event = with(retrieval("https://a.test/"), json!({"id": id, "session_id": session}));
+        assert_eq!(gateway.sender.post_event(&id, &event).await.status, 201);
+        sent.push(id);
+    }
+    site.restart_broker().await;
+    site.drained().await;
+    // The first may also arrive by itself, because it was handed to the producer before it was spilled.
+    let mut seen = BTreeSet::new();
+    let first_seen: Vec<String> = site.ids().await.into_iter().filter(|id| seen.insert(id.clone())).collect();
+    assert_eq!(first_seen, sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c9_a_gateway_killed_while_spilling_loses_nothing() {
+    let mut site = Site::new().await;
+    let mut gateway = site.start(&[]).await;
+    site.kill_broker().await;
+    let load = Load::start(&gateway, "before", 16);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    gateway.child.kill_9().await;
+    let mut outcomes = load.stop().await;
+    assert!(acked(&outcomes).len() > 16, "it has spilled");
+
+    // It starts without a broker, and takes more.
+    let mut gateway = site.start(&[]).await;
+    let load = Load::start(&gateway, "after", 4);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let after = load.stop().await;
+    assert_all_acked(&after);
+    outcomes.extend(after);
+
+    // Killed once more, while it drains.
+    site.restart_broker().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    gateway.child.kill_9().await;
+    let _gateway = site.start(&[]).await;
+    site.drained().await;
+    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
+    assert!(missing.is_empty(), "{} of {} lost: {:?}", missing.len(), acked(&outcomes).len(), missing.first());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c9_a_full_quota_refuses_at_once_and_leaves_no_phantom() {
+    let mut site = Site::new().await;
+    let gateway = site.start(&[("TELEMETRY_SPILL_MAX_BYTES", "100000")]).await;
+    site.kill_broker().await;
+    assert_eq!(gateway.sender.post("opens-the-breaker").await.status, 201);
+    let mut outcomes = Vec::new();
+    for number in 0..400 {
+        outcomes.push(gateway.sender.post(&format!("quota-{number}")).await);
+    }
+    let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.status != 201).collect();
+    assert!(!refused.is_empty() && refused.len() < 400, "{} refused", refused.len());
+    for outcome in &refused {
+        assert_eq!((outcome.status, outcome.says_when), (503, true), "{outcome:?}");
+        assert!(outcome.took < REFUSAL_DEADLINE, "{outcome:?}");
+    }
+    site.restart_broker().await;
+    site.drained().await;
+    let mut expected = acked(&outcomes);
+    expected.insert("opens-the-breaker".to_owned());
+    assert_eq!(ids(&site).await, expected);
+    assert_eq!(gateway.sender.post("room-again").await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c9_a_paused_broker_costs_one_wait_and_no_2xx() {
+    let site = Site::new().await;
+    let gateway = site.start(&[]).await;
+    assert_eq!(gateway.sender.post("up").await.status, 201);
+    site.broker().pause();
+    let first = gateway.sender.post("paused-0").await;
+    assert!(first.status == 201 && first.took < Duration::from_secs(3), "{first:?}");
+    let mut outcomes = vec![first];
+    for number in 1..50 {
+        outcomes.push(gateway.sender.post(&format!("paused-{number}")).await);
+    }
+    assert_all_acked(&outcomes);
+    let slowest = outcomes[1..].iter().map(|outcome| outcome.took).max().unwrap();
+    assert!(slowest < Duration::from_millis(500), "{slowest:?} although the log was known to be away");
+    let ready = client().get(format!("{}/ready", gateway.url)).send().await.unwrap();
+    assert_eq!(ready.status(), 200, "a gateway that takes writes is ready");
+    assert_eq!(ready.json::<serde_json::Value>().await.unwrap()["kafka"], "spilling");
+    site.broker().resume();
+    site.drained().await;
+    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    eventually("the log is used directly again", || async {
+        let ready = client().get(format!("{}/ready", gateway.url)).send().await.ok()?;
+        (ready.json::<serde_json::Value>().await.ok()?["kafka"] == "ok").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_gateway_per_spill_folder() {
+    let site = Site::new().await;
+    let _gateway = site.start(&[]).await;
+    let mut second = site.launch(&[]);
+    assert_eq!(second.child.exit_code().await, Some(1));
+    let said = second.child.stderr();
+    assert!(said.contains("TELEMETRY_SPILL_DIR=") && said.contains("give each gateway a folder of its own"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_breaks_the_contract_gets_nothing_and_refuses_a_start() {
+    let mut site = Site::without_topics().await;
+    let mut refused = site.launch(&[]);
+    assert_eq!(refused.child.exit_code().await, Some(1));
+    assert!(refused.child.stderr().contains("create it with `stream-workers prepare`"), "{}", refused.child.stderr());
+
+    site.kill_broker().await;
+    let gateway = site.start(&[]).await;
+    assert_eq!(gateway.sender.post("kept").await.status, 201);
+    site.restart_broker().await;
+    let said = || gateway.child.stderr();
+    eventually("it names the fix", || async { said().contains("create it with `stream-workers prepare`").then_some(()) }).await;
+    assert_eq!(gateway.sender.post("kept-too").await.status, 201);
+    service_kit::kafka::create_topics(&site.kafka).await.unwrap();
+    site.drained().await;
+    assert_eq!(ids(&site).await, BTreeSet::from(["kept".to_owned(), "kept-too".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_sigterm_under_load_with_a_dead_broker_and_hung_clients() {
+    let mut site = Site::new().await;
+    let mut gateway = site.start(&[]).await;
+    let address = gateway.url.trim_start_matches("http://").to_owned();
+    let mut hung = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "POST /events HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nx-api-key: {}\r\ncontent-length: 1000\r\n\r\n{{",
+            site.key
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        hung.push(stream);
+    }
+    let load = Load::start(&gateway, "load", 16);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    site.kill_broker().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let asked = Instant::now();
+    assert_eq!(gateway.child.terminate().await, Some(0), "{}", gateway.child.stderr());
+    assert!(asked.elapsed() <= Duration::from_secs(10), "it took {:?}", asked.elapsed());
+    for mut stream in hung {
+        let mut answer = Vec::new();
+        // A reset is as good as an end.
+        let _ = stream.read_to_end(&mut answer).await;
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.is_empty() || text.ends_with('}'), "half an answer: {text}");
+    }
+    let outcomes = load.stop().await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome.status, 201 | 0)), "whole answers or none");
+    site.restart_broker().await;
+    let _gateway = site.start(&[]).await;
+    site.drained().await;
+    let missing: Vec<_> = acked(&outcomes).difference(&ids(&site).await).cloned().collect();
+    assert!(missing.is_empty(), "{} of {} lost", missing.len(), acked(&outcomes).len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn overload_is_refused_at_once() {
+    let site = Site::new().await;
+    let gateway = site.start(&[("TELEMETRY_MAX_IN_PROGRESS", "8"), ("TELEMETRY_SPILL_MAX_BYTES", "0")]).await;
+    assert_eq!(gateway.sender.post("up").await.status, 201);
+    site.broker().pause();
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..64 {
+        let sender = gateway.sender.clone();
+        waiting.spawn(async move { sender.post(&format!("burst-{number}")).await });
+    }
+    let outcomes = waiting.join_all().await;
+    site.broker().resume();
+    assert!(outcomes.iter().all(|outcome| outcome.status == 503 && outcome.says_when), "{outcomes:?}");
+    let at_once = outcomes.iter().filter(|outcome| outcome.took < Duration::from_millis(700)).count();
+    assert_eq!(at_once, 64 - 8, "{outcomes:?}");
+}
