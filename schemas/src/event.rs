@@ -8,6 +8,9 @@ use std::fmt;
 /// Longest id, role, name or other short text member, in bytes (decisions.md, "limits").
 pub const MAX_STRING_BYTES: usize = 2_048;
 
+/// Commerce names that the published clients send and no rule forbids; kept as sent.
+const COMMERCE: [&str; 4] = ["product_viewed", "product_compared", "cart_add", "cart_remove"];
+
 /// What happened. The eight names of the specification, or an extension's name kept as sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
@@ -27,7 +30,7 @@ pub enum EventType {
     TurnCompleted,
     /// A purchase completed (commerce extension).
     CheckoutCompleted,
-    /// Another `checkout_*` name, or a namespaced one with a dot.
+    /// Another `checkout_*` name, a namespaced one with a dot, or one of the clients' commerce names.
     Extension(String),
 }
 
@@ -64,7 +67,7 @@ impl EventType {
         }
         let is_namespaced = name.contains('.') && name.split('.').all(is_name);
         let is_checkout = name.strip_prefix("checkout_").is_some_and(is_name);
-        (is_namespaced || is_checkout).then(|| Self::Extension(name.to_owned()))
+        (is_namespaced || is_checkout || COMMERCE.contains(&name)).then(|| Self::Extension(name.to_owned()))
     }
 
     /// The name on the wire.
@@ -189,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn only_specified_checkout_and_namespaced_names_are_types() {
+    fn only_specified_commerce_and_namespaced_names_are_types() {
         for name in
             ["content_displayed", "content_", "turn_paused", "Content_Retrieved", "", "checkout_", ".", "a..b", "page_view"]
         {
             assert_eq!(EventType::parse(name), None, "{name}");
         }
-        for name in ["content_retrieved", "checkout_abandoned", "com.example.shared"] {
+        for name in ["content_retrieved", "checkout_abandoned", "com.example.shared", "product_viewed", "cart_add"] {
             assert_eq!(EventType::parse(name).unwrap().as_str(), name);
         }
     }

@@ -181,7 +181,9 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     if parsed.is_none() {
         let hint = match name.as_deref() {
             Some(DISPLAYED) => "content_displayed is content_presented since version 1.0",
-            Some(_) => "type must be a specified type, a checkout_* name or a namespaced name with a dot",
+            Some(_) => {
+                "type must be a specified type, a checkout_*, product_* or cart_* name of the clients, or a namespaced name with a dot"
+            }
             None => "type must be a string",
         };
         faults.add(member, "unknown_type", hint);

@@ -8,6 +8,7 @@ mod crash;
 mod demo;
 mod end_to_end;
 mod first_screen;
+mod npm_client;
 mod refusals;
 mod restart;
 mod watch;

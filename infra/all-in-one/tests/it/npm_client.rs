@@ -1,0 +1,65 @@
+//! K6: the published npm client, unchanged, through its whole API against the running service.
+//!
+//! Must use the package as it is in the registry, and must not skip: without Node or the registry it fails and says so.
+
+use crate::demo::Demo;
+use service_kit::testing::eventually;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PACKAGE: &str = "@openattribution/telemetry";
+const VERSION: &str = "0.1.3";
+
+/// A folder whose `node_modules` has the package; made once, kept for the next run.
+fn installed() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("npm-openattribution-telemetry-{VERSION}"));
+    let module = |folder: &Path| folder.join("node_modules").join(PACKAGE).join("package.json");
+    if module(&folder).is_file() {
+        return folder;
+    }
+    // Installed aside and moved into place whole, so that a run that is killed or races leaves nothing half done.
+    let aside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("target/tmp takes a folder");
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(aside.path());
+    let output = run(npm.arg(format!("{PACKAGE}@{VERSION}")), "npm (it comes with Node.js 20 or later)");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "npm cannot install {PACKAGE}@{VERSION}; is its registry reachable? It said:\n{said}");
+    let finished = aside.keep();
+    if std::fs::rename(&finished, &folder).is_err() {
+        assert!(module(&folder).is_file(), "{} is in the way: remove it", folder.display());
+        let _ = std::fs::remove_dir_all(finished);
+    }
+    folder
+}
+
+fn run(command: &mut Command, what: &str) -> Output {
+    command.output().unwrap_or_else(|error| panic!("this test needs {what}: {error}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_npm_client_works_unchanged_through_its_whole_api() {
+    let package = tokio::task::spawn_blocking(installed).await.unwrap();
+    let demo = Demo::start().await;
+    let mut node = Command::new("node");
+    node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node/drive.mjs"));
+    node.env("PACKAGE_DIR", package).env("ENDPOINT", demo.env("INGEST_URL")).env("API_KEY", demo.env("AGENT_KEY"));
+    let output = tokio::task::spawn_blocking(move || run(&mut node, "Node.js 20 or later")).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the client was not served:\n{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script reports in JSON");
+    eprintln!("{report}");
+
+    let counted = report["counted"].as_object().expect("the script counts by type").clone();
+    let total: u64 = counted.values().filter_map(serde_json::Value::as_u64).sum();
+    demo.counts(total).await;
+    let summary = eventually("every session is counted", || async {
+        let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
+        (summary["total_sessions"] == report["sessions"]).then_some(summary)
+    })
+    .await;
+    for (event_type, expected) in counted {
+        let types = summary["events_by_type"].as_array().expect("the summary lists types");
+        let found = types.iter().find(|entry| entry["event_type"] == event_type.as_str()).map(|entry| &entry["count"]);
+        assert_eq!(found, Some(&expected), "{event_type}: {summary}");
+    }
+}
