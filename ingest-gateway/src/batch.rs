@@ -5,6 +5,7 @@
 use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
 use crate::validate::{BoundSession, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
+use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
 use schemas::problem::Code;
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
 use service_kit::http::ApiError;
+use std::collections::BTreeSet;
 
 /// Validated events, with the faults found so far.
 pub(crate) struct Batch<'a> {
@@ -56,7 +58,23 @@ impl<'a> Batch<'a> {
         let normalised = |(index, (event, session)): (usize, (ValidEvent<'_>, Option<BoundSession>))| {
             normalise(event, session, &origin, index)
         };
-        Ok(bound.into_iter().enumerate().map(normalised).collect())
+        let mut events: Vec<LogEvent> = bound.into_iter().enumerate().map(normalised).collect();
+        name_agents(state, caller, &mut events, context.now).await;
+        Ok(events)
+    }
+}
+
+/// Fills in the agent of each event's session, after the keys are made: what is known of a session must not
+/// change which event it is.
+async fn name_agents(state: &State, caller: &Caller, events: &mut [LogEvent], now: DateTime<Utc>) {
+    let session = |event: &LogEvent| event.session_id.map(|session| (event.session_org.unwrap_or(caller.org_id), session));
+    let nameless: BTreeSet<_> = events.iter().filter(|event| event.agent_id.is_none()).filter_map(session).collect();
+    if nameless.is_empty() {
+        return;
+    }
+    let agents = state.agents.resolve(nameless, now).await;
+    for event in events.iter_mut().filter(|event| event.agent_id.is_none()) {
+        event.agent_id = session(event).and_then(|session| agents.get(&session).cloned());
     }
 }
 

@@ -56,7 +56,7 @@ use service_kit::http::{ApiError, BodyReader};
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, server, stores};
-use sessions::Sightings;
+use sessions::{SessionAgents, Sightings};
 use sqlx::PgPool;
 use std::sync::Arc;
 use tokens::ClickTokens;
@@ -109,6 +109,7 @@ pub struct State {
     rates: Rates,
     tokens: ClickTokens,
     sightings: Sightings,
+    agents: SessionAgents,
     remembered: Remembered,
     log: Log,
     limits: Limits,
@@ -140,6 +141,7 @@ impl State {
             rates: Rates::per_key(settings.limits.key_rate),
             tokens: ClickTokens::new(pool.clone()),
             sightings: Sightings::start(pool.clone()),
+            agents: SessionAgents::new(pool.clone()),
             remembered: Remembered::new(),
             pool,
             log,

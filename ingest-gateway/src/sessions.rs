@@ -2,6 +2,7 @@
 //!
 //! Must not let anybody touch a session of another organisation: every statement carries the caller's.
 
+mod agents;
 mod bulk;
 mod end;
 mod facts;
@@ -9,6 +10,7 @@ mod sightings;
 mod start;
 mod store;
 
+pub(crate) use agents::SessionAgents;
 pub(crate) use bulk::upload_session;
 pub(crate) use end::end_session;
 pub(crate) use facts::privacy_level;

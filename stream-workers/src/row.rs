@@ -96,6 +96,7 @@ fn tie(row: &ObservationRow) -> u64 {
     }
     digest.update(row.at.to_be_bytes());
     digest.update(row.session_id.as_bytes());
+    digest.update(row.platform_id.as_bytes());
     digest.update(row.source_role.to_be_bytes());
     let bytes: [u8; 32] = digest.finalize().into();
     (u64::from(bytes[0]) << 8 | u64::from(bytes[1])) & ((1 << TIE_BITS) - 1)

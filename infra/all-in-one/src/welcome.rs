@@ -20,7 +20,7 @@ fn screen(demo: &DemoEnv, now: DateTime<Utc>) -> String {
     );
     format!(
         "\nThe service is up on {base} (Kafka {}, ClickHouse {}, metrics {}).\n\
-         Keys, sessions and addresses are in .local/demo.env; stop with Ctrl-C.\n\n\
+         Keys, sessions and addresses are in demo.env of the state folder (.local); stop with Ctrl-C.\n\n\
          Report that an agent fetched a page of example.com:\n\n\
          curl -sS {base}/events -H 'X-API-Key: {agent_key}' -H 'Content-Type: application/json' -d '{event}'\n\n\
          Read it back as the owner of example.com (within a second):\n\n\

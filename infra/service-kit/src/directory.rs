@@ -11,6 +11,7 @@ use schemas::reads::OrgName;
 use schemas::secrets::SecretHash;
 use schemas::site::Site;
 use sqlx::PgPool;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Handle on the look-ups; cheap to clone.
@@ -51,6 +52,13 @@ pub struct OwnedSite {
     pub except: Vec<Site>,
 }
 
+/// What one look-up may take, also when PostgreSQL stops in the middle of it.
+const LOOK_UP_DEADLINE: Duration = Duration::from_millis(2_500);
+
+async fn bounded<T>(look_up: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(LOOK_UP_DEADLINE, look_up).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
 impl OwnedSite {
     /// Whether `site` is this owner's by this verification.
     pub fn covers(&self, site: &Site) -> bool {
@@ -66,12 +74,12 @@ impl Directory {
 
     /// The holder of a key that is not revoked.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
-        let row: Option<(Uuid, Uuid, String, Vec<String>, bool)> = sqlx::query_as(
+        let row: Option<(Uuid, Uuid, String, Vec<String>, bool)> = bounded(sqlx::query_as(
             "SELECT k.id, o.id, o.org_type, k.scopes, k.strict FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
              WHERE k.key_hash = $1 AND k.revoked_at IS NULL",
         )
         .bind(hash.as_bytes().as_slice())
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.pool))
         .await?;
         row.map(|(key, org, org_type, scopes, strict)| {
             Ok(Caller {
@@ -88,27 +96,30 @@ impl Directory {
 
     /// The person behind a session that has neither ended nor expired, with their memberships.
     pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<Member>, sqlx::Error> {
-        let row: Option<(Uuid, Vec<Uuid>)> = sqlx::query_as(
-            "SELECT s.user_id, array(SELECT m.organization_id FROM memberships m WHERE m.user_id = s.user_id ORDER BY 1) \
+        let row: Option<(Uuid, Vec<Uuid>)> = bounded(
+            sqlx::query_as(
+                "SELECT s.user_id, array(SELECT m.organization_id FROM memberships m WHERE m.user_id = s.user_id ORDER BY 1) \
              FROM user_sessions s WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
+            )
+            .bind(hash.as_bytes().as_slice())
+            .bind(now)
+            .fetch_optional(&self.pool),
         )
-        .bind(hash.as_bytes().as_slice())
-        .bind(now)
-        .fetch_optional(&self.pool)
         .await?;
         Ok(row.map(|(user, orgs)| Member { user_id: UserId(user), organizations: orgs.into_iter().map(OrgId).collect() }))
     }
 
-    /// What an organisation owns, sorted by site.
+    /// What an organisation owns, sorted by site. What lies beneath a host is the range from `host.` to `host/`, the
+    /// character after the dot: an index range, where `starts_with` would read every domain for every domain.
     pub async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, sqlx::Error> {
-        let rows: Vec<(String, Option<DateTime<Utc>>, Vec<String>)> = sqlx::query_as(
+        let rows: Vec<(String, Option<DateTime<Utc>>, Vec<String>)> = bounded(sqlx::query_as(
             "SELECT d.site, d.visible_from, array( \
                  SELECT o.site FROM domains o WHERE o.verified_at IS NOT NULL AND o.released_at IS NULL \
-                 AND o.organization_id <> d.organization_id AND starts_with(o.site, d.site || '.') ORDER BY 1) \
+                 AND o.organization_id <> d.organization_id AND o.site ~>=~ (d.site || '.') AND o.site ~<~ (d.site || '/') ORDER BY 1) \
              FROM domains d WHERE d.organization_id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY 1",
         )
         .bind(org.0)
-        .fetch_all(&self.pool)
+        .fetch_all(&self.pool))
         .await?;
         Ok(rows
             .into_iter()
@@ -123,26 +134,30 @@ impl Directory {
     /// The verified owner of a host: of the host itself and its parents, the longest verified one decides.
     pub async fn owner_of(&self, site: &Site) -> Result<Option<OrgName>, sqlx::Error> {
         let candidates: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
-        let row: Option<(Uuid, String)> = sqlx::query_as(
-            "SELECT o.id, o.name FROM domains d JOIN organizations o ON o.id = d.organization_id \
+        let row: Option<(Uuid, String)> = bounded(
+            sqlx::query_as(
+                "SELECT o.id, o.name FROM domains d JOIN organizations o ON o.id = d.organization_id \
              WHERE d.site = ANY($1) AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY length(d.site) DESC LIMIT 1",
+            )
+            .bind(candidates)
+            .fetch_optional(&self.pool),
         )
-        .bind(candidates)
-        .fetch_optional(&self.pool)
         .await?;
         Ok(row.map(|(id, name)| OrgName { id: OrgId(id), name }))
     }
 
     /// Whether `grantor` lets `grantee` read its telemetry right now.
     pub async fn may_read_for(&self, grantor: OrgId, grantee: OrgId) -> Result<bool, sqlx::Error> {
-        sqlx::query_scalar(
-            "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 \
+        bounded(
+            sqlx::query_scalar(
+                "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 \
              AND revoked_at IS NULL AND $3 = ANY(scopes))",
+            )
+            .bind(grantor.0)
+            .bind(grantee.0)
+            .bind(Scope::TelemetryRead.as_str())
+            .fetch_one(&self.pool),
         )
-        .bind(grantor.0)
-        .bind(grantee.0)
-        .bind(Scope::TelemetryRead.as_str())
-        .fetch_one(&self.pool)
         .await
     }
 }

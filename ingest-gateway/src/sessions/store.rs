@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
 use sqlx::PgPool;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// What became of an attempt to end a session.
@@ -88,6 +89,23 @@ pub(crate) async fn exists(pool: &PgPool, org: OrgId, session: SessionId) -> Res
         .bind(session.0)
         .fetch_one(pool)
         .await
+}
+
+/// The agents of those sessions that have named one.
+pub(super) async fn agents_of(
+    pool: &PgPool,
+    sessions: &[(OrgId, SessionId)],
+) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
+    let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
+    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
+        "SELECT s.organization_id, s.session_id, s.agent_id FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
+         JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session WHERE s.agent_id IS NOT NULL",
+    )
+    .bind(orgs)
+    .bind(ids)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect())
 }
 
 /// Sessions that events named, with the privacy level their envelope declared.

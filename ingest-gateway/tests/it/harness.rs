@@ -44,6 +44,11 @@ impl Gateway {
         Self { stores, server, client: client(), _spill: spill }
     }
 
+    /// A second gateway on the same stores.
+    pub(crate) async fn beside(&self) -> Self {
+        Self::start_on(self.stores.clone(), Durability::default()).await
+    }
+
     pub(crate) fn seed(&self) -> Seed<'_> {
         Seed(&self.stores.pool)
     }

@@ -3,11 +3,13 @@
 //! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
 
 mod credentials;
+mod database_away;
 mod durability;
 mod emitters;
 mod encodings;
 mod fixtures;
 mod harness;
+mod hostile;
 mod outage_harness;
 mod outages;
 mod records;

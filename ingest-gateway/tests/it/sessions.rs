@@ -206,6 +206,26 @@ async fn an_idempotency_key_makes_a_start_one_session() {
 }
 
 #[tokio::test]
+async fn events_carry_the_agent_of_their_session() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (named, nameless) = (start(&gateway, &key, &json!({"agent_id": "bot"})).await, start(&gateway, &key, &json!({})).await);
+    let batch = json!({"events": [cited(&named, "e1"), cited(&nameless, "e2")]});
+    assert_eq!(gateway.post(&key, &batch).await.status, 201);
+    let own = json!({"agent_id": "other", "events": [cited(&named, "e3")]});
+    assert_eq!(gateway.post(&key, &own).await.status, 201);
+    let agents: std::collections::BTreeMap<_, _> = gateway
+        .records(4)
+        .await
+        .into_iter()
+        .flat_map(|record| record.events)
+        .map(|event| (event.id.unwrap_or_default(), event.agent_id.unwrap_or_default()))
+        .collect();
+    let expected = [("e1", "bot"), ("e2", ""), ("e3", "other")].map(|(id, agent)| (id.to_owned(), agent.to_owned()));
+    assert_eq!(agents, expected.into());
+}
+
+#[tokio::test]
 async fn a_click_token_binds_an_engagement_to_its_session() {
     let gateway = Gateway::start().await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;

@@ -17,6 +17,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
 
 /// Fresh stores of one test.
+#[derive(Clone)]
 pub struct TestStores {
     /// Migrated database.
     pub pool: PgPool,

@@ -1,0 +1,86 @@
+//! PostgreSQL away, and revocations while it is there: C11 and S4 for the write routes, on real servers.
+
+use crate::harness::{Answer, Gateway, retrieval};
+use ingest_gateway::Durability;
+use local::private::Postgres;
+use schemas::identity::OrgType;
+use schemas::secrets::PlainApiKey;
+use serde_json::{Value, json};
+use service_kit::settings::PostgresSettings;
+use service_kit::testing::{Seed, TestStores, eventually};
+use std::time::{Duration, Instant};
+
+fn batch(id: &str) -> Value {
+    let mut event = retrieval("https://a.test/x");
+    event["id"] = json!(id);
+    json!({"events": [event]})
+}
+
+/// A gateway on a database of its own.
+async fn gateway_and_database(folder: &std::path::Path) -> (Gateway, Postgres) {
+    let mut stores = TestStores::fresh().await;
+    let folder = folder.to_owned();
+    let database = tokio::task::spawn_blocking(move || Postgres::start(&folder)).await.expect("starting does not panic");
+    let database = database.expect("a database starts");
+    stores.postgres = PostgresSettings { database_url: database.url() };
+    stores.pool = service_kit::stores::postgres(&stores.postgres).expect("the address is valid");
+    service_kit::stores::migrate_postgres(&stores.pool).await.expect("the tables are created");
+    (Gateway::start_on(stores, Durability::default()).await, database)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c11_a_stopped_database_does_not_stop_known_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    let late = gateway.seed().org("late", OrgType::Agent).await;
+    for (n, key) in [&agent.key, &owner.key].into_iter().enumerate() {
+        assert_eq!(gateway.post(key, &batch(&format!("before-{n}"))).await.status, 201);
+    }
+
+    database.pause();
+    let began = Instant::now();
+    let mut round = 0;
+    while began.elapsed() < Duration::from_secs(8) {
+        for key in [&agent.key, &owner.key] {
+            let asked = Instant::now();
+            let written = gateway.post(key, &batch(&format!("during-{round}"))).await;
+            assert_eq!(written.status, 201, "after {:?}: {}", began.elapsed(), written.body);
+            assert!(asked.elapsed() < Duration::from_secs(3), "a request hung for {:?}", asked.elapsed());
+            round += 1;
+        }
+    }
+    let asked = Instant::now();
+    let strangers: Vec<Answer> = vec![
+        gateway.post(&late.key, &batch("late")).await,
+        gateway.post(PlainApiKey::mint(OrgType::Agent).reveal(), &batch("never")).await,
+    ];
+    for refused in strangers {
+        assert_eq!(refused.status, 503, "a key that is not known is unavailable, never refused");
+        assert!(refused.headers.contains_key("retry-after"));
+    }
+    assert!(asked.elapsed() < Duration::from_secs(6), "two requests of at most 3 s");
+
+    database.resume();
+    eventually("the late key writes", || async { (gateway.post(&late.key, &batch("late")).await.status == 201).then_some(()) })
+        .await;
+}
+
+#[tokio::test]
+async fn s4_a_revocation_reaches_every_gateway_within_a_second() {
+    let one = Gateway::start().await;
+    let other = one.beside().await;
+    for round in 0..5 {
+        let org = Seed(&one.stores.pool).org("agent", OrgType::Agent).await;
+        // Both know the key well.
+        for gateway in [&one, &other] {
+            assert_eq!(gateway.post(&org.key, &batch(&format!("{round}"))).await.status, 201);
+        }
+        one.seed().revoke_keys(org.id).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for gateway in [&one, &other] {
+            assert_eq!(gateway.post(&org.key, &batch("revoked")).await.status, 401, "round {round}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X15, X17).
+
+use crate::harness::{Gateway, answer, retrieval};
+use schemas::identity::OrgType;
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long the deadlines of the server may take to act on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+async fn connect(gateway: &Gateway) -> TcpStream {
+    let address = gateway.server.url.strip_prefix("http://").expect("the URL is http");
+    TcpStream::connect(address).await.expect("the gateway listens")
+}
+
+/// What the server says until it closes; an empty text is a close without an answer.
+async fn until_closed(mut stream: TcpStream) -> String {
+    let mut said = Vec::new();
+    let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
+    assert!(closed.is_ok(), "the server keeps a connection that does not keep to the rules");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let mut slow = Vec::new();
+    for n in 0..200 {
+        let mut stream = connect(&gateway).await;
+        let text = match n % 3 {
+            0 => "POST /events HTTP/1.1\r\n".to_owned(),
+            1 => String::new(),
+            _ => format!(
+                "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
+            ),
+        };
+        stream.write_all(text.as_bytes()).await.unwrap();
+        slow.push((n % 3, stream));
+    }
+    for n in 0..20 {
+        let body = json!({"events": [crate::harness::with(retrieval("https://a.test/"), json!({"id": format!("e{n}")}))]});
+        assert_eq!(gateway.post(&key, &body).await.status, 201, "others are served");
+    }
+    for (kind, said) in
+        futures::future::join_all(slow.into_iter().map(|(kind, stream)| async move { (kind, until_closed(stream).await) })).await
+    {
+        match kind {
+            2 => assert!(said.starts_with("HTTP/1.1 408"), "a slow body: {said:.60}"),
+            _ => assert!(!said.starts_with("HTTP/1.1 2"), "a slow head: {said:.60}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn x15_ambiguous_requests_are_refused_and_the_connection_ends() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
+    let smuggled = format!(
+        "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{event}",
+        event.len()
+    );
+    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
+    let many_headers: String = (0..1_000).map(|n| format!("h{n}: 1\r\n")).collect();
+    for (name, text) in [
+        ("two different lengths", format!("{head}content-length: 5\r\ncontent-length: 6\r\n\r\n{smuggled}")),
+        ("a length that is no number", format!("{head}content-length: +5\r\n\r\n{smuggled}")),
+        ("an unknown transfer coding", format!("{head}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n{smuggled}")),
+        ("a folded header", format!("{head}x-a: 1\r\n  folded\r\ncontent-length: 0\r\n\r\n{smuggled}")),
+        ("a space before the colon", format!("{head}content-length : 5\r\n\r\n{smuggled}")),
+        ("a huge header", format!("{head}x-a: {}\r\n\r\n", "a".repeat(128 * 1024))),
+        ("a thousand headers", format!("{head}{many_headers}\r\n")),
+        ("not HTTP", "\u{16}\u{3}\u{1}\r\n\r\n".to_owned()),
+    ] {
+        let mut stream = connect(&gateway).await;
+        // The server may close while we still write.
+        let _ = stream.write_all(text.as_bytes()).await;
+        let said = until_closed(stream).await;
+        assert!(!said.contains("HTTP/1.1 2"), "{name}: {said:.200}");
+    }
+    assert_eq!(gateway.record_count(), 0, "nothing was smuggled onto the log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x15_a_length_beside_chunks_never_splits_a_request() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
+    let text = format!(
+        "{head}content-length: 4\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n{head}content-length: 2\r\n\r\n{{}}"
+    );
+    let mut stream = connect(&gateway).await;
+    let _ = stream.write_all(text.as_bytes()).await;
+    let said = until_closed(stream).await;
+    assert!(said.matches("HTTP/1.1").count() <= 1, "one request, at most one answer: {said}");
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x17_a_caller_that_leaves_never_leaves_half_a_batch() {
+    const EVENTS: usize = 10;
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    for round in 0..200_u64 {
+        let events: Vec<_> = (0..EVENTS)
+            .map(|n| crate::harness::with(retrieval("https://a.test/"), json!({"id": format!("{round}-{n}")})))
+            .collect();
+        let body = json!({"events": events}).to_string();
+        let head = format!(
+            "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let text = head + &body;
+        let mut stream = connect(&gateway).await;
+        let draw = (seed ^ round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        let sent = if draw.is_multiple_of(3) { usize::try_from(draw).unwrap() % text.len() } else { text.len() };
+        let _ = stream.write_all(&text.as_bytes()[..sent]).await;
+        tokio::time::sleep(Duration::from_micros(draw % 4_000)).await;
+        drop(stream);
+    }
+    // One request more, so that the topic is not empty whatever was drawn.
+    assert_eq!(
+        answer(gateway.request(Some(&key)).body(json!({"events": vec![retrieval("https://a.test/"); EVENTS]}).to_string()))
+            .await
+            .status,
+        201
+    );
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    for record in gateway.records(count).await {
+        assert_eq!(record.events.len(), EVENTS, "a batch is on the log whole or not at all");
+    }
+}
