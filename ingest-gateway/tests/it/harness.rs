@@ -33,12 +33,21 @@ impl Gateway {
         Self::start_on(stores, Durability::default()).await
     }
 
+    /// A gateway with other rules about what a request may hold.
+    pub(crate) async fn start_with(limits: Limits) -> Self {
+        Self::start_as(TestStores::fresh().await, Durability::default(), limits).await
+    }
+
     /// A gateway with other bounds, and a spill of its own unless they name one.
     pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
+        Self::start_as(stores, durability, Limits::default()).await
+    }
+
+    async fn start_as(stores: TestStores, durability: Durability, limits: Limits) -> Self {
         let spill = tempfile::tempdir().expect("a folder is made");
         let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
         let (kafka, postgres) = (stores.kafka.clone(), stores.postgres.clone());
-        let settings = Settings { kafka, postgres, limits: Limits::default(), durability };
+        let settings = Settings { kafka, postgres, limits, durability };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }
@@ -88,9 +97,7 @@ impl Gateway {
         let ids: Vec<i32> = partitions.topics()[0].partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
         ids.into_iter()
             .map(|partition| {
-                let (low, high) = consumer
-                    .fetch_watermarks(&self.stores.kafka.topic, partition, Duration::from_secs(20))
-                    .expect("the broker answers");
+                let (low, high) = watermarks(&consumer, &self.stores.kafka.topic, partition);
                 high - low
             })
             .sum()
@@ -106,6 +113,17 @@ impl Gateway {
         consumer.subscribe(&[&self.stores.kafka.topic]).expect("the topic is subscribed");
         consumer
     }
+}
+
+/// A topic made a moment ago may not have its leader everywhere yet; that passes.
+fn watermarks(consumer: &StreamConsumer, topic: &str, partition: i32) -> (i64, i64) {
+    for _ in 0..40 {
+        if let Ok(found) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)) {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)).expect("the broker answers")
 }
 
 pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {

@@ -15,3 +15,5 @@ mod outages;
 mod records;
 mod refusals;
 mod sessions;
+mod strict;
+mod threats;
