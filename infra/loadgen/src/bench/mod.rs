@@ -1,0 +1,123 @@
+//! A fixed list of loads on a stack of its own, service and baseline in turn, in one run on one machine.
+//!
+//! The gateway is measured without the worker (P1, P5, P11), which then finds a full log (P3); last, the whole pipeline
+//! works at once (P2). One oracle judges all of it.
+//!
+//! Must not assert a figure: what was measured is printed as it is.
+
+mod reference;
+mod table;
+
+use crate::Verdict;
+use crate::drive::{Arrivals, Pace};
+use crate::options::BenchOptions;
+use crate::oracle::Fate;
+use crate::processes::Watch;
+use crate::report::{LoadReport, write_json};
+use crate::session::{Session, Workload};
+use crate::stage::Stage;
+use crate::workload::Mix;
+use anyhow::Context as _;
+use reference::Reference;
+use std::time::Duration;
+use table::{BenchReport, Comparison, Drain, median};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// Connections of every closed loop.
+const CONNECTIONS: usize = 64;
+/// Connections an open loop may open: more than the gateway works on at a time, so that an overload is refused by it
+/// and does not wait here.
+const MAX_CONNECTIONS: usize = 6_000;
+/// Content owners, each with an agent: no key comes near its rate limit.
+const TENANTS: usize = 16;
+/// Batch size, the incumbent's published events a second, and how many times that is wanted (acceptance.md, P1).
+const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.0), (100, 55_000.0, 5.0)];
+/// A burst, and an overload, is so many times as much.
+const BURST: f64 = 10.0;
+/// The steady load before a burst, as a part of what batch 1 reaches: the burst goes a little beyond that.
+const STEADY: f64 = 0.12;
+/// Lets queues run empty between two loads.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Measures everything and prints one table.
+pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let mut stage = Stage::set(&options.place(), TENANTS).await?;
+    let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
+    let mut session = Session::begin(&stage, workload, &options.conduct, stop.clone()).await?;
+    let reference = Reference::create(stage.database_url().context("a bench has a stack of its own")?, 64).await?;
+    let mut bench = Bench { options, session: &mut session, stage: &stage };
+
+    let throughput = bench.throughput(&reference).await?;
+    let peak = throughput.first().map_or(0.0, |row| median(&row.service));
+    let half_load = bench.open("half load", peak / 2.0).await;
+    let steady = bench.open("steady", peak * STEADY).await;
+    let burst = bench.open("burst", peak * STEADY * BURST).await;
+    let overload = bench.open("overload", peak * BURST).await;
+    let drain = drain(&session, &mut stage).await?;
+    let mut bench = Bench { options, session: &mut session, stage: &stage };
+    let pipeline = bench.closed("whole pipeline, batch 100", 100).await;
+
+    let run = session.end(&stage.base).await?;
+    let verdict = run.oracle.verdict();
+    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, run };
+    println!("{report}");
+    write_json(&report, options.conduct.json.as_deref())?;
+    stage.strike(verdict == Verdict::Broken).await?;
+    anyhow::ensure!(!stop.is_cancelled(), "stopped early: the figures above are of loads that were cut short");
+    Ok(verdict)
+}
+
+struct Bench<'a> {
+    options: &'a BenchOptions,
+    session: &'a mut Session,
+    stage: &'a Stage,
+}
+
+impl Bench<'_> {
+    async fn throughput(&mut self, reference: &Reference) -> anyhow::Result<Vec<Comparison>> {
+        let mut rows = Vec::new();
+        for (batch, incumbent, wanted) in THROUGHPUT {
+            let mut row = Comparison { batch, service: Vec::new(), reference: Vec::new(), incumbent, wanted };
+            for round in 1..=self.options.rounds {
+                let load = self.closed(&format!("batch {batch}, round {round}"), batch).await;
+                row.service.push(load.acked_events_per_second);
+                eprintln!("batch {batch}, round {round}, reference: {:.0?}", self.options.duration);
+                row.reference.push(reference.measure(CONNECTIONS, batch, self.options.duration).await?);
+                sleep(PAUSE).await;
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    async fn closed(&mut self, name: &str, batch: usize) -> LoadReport {
+        self.load(name, batch, Arrivals::Closed { connections: CONNECTIONS }).await
+    }
+
+    /// Batch 1 at so many events a second.
+    async fn open(&mut self, name: &str, per_second: f64) -> LoadReport {
+        self.load(name, 1, Arrivals::Open { per_second, max_connections: MAX_CONNECTIONS }).await
+    }
+
+    async fn load(&mut self, name: &str, batch: usize, arrivals: Arrivals) -> LoadReport {
+        let pace = Pace { arrivals, duration: self.options.duration, max_requests: None };
+        let report = self.session.load(name, self.stage, mix(batch), pace).await;
+        sleep(PAUSE).await;
+        report
+    }
+}
+
+/// Starts the worker on all that the gateway has put on the log, and waits until it can be read.
+async fn drain(session: &Session, stage: &mut Stage) -> anyhow::Result<Drain> {
+    let events = session.loads().iter().filter_map(|load| load.events.get(&Fate::Acked)).sum();
+    stage.add_worker().await?;
+    let watch = Watch::begin(&stage.watched());
+    let seconds = session.settle(&stage.base).await.as_secs_f64();
+    let worker = watch.end().into_iter().find(|cost| cost.name == "stream-workers");
+    Ok(Drain { events, seconds, worker_cpu_seconds: worker.map_or(0.0, |cost| cost.cpu_seconds) })
+}
+
+fn mix(batch: usize) -> Mix {
+    Mix { batch, observers: 1, duplicate_percent: 0 }
+}

@@ -1,0 +1,134 @@
+//! The figures of a bench, beside the figures to reach, as one table and as JSON.
+//!
+//! Must print what was measured, reached or not, and say which numbers are constants.
+
+use crate::report::{LoadReport, Report};
+use serde::Serialize;
+use std::fmt;
+
+/// Throughput at one batch size, service and baseline interleaved.
+#[derive(Debug, Serialize)]
+pub(super) struct Comparison {
+    /// Events in a request.
+    pub(super) batch: usize,
+    /// Acked events a second of the service, by round.
+    pub(super) service: Vec<f64>,
+    /// Events a second of the baseline, by round.
+    pub(super) reference: Vec<f64>,
+    /// What `acceptance.md` says of the incumbent: a constant, measured on another machine of this class.
+    pub(super) incumbent: f64,
+    /// The ratio to the incumbent to be reached.
+    pub(super) wanted: f64,
+}
+
+/// All figures.
+#[derive(Debug, Serialize)]
+pub(super) struct BenchReport {
+    /// P1.
+    pub(super) throughput: Vec<Comparison>,
+    /// P5: open loop at half of what batch 1 reaches.
+    pub(super) half_load: LoadReport,
+    /// P11: before the burst.
+    pub(super) steady: LoadReport,
+    /// P11: ten times as much.
+    pub(super) burst: LoadReport,
+    /// P11: ten times what batch 1 reaches.
+    pub(super) overload: LoadReport,
+    /// P3: the worker alone, on a log filled by the loads before.
+    pub(super) drain: Drain,
+    /// P2: batch 100 with the whole pipeline at work.
+    pub(super) pipeline: LoadReport,
+    /// Every load, and what the oracle found.
+    pub(super) run: Report,
+}
+
+/// What the worker did with a filled log.
+#[derive(Debug, Serialize)]
+pub(super) struct Drain {
+    /// Events in the log.
+    pub(super) events: u64,
+    /// Until all of them could be read, start of the worker included.
+    pub(super) seconds: f64,
+    /// Of the worker.
+    pub(super) worker_cpu_seconds: f64,
+}
+
+impl Comparison {
+    fn ratios(&self) -> Vec<f64> {
+        self.service.iter().zip(&self.reference).map(|(service, reference)| service / reference).collect()
+    }
+}
+
+/// The middle value; 0 of none.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.get(sorted.len() / 2), sorted.len() % 2) {
+        (None, _) => 0.0,
+        (Some(middle), 1) => *middle,
+        (Some(middle), _) => f64::midpoint(*middle, sorted[sorted.len() / 2 - 1]),
+    }
+}
+
+impl fmt::Display for BenchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.run)?;
+        writeln!(f, "\nP1  acked events/s, gateway and broker, 64 connections, medians of {} rounds", self.rounds())?;
+        writeln!(f, "    batch   service  reference¹  service ÷ reference  incumbent²  service ÷ incumbent  wanted")?;
+        for row in &self.throughput {
+            let (service, reference) = (median(&row.service), median(&row.reference));
+            let Comparison { batch, incumbent, wanted, .. } = row;
+            write!(f, "    {batch:>5}{service:>10.0}{reference:>12.0}{:>21.2}", median(&row.ratios()))?;
+            writeln!(f, "{incumbent:>12.0}{:>21.2}{wanted:>8.1}", service / incumbent)?;
+        }
+        writeln!(
+            f,
+            "    ¹ one durable INSERT into PostgreSQL for each request, without HTTP or validation, on the shared server"
+        )?;
+        writeln!(f, "    ² a constant: its published figure on another machine of this class")?;
+        self.fmt_latencies(f)?;
+        self.fmt_pipeline(f)
+    }
+}
+
+impl BenchReport {
+    fn rounds(&self) -> usize {
+        self.throughput.first().map_or(0, |row| row.service.len())
+    }
+
+    fn fmt_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = &self.half_load;
+        writeln!(f, "P5  half load, {:.0} events/s at batch 1: {}", half.acked_events_per_second, half.latency)?;
+        writeln!(f, "    wanted: p99 ≤ 25 ms, p99.9 ≤ 100 ms; the timer's millisecond is in it")?;
+        let (steady, burst) = (&self.steady, &self.burst);
+        let rss = |load: &LoadReport| load.cost("ingest-gateway").map_or(0.0, |cost| cost.rss_most_mib);
+        let (rss_steady, rss_burst) = (rss(steady), rss(burst));
+        write!(f, "P11 burst {:.0} → {:.0} events/s: ", steady.acked_events_per_second, burst.acked_events_per_second)?;
+        writeln!(f, "{} events not acked (wanted 0), {} requests never left", burst.events_not_acked(), burst.never_left)?;
+        writeln!(
+            f,
+            "    RSS {rss_steady:.0} → {rss_burst:.0} MiB (wanted ≤ {:.0}); {}",
+            rss_steady * 1.5 + 256.0,
+            burst.latency
+        )?;
+        let peak = self.throughput.first().map_or(0.0, |row| median(&row.service));
+        let goodput = self.overload.acked_events_per_second;
+        writeln!(f, "P11 overload: goodput {goodput:.0} events/s, {:.0} % of peak (wanted ≥ 90 %)", goodput / peak * 100.0)?;
+        let Self { overload, .. } = self;
+        write!(f, "    {} refusals ({}), ", overload.refusal.count, overload.refusal)?;
+        writeln!(f, "{} without Retry-After; {} never left", overload.without_retry_after, overload.never_left)
+    }
+
+    fn fmt_pipeline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Drain { events, seconds, worker_cpu_seconds } = self.drain;
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let events = events as f64;
+        write!(f, "P3  drain: {events:.0} events readable after {seconds:.1} s, {:.0} a second; ", events / seconds)?;
+        writeln!(f, "{:.0} per CPU-second of the worker (wanted ≥ 250000)", events / worker_cpu_seconds.max(0.01))?;
+        let of = |name: &str| self.pipeline.cpu_seconds_per_million.get(name).copied().unwrap_or(0.0);
+        let (gateway, worker, clickhouse) = (of("ingest-gateway"), of("stream-workers"), of("clickhouse"));
+        writeln!(f, "P2  whole pipeline at batch 100: {:.0} acked events/s", self.pipeline.acked_events_per_second)?;
+        write!(f, "    CPU-s/1M: gateway {gateway:.2} + worker {worker:.2} + clickhouse {clickhouse:.2} = ")?;
+        writeln!(f, "{:.2}; kafka {:.2}, this {:.2}", gateway + worker + clickhouse, of("kafka"), of("load (this)"))
+    }
+}

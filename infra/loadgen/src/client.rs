@@ -1,0 +1,142 @@
+//! One kept-alive HTTP/1.1 connection, with a deadline on every exchange.
+//!
+//! Must tell what never left from what may have arrived: the oracle depends on it. Must not retry.
+
+use anyhow::Context as _;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Largest answer that is read.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// Where a surface is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What connections are opened to.
+    pub address: SocketAddr,
+    host: HeaderValue,
+}
+
+impl Place {
+    /// Reads `http://host[:port]`.
+    pub fn parse(base: &str) -> anyhow::Result<Self> {
+        let wrong = || format!("{base}: not an address of the form http://host:port");
+        let url = url::Url::parse(base).ok().filter(|url| url.scheme() == "http").with_context(wrong)?;
+        let authority = format!("{}:{}", url.host_str().with_context(wrong)?, url.port_or_known_default().with_context(wrong)?);
+        let address = authority.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let address = address.with_context(|| format!("{base}: the host has no address"))?;
+        Ok(Self { address, host: HeaderValue::from_str(&authority).with_context(wrong)? })
+    }
+}
+
+/// What came of an exchange.
+#[derive(Debug)]
+pub enum Exchange {
+    /// An answer.
+    Answered(Answer),
+    /// It failed before anything was sent.
+    NeverSent(&'static str),
+    /// It failed after something may have arrived.
+    Lost(&'static str),
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Whether it says when to try again.
+    pub has_retry_after: bool,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A connection that is opened when it is first used, and again after it broke.
+#[derive(Debug)]
+pub struct Connection {
+    place: Place,
+    deadline: Duration,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Connection {
+    /// A connection to `place` whose exchanges take at most `deadline`.
+    pub fn new(place: Place, deadline: Duration) -> Self {
+        Self { place, deadline, sender: None }
+    }
+
+    /// `POST` of JSON.
+    pub async fn post(&mut self, path: &'static str, key: &HeaderValue, body: Vec<u8>) -> Exchange {
+        let request = self.request(Method::POST, path, key);
+        self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
+    }
+
+    /// `GET`.
+    pub async fn get(&mut self, path: &str, key: &HeaderValue) -> Exchange {
+        let request = self.request(Method::GET, path, key);
+        self.exchange(request.body(Full::default())).await
+    }
+
+    fn request(&self, method: Method, path: &str, key: &HeaderValue) -> hyper::http::request::Builder {
+        Request::builder().method(method).uri(path).header(HOST, &self.place.host).header("x-api-key", key)
+    }
+
+    async fn exchange(&mut self, request: hyper::http::Result<Request<Full<Bytes>>>) -> Exchange {
+        let Ok(request) = request else { return Exchange::NeverSent("not a request") };
+        if let Err(why) = self.open().await {
+            return Exchange::NeverSent(why);
+        }
+        let Some(sender) = &mut self.sender else { return Exchange::NeverSent("no connection") };
+        let outcome = timeout(self.deadline, answer(sender, request)).await.unwrap_or(Exchange::Lost("timeout"));
+        if !matches!(outcome, Exchange::Answered(_)) {
+            self.sender = None;
+        }
+        outcome
+    }
+
+    /// Makes sure that there is a connection that the other side has not closed.
+    async fn open(&mut self) -> Result<(), &'static str> {
+        if let Some(sender) = &mut self.sender
+            && sender.ready().await.is_ok()
+        {
+            return Ok(());
+        }
+        let opened = timeout(self.deadline, async {
+            let stream = TcpStream::connect(self.place.address).await.map_err(|_| "connection refused")?;
+            let _ = stream.set_nodelay(true);
+            handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")
+        });
+        let (sender, connection) = opened.await.map_err(|_| "connect timeout")??;
+        // its errors reach the exchange that they break
+        tokio::spawn(connection);
+        self.sender = Some(sender);
+        Ok(())
+    }
+}
+
+async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Exchange {
+    let response = match sender.send_request(request).await {
+        Ok(response) => response,
+        Err(error) if error.is_canceled() => return Exchange::NeverSent("connection was closed"),
+        Err(error) if error.is_incomplete_message() => return Exchange::Lost("closed without an answer"),
+        Err(_) => return Exchange::Lost("connection reset"),
+    };
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    match body {
+        Ok(body) => Exchange::Answered(Answer {
+            status: head.status.as_u16(),
+            has_retry_after: head.headers.contains_key(RETRY_AFTER),
+            body: body.to_bytes(),
+        }),
+        Err(_) => Exchange::Lost("half an answer"),
+    }
+}

@@ -1,0 +1,199 @@
+//! Sends requests at their pace, tells the oracle, and keeps the tally.
+//!
+//! Must tell the oracle of a request before it leaves, and of its fate only when it is known.
+
+mod schedule;
+mod tally;
+
+pub use schedule::{Arrivals, Pace, Schedule};
+pub use tally::{Latencies, Tally, fate};
+
+use crate::client::{Connection, Exchange, Place};
+use crate::oracle::{Fate, Oracle};
+use crate::tenants::Tenant;
+use crate::workload::{Generator, Plan, Shape};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What every phase of a run shares.
+#[derive(Debug)]
+pub struct Course {
+    /// Where events go.
+    pub ingest: Place,
+    /// Who they are about, and the keys they are sent with.
+    pub tenants: Vec<Tenant>,
+    /// What events look like.
+    pub shape: Shape,
+    /// Makes the requests.
+    pub generator: Mutex<Generator>,
+    /// Knows what may be read.
+    pub oracle: Mutex<Oracle>,
+    /// Longest wait for an answer.
+    pub deadline: Duration,
+    /// Ends every phase early.
+    pub stop: CancellationToken,
+}
+
+/// What a phase came to.
+#[derive(Debug)]
+pub struct Ridden {
+    /// Counts and latencies.
+    pub tally: Tally,
+    /// How long it took, without the wait for the last answers: those do not count as in time either.
+    pub elapsed: Duration,
+}
+
+/// A phase under way.
+#[derive(Debug)]
+struct Ride {
+    course: Arc<Course>,
+    schedule: Mutex<Schedule>,
+    end: Instant,
+    tally: Arc<Mutex<Tally>>,
+    /// Connections that wait for a due time, not for an answer.
+    waiting: AtomicUsize,
+    connections: AtomicUsize,
+    max_connections: usize,
+    riders: TaskTracker,
+}
+
+/// Sends requests at `pace` until it ends; `tally` can be watched meanwhile.
+pub async fn ride(course: &Arc<Course>, pace: Pace, tally: &Arc<Mutex<Tally>>) -> Ridden {
+    let (first, most) = pace.arrivals.connections();
+    let schedule = Schedule::begin(pace);
+    let (begun, end) = (schedule.start(), schedule.end());
+    let ride = Arc::new(Ride {
+        course: Arc::clone(course),
+        schedule: Mutex::new(schedule),
+        end,
+        tally: Arc::clone(tally),
+        waiting: AtomicUsize::new(0),
+        connections: AtomicUsize::new(0),
+        max_connections: most,
+        riders: TaskTracker::new(),
+    });
+    for _ in 0..first {
+        ride.add_connection();
+    }
+    ride.riders.close();
+    ride.riders.wait().await;
+    let elapsed = begun.elapsed().min(pace.duration).max(Duration::from_millis(1));
+    let mut tally = std::mem::take(&mut *lock(tally));
+    tally.connections = ride.connections.load(Ordering::Relaxed) as u64;
+    for due in lock(&ride.schedule).take_overdue().into_iter().filter(|_| !course.stop.is_cancelled()) {
+        tally.never_left += 1;
+        tally.latency.record(end.saturating_duration_since(due));
+    }
+    Ridden { tally, elapsed }
+}
+
+/// Locks what no panic can leave half changed in a way that matters more than the panic.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ride {
+    /// Opens one more, unless there are as many as there may be.
+    fn add_connection(self: &Arc<Self>) {
+        let one_more = |connections| (connections < self.max_connections).then_some(connections + 1);
+        if self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            return;
+        }
+        let ride = Arc::clone(self);
+        self.riders.spawn(async move { ride.keep_sending().await });
+    }
+
+    async fn keep_sending(self: Arc<Self>) {
+        let mut connection = Connection::new(self.course.ingest.clone(), self.course.deadline);
+        while let Some(due) = self.next_due().await {
+            self.send(&mut connection, due).await;
+        }
+    }
+
+    /// Waits for the next due time, and sees to it that somebody else waits for the one after it.
+    async fn next_due(self: &Arc<Self>) -> Option<Instant> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let due = self.wait_for_due().await;
+        let others_waiting = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
+        if due.is_some() && others_waiting == 0 {
+            self.add_connection();
+        }
+        due
+    }
+
+    async fn wait_for_due(&self) -> Option<Instant> {
+        if Instant::now() >= self.end {
+            return None;
+        }
+        let due = lock(&self.schedule).take()?;
+        if due <= Instant::now() {
+            // a timer rounds up to its next millisecond, which would be charged to the service
+            return (!self.course.stop.is_cancelled()).then_some(due);
+        }
+        tokio::select! {
+            () = self.course.stop.cancelled() => None,
+            () = sleep_until(due) => Some(due),
+        }
+    }
+
+    async fn send(&self, connection: &mut Connection, due: Instant) {
+        let course = &self.course;
+        let plan = lock(&course.generator).next_plan();
+        let tenant = &course.tenants[plan.tenant];
+        let body = render(&course.shape, tenant, &plan);
+        lock(&course.oracle).sent(&plan);
+        let left = Instant::now();
+        let exchange = connection.post("/events", &tenant.keys[plan.role], body).await;
+        let now = Instant::now();
+        let fate = fate(&exchange);
+        lock(&course.oracle).settled(&plan, fate);
+        if let Some(excess) = created_too_many(&exchange, &plan) {
+            lock(&course.oracle).foreign(plan.tenant, excess);
+        }
+        let mut tally = lock(&self.tally);
+        tally.add(&exchange, plan.items.len());
+        if fate == Fate::Acked {
+            tally.events_in_time += if now <= self.end { plan.items.len() as u64 } else { 0 };
+            tally.latency.record(now - due);
+            tally.service.record(now - left);
+            let of_tenant = if plan.tenant == 0 { &mut tally.busiest } else { &mut tally.others };
+            of_tenant.record(now - due);
+        } else if matches!(&exchange, Exchange::Answered(_)) {
+            tally.refusal.record(now - left);
+        }
+    }
+}
+
+fn render(shape: &Shape, tenant: &Tenant, plan: &Plan) -> Vec<u8> {
+    let mut body = Vec::with_capacity(32 + plan.items.len() * 400);
+    body.extend_from_slice(br#"{"events":["#);
+    for (place, number) in plan.items.iter().enumerate() {
+        if place > 0 {
+            body.push(b',');
+        }
+        shape.render(&mut body, plan.tenant, &tenant.domain, plan.role, *number);
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
+/// `events_created` counts events of the request; more than it holds is an answer to something else.
+fn created_too_many(exchange: &Exchange, plan: &Plan) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Accepted {
+        events_created: u64,
+    }
+    let Exchange::Answered(answer) = exchange else { return None };
+    if !(200..300).contains(&answer.status) {
+        return None;
+    }
+    match serde_json::from_slice::<Accepted>(&answer.body) {
+        Ok(accepted) if accepted.events_created <= plan.items.len() as u64 => None,
+        Ok(accepted) => Some(format!("events_created is {} for a request of {}", accepted.events_created, plan.items.len())),
+        Err(_) => Some("a 2xx without events_created".to_owned()),
+    }
+}

@@ -1,0 +1,77 @@
+//! Load for the service, and an oracle that checks every answer against what was sent.
+//!
+//! ```text
+//!  options ──► stage ──► a stack, tenants, processes to watch
+//!                 │
+//!  workload ──► drive ──► client ──► POST /events        what left, what was answered ──► oracle
+//!                 │                                                                          ▲
+//!               reads ──► client ──► GET /content-owners/summary ──── every answer ──────────┘
+//!                 │
+//!            processes ──► report ──► lines, JSON
+//! ```
+//!
+//! A session is one oracle over any number of loads; `run` has one load, `bench` a fixed list. Whatever makes the
+//! service's life harder (faults, for one) acts on the stage beside the loads, and the same oracle judges it.
+//!
+//! Must not be needed by any service, and must not report a figure that it did not measure.
+
+pub mod bench;
+pub mod client;
+pub mod drive;
+pub mod options;
+pub mod oracle;
+pub mod processes;
+pub mod progress;
+pub mod reads;
+pub mod report;
+pub mod session;
+pub mod stage;
+pub mod tenants;
+pub mod workload;
+
+use options::{Cli, Command, Conduct, RunOptions};
+use session::{Session, Workload};
+use stage::Stage;
+use tokio_util::sync::CancellationToken;
+
+/// Whether every answer kept the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did.
+    Clean,
+    /// At least one did not.
+    Broken,
+}
+
+impl Cli {
+    /// How it is to be carried out.
+    pub fn conduct(&self) -> &Conduct {
+        match &self.command {
+            Command::Run(options) => &options.conduct,
+            Command::Bench(options) => &options.conduct,
+        }
+    }
+}
+
+/// Does what was asked for; `stop` ends loads early, and what was sent until then is still checked.
+pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    match &cli.command {
+        Command::Run(options) => run_once(options, stop).await,
+        Command::Bench(options) => bench::run(options, stop).await,
+    }
+}
+
+async fn run_once(options: &RunOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let mut stage = Stage::set(&options.place, usize::from(options.load.tenants)).await?;
+    stage.add_worker().await?;
+    let load = &options.load;
+    let workload = Workload { mix: load.mix(), skew: load.skew, late_percent: u64::from(load.late) };
+    let mut session = Session::begin(&stage, workload, &options.conduct, stop).await?;
+    session.load("load", &stage, load.mix(), load.pace()).await;
+    let report = session.end(&stage.base).await?;
+    println!("{report}");
+    report::write_json(&report, options.conduct.json.as_deref())?;
+    let verdict = report.oracle.verdict();
+    stage.strike(verdict == Verdict::Broken).await?;
+    Ok(verdict)
+}

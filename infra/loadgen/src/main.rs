@@ -1,0 +1,37 @@
+//! The load generator as a process: `cargo load -- run …`, `cargo load -- bench`.
+//!
+//! Must stay a table of contents: everything it does is in the library.
+
+use clap::Parser as _;
+use loadgen::options::Cli;
+use loadgen::{Verdict, run};
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+fn main() -> ExitCode {
+    // `cargo load -- run` and `cargo load run` are the same
+    let arguments = std::env::args_os().enumerate().filter(|(place, argument)| *place != 1 || argument != "--");
+    let cli = Cli::parse_from(arguments.map(|(_, argument)| argument));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(cli.conduct().threads.max(1)).enable_all().build();
+    let verdict = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let stop = CancellationToken::new();
+        runtime.spawn(stop_on_signal(stop.clone()));
+        // on a worker, because the thread that blocks is one more beside the workers
+        runtime.block_on(async move { tokio::spawn(async move { run(&cli, stop).await }).await? })
+    });
+    match verdict {
+        Ok(Verdict::Clean) => ExitCode::SUCCESS,
+        Ok(Verdict::Broken) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn stop_on_signal(stop: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        eprintln!("stopping; what was sent is still checked");
+        stop.cancel();
+    }
+}

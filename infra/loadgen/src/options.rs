@@ -1,0 +1,228 @@
+//! What can be typed after `cargo load`; the help text is the documentation.
+//!
+//! Must not do anything but read the command line.
+
+use crate::drive::{Arrivals, Pace};
+use crate::workload::Mix;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Drives the service with load and checks every answer against what was sent
+#[derive(Parser, Clone, Debug)]
+#[command(name = "load", version)]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// One load, as given; ends with 1 when an answer broke a rule
+    Run(Box<RunOptions>),
+    /// A fixed list of loads on a stack of its own, printed as one table beside a baseline from the same run
+    Bench(BenchOptions),
+}
+
+/// Where the load goes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Where {
+    /// Start ingest-gateway, stream-workers, query-api and identity-api for this run, on fresh stores of the running servers
+    #[arg(long, conflicts_with_all = ["base_url", "ingest_url", "key", "env_file"])]
+    pub start: bool,
+    /// With --start: folder of the services' binaries, instead of building them
+    #[arg(long, value_name = "DIR", requires = "start")]
+    pub binaries: Option<PathBuf>,
+    /// With --start: a setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
+    #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment, requires = "start")]
+    pub gateway_settings: Vec<(String, String)>,
+    /// Address of reads [default: BASE_URL in .local/demo.env]
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Address of ingest [default: INGEST_URL in .local/demo.env, else the address of reads]
+    #[arg(long, value_name = "URL")]
+    pub ingest_url: Option<String>,
+    /// Agent key to report with, instead of seeding tenants
+    #[arg(long, requires = "owner_key", requires = "domain")]
+    pub key: Option<String>,
+    /// Content owner's key to read with
+    #[arg(long, requires = "key")]
+    pub owner_key: Option<String>,
+    /// The owner's verified domain
+    #[arg(long, requires = "key")]
+    pub domain: Option<String>,
+    /// PostgreSQL in which tenants are seeded [default: DATABASE_URL in .local/demo.env]
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// File that names a running stack [default: .local/demo.env, unless --base-url is given]
+    #[arg(long, value_name = "FILE")]
+    pub env_file: Option<PathBuf>,
+}
+
+/// One load.
+#[derive(Args, Clone, Debug)]
+pub struct RunOptions {
+    /// Where the load goes
+    #[command(flatten)]
+    pub place: Where,
+    /// What it is made of
+    #[command(flatten)]
+    pub load: Load,
+    /// How it is carried out
+    #[command(flatten)]
+    pub conduct: Conduct,
+}
+
+/// What a load is made of.
+#[derive(Args, Clone, Debug)]
+pub struct Load {
+    /// Open loop: events a second, sent on a fixed schedule; latency counts from the scheduled time
+    #[arg(long, value_name = "EVENTS/S", conflicts_with = "concurrency")]
+    pub rate: Option<f64>,
+    /// Open loop: connections at most
+    #[arg(long, default_value_t = 1_024)]
+    pub max_connections: usize,
+    /// Closed loop: connections, each with one request at a time [default: 64]
+    #[arg(long)]
+    pub concurrency: Option<usize>,
+    /// How long, as in 10s or 2m
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+    /// At most this many events
+    #[arg(long)]
+    pub events: Option<u64>,
+    /// Events in a request
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub batch: u16,
+    /// How many roles report each retrieval
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub observers: u8,
+    /// Events in a hundred that repeat an earlier one
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub duplicates: u8,
+    /// Events in a hundred that happened long ago
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub late: u8,
+    /// Content owners
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub tenants: u16,
+    /// Zipf exponent of the tenants' shares; 0 is even
+    #[arg(long, default_value_t = 0.0)]
+    pub skew: f64,
+}
+
+/// How a run is carried out.
+#[derive(Args, Clone, Debug)]
+pub struct Conduct {
+    /// Repeats the workload of an earlier run
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Longest wait for an answer
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Longest wait for everything acked to be readable
+    #[arg(long, default_value = "120s", value_parser = duration)]
+    pub quiesce: Duration,
+    /// Pause between two rounds of reads during the load
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    pub read_every: Duration,
+    /// Threads that send
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Also write the result here, to compare runs
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// The fixed list.
+#[derive(Args, Clone, Debug)]
+pub struct BenchOptions {
+    /// Folder of the services' binaries, instead of building them
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Option<PathBuf>,
+    /// A setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
+    #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment)]
+    pub gateway_settings: Vec<(String, String)>,
+    /// Length of every load
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+    /// How often service and baseline alternate; the table shows medians
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub rounds: u8,
+    /// How it is carried out
+    #[command(flatten)]
+    pub conduct: Conduct,
+}
+
+impl BenchOptions {
+    /// A bench always runs on a stack of its own.
+    pub fn place(&self) -> Where {
+        Where {
+            start: true,
+            binaries: self.binaries.clone(),
+            gateway_settings: self.gateway_settings.clone(),
+            ..Where::default()
+        }
+    }
+}
+
+impl Load {
+    /// What its requests are made of.
+    pub fn mix(&self) -> Mix {
+        Mix {
+            batch: usize::from(self.batch),
+            observers: usize::from(self.observers),
+            duplicate_percent: u64::from(self.duplicates),
+        }
+    }
+
+    /// When its requests leave.
+    pub fn pace(&self) -> Pace {
+        let batch = u64::from(self.batch);
+        let arrivals = match self.rate {
+            Some(rate) => Arrivals::Open { per_second: rate / f64::from(self.batch), max_connections: self.max_connections },
+            None => Arrivals::Closed { connections: self.concurrency.unwrap_or(64) },
+        };
+        Pace { arrivals, duration: self.duration, max_requests: self.events.map(|events| events.div_ceil(batch)) }
+    }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err("write a number and ms, s, m or h".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a number and ms, s, m or h".to_owned())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let millis = |text| duration(text).map(|duration| duration.as_millis());
+        assert_eq!((millis("10"), millis("1.5s"), millis("250ms"), millis("2m")), (Ok(10_000), Ok(1_500), Ok(250), Ok(120_000)));
+        for bad in ["", "s", "1 day", "-1s", "1e400"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

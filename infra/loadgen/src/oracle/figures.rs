@@ -1,0 +1,97 @@
+//! The figures of a tenant: as the ledger adds them up, and as a read answers them.
+//!
+//! Must not decide which figures are right.
+
+use crate::workload::{ROLES, TYPES};
+use schemas::reads::Summary;
+use serde::Serialize;
+
+/// Counts in the places of [`TYPES`] and [`ROLES`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// Distinct events.
+    pub total: u64,
+    /// Distinct events that are not late.
+    pub in_window: u64,
+    /// Distinct sessions.
+    pub sessions: u64,
+    /// Distinct events of each type.
+    pub by_type: [u64; TYPES.len()],
+    /// Distinct events seen by each role.
+    pub by_role: [u64; ROLES.len()],
+}
+
+/// What a summary says, with what its parts add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The figures that this crate's events can have; `in_window` repeats `total`.
+    pub figures: Figures,
+    /// Sum over every type, also those that are never sent.
+    pub sum_of_types: u64,
+    /// Sum over every role.
+    pub sum_of_roles: u64,
+    /// Sessions of the agents' reports.
+    pub agent_sessions: u64,
+    /// Types and roles that no event of this crate has.
+    pub unheard_of: Vec<String>,
+}
+
+impl Observed {
+    /// Reads a summary.
+    pub fn of(summary: &Summary) -> Self {
+        let mut figures = Figures {
+            total: summary.total_events,
+            in_window: summary.total_events,
+            sessions: summary.total_sessions,
+            ..Figures::default()
+        };
+        let mut unheard_of = Vec::new();
+        for row in &summary.events_by_type {
+            match TYPES.iter().position(|known| *known == row.event_type) {
+                Some(place) => figures.by_type[place] += row.count,
+                None => unheard_of.push(row.event_type.clone()),
+            }
+        }
+        let mut agent_sessions = 0;
+        for row in &summary.events_by_source {
+            match ROLES.iter().position(|known| known.as_str() == row.source_role) {
+                Some(place) => figures.by_role[place] += row.count,
+                None => unheard_of.push(row.source_role.clone()),
+            }
+            agent_sessions += if row.source_role == "agent" { row.sessions } else { 0 };
+        }
+        Self {
+            figures,
+            sum_of_types: summary.events_by_type.iter().map(|row| row.count).sum(),
+            sum_of_roles: summary.events_by_source.iter().map(|row| row.count).sum(),
+            agent_sessions,
+            unheard_of,
+        }
+    }
+}
+
+impl Figures {
+    /// What is left of these figures without `earlier`; what would be negative is 0 and shows up as lost.
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let mut left = self.clone();
+        for ((_, value), (_, earlier)) in left.named_mut().into_iter().zip(earlier.named()) {
+            *value = value.saturating_sub(earlier);
+        }
+        left
+    }
+
+    /// Every figure but `in_window`, which only windowed reads know, with its name.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let mut named = vec![("total_events", self.total), ("total_sessions", self.sessions)];
+        named.extend(TYPES.into_iter().zip(self.by_type));
+        named.extend(ROLES.iter().map(|role| role.as_str()).zip(self.by_role));
+        named
+    }
+
+    fn named_mut(&mut self) -> Vec<(&'static str, &mut u64)> {
+        let mut named = vec![("total_events", &mut self.total), ("total_sessions", &mut self.sessions)];
+        named.extend(TYPES.into_iter().zip(&mut self.by_type));
+        named.extend(ROLES.iter().map(|role| role.as_str()).zip(&mut self.by_role));
+        named
+    }
+}

@@ -1,0 +1,151 @@
+//! What may be visible and what must be, of one tenant, kept up as requests leave and are answered.
+//!
+//! Must cost a few bytes an event: everything else about it is derived from its number.
+
+use super::Figures;
+use crate::workload::{AGENT, Described, ROLES};
+use serde::Serialize;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Answered 2xx: it must become visible.
+    Acked,
+    /// Answered 4xx, or it never left: it must never be visible.
+    Refused,
+    /// Anything else: it may be visible or not.
+    Unknown,
+}
+
+/// The events of one tenant.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    events: Vec<Event>,
+    sessions: Vec<Session>,
+    acked: Figures,
+    possible: Figures,
+}
+
+/// Reports of one event, by role.
+#[derive(Clone, Copy, Debug, Default)]
+struct Event {
+    /// Sent, and neither acked nor refused.
+    open: [u16; ROLES.len()],
+    acked: [bool; ROLES.len()],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Session {
+    /// Events whose agent's report may be visible.
+    possible: u32,
+    is_acked: bool,
+}
+
+impl Event {
+    fn may_show(&self, role: usize) -> bool {
+        self.open[role] > 0 || self.acked[role]
+    }
+
+    fn may_show_at_all(&self) -> bool {
+        (0..ROLES.len()).any(|role| self.may_show(role))
+    }
+}
+
+impl Ledger {
+    /// What must be visible after quiesce.
+    pub fn acked(&self) -> &Figures {
+        &self.acked
+    }
+
+    /// What may be visible now.
+    pub fn possible(&self) -> &Figures {
+        &self.possible
+    }
+
+    /// A report leaves.
+    pub fn sent(&mut self, number: u32, role: usize, described: Described) {
+        let place = number as usize;
+        if self.events.len() <= place {
+            self.events.resize(place + 1, Event::default());
+        }
+        let before = self.events[place];
+        self.events[place].open[role] += 1;
+        if !before.may_show(role) {
+            self.possible.by_role[role] += 1;
+            self.session_may_show(role, described.session);
+        }
+        if !before.may_show_at_all() {
+            self.possible.count(described);
+        }
+    }
+
+    /// What became of a report that left.
+    pub fn settled(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
+        match fate {
+            Fate::Acked => self.must_show(number, role, described),
+            Fate::Refused => self.cannot_show(number, role, described),
+            Fate::Unknown => {}
+        }
+    }
+
+    fn must_show(&mut self, number: u32, role: usize, described: Described) {
+        let event = &mut self.events[number as usize];
+        event.open[role] -= 1;
+        if event.acked[role] {
+            return;
+        }
+        if !event.acked.contains(&true) {
+            self.acked.count(described);
+        }
+        event.acked[role] = true;
+        self.acked.by_role[role] += 1;
+        if role == AGENT && !self.sessions[described.session as usize].is_acked {
+            self.sessions[described.session as usize].is_acked = true;
+            self.acked.sessions += 1;
+        }
+    }
+
+    fn cannot_show(&mut self, number: u32, role: usize, described: Described) {
+        let event = &mut self.events[number as usize];
+        event.open[role] -= 1;
+        if event.may_show(role) {
+            return;
+        }
+        self.possible.by_role[role] -= 1;
+        if !event.may_show_at_all() {
+            self.possible.uncount(described);
+        }
+        if role == AGENT {
+            let session = &mut self.sessions[described.session as usize];
+            session.possible -= 1;
+            self.possible.sessions -= u64::from(session.possible == 0);
+        }
+    }
+
+    fn session_may_show(&mut self, role: usize, session: u32) {
+        if role != AGENT {
+            return;
+        }
+        let place = session as usize;
+        if self.sessions.len() <= place {
+            self.sessions.resize(place + 1, Session::default());
+        }
+        self.sessions[place].possible += 1;
+        self.possible.sessions += u64::from(self.sessions[place].possible == 1);
+    }
+}
+
+impl Figures {
+    fn count(&mut self, described: Described) {
+        self.total += 1;
+        self.by_type[described.event_type] += 1;
+        self.in_window += u64::from(!described.is_late);
+    }
+
+    fn uncount(&mut self, described: Described) {
+        self.total -= 1;
+        self.by_type[described.event_type] -= 1;
+        self.in_window -= u64::from(!described.is_late);
+    }
+}

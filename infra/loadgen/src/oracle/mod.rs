@@ -1,0 +1,151 @@
+//! What reads may answer, given what was sent and what became of it (threats.md, 3.0).
+//!
+//! Every event is acked (2xx), refused (4xx, or never sent) or unknown (timeout, 5xx, reset). At any instant a read
+//! may count no more than what was sent and not refused, must agree with itself, and must not fall. After quiesce it
+//! must count all that was acked.
+//!
+//! Must not talk to the service: it is told what was sent and what was read.
+
+mod figures;
+mod ledger;
+mod rules;
+
+pub use figures::{Figures, Observed};
+pub use ledger::{Fate, Ledger};
+pub use rules::{Rule, Violation};
+
+use crate::workload::{Plan, Shape};
+use rules::{agrees_with_itself, covers, has_not_fallen, is_all_ours, within};
+use std::collections::BTreeMap;
+
+/// What is told of a violation that repeats: the first time, and how often.
+type Found = BTreeMap<(usize, Rule), (Violation, u64)>;
+
+/// The oracle of a run.
+#[derive(Debug)]
+pub struct Oracle {
+    shape: Shape,
+    tenants: Vec<Watched>,
+    found: Found,
+    checks: u64,
+}
+
+/// A tenant, what was sent for it and what was read of it.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    ledger: Ledger,
+    /// What reads answered before the first event of this run.
+    baseline: Figures,
+    previous: Figures,
+}
+
+impl Oracle {
+    /// An oracle for tenants of these names, of which nothing is stored yet.
+    pub fn new(shape: Shape, tenants: impl IntoIterator<Item = String>) -> Self {
+        let watch =
+            |name| Watched { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
+        Self { shape, tenants: tenants.into_iter().map(watch).collect(), found: Found::new(), checks: 0 }
+    }
+
+    /// Takes what is stored of a tenant already as its zero.
+    pub fn set_baseline(&mut self, tenant: usize, stored: &Observed) {
+        self.tenants[tenant].baseline = stored.figures.clone();
+    }
+
+    /// A request leaves.
+    pub fn sent(&mut self, plan: &Plan) {
+        for number in &plan.items {
+            let described = self.shape.describe(plan.tenant, *number);
+            self.tenants[plan.tenant].ledger.sent(*number, plan.role, described);
+        }
+    }
+
+    /// What became of a request that left.
+    pub fn settled(&mut self, plan: &Plan, fate: Fate) {
+        for number in &plan.items {
+            let described = self.shape.describe(plan.tenant, *number);
+            self.tenants[plan.tenant].ledger.settled(*number, plan.role, described, fate);
+        }
+    }
+
+    /// A read was answered while requests may be on their way.
+    pub fn read(&mut self, tenant: usize, observed: &Observed) {
+        let mut broken = self.identities(tenant, observed);
+        let watched = &mut self.tenants[tenant];
+        let counted = observed.figures.minus(&watched.baseline);
+        broken.extend(within(&counted, watched.ledger.possible()));
+        broken.extend(has_not_fallen(&counted, &watched.previous));
+        watched.previous = counted;
+        self.keep(tenant, broken);
+    }
+
+    /// A read of the time window that leaves late events out was answered.
+    pub fn read_window(&mut self, tenant: usize, observed: &Observed) {
+        let mut broken = self.identities(tenant, observed);
+        let watched = &self.tenants[tenant];
+        // what was stored before this run may lie in the window or not
+        let limit = watched.baseline.total + watched.ledger.possible().in_window;
+        if observed.figures.total > limit {
+            broken.push((Rule::TooMany, format!("window: {} counted, at most {limit} possible", observed.figures.total)));
+        }
+        self.keep(tenant, broken);
+    }
+
+    /// Whether a read shows all that was acked for the tenant.
+    pub fn is_caught_up(&self, tenant: usize, observed: &Observed) -> bool {
+        let watched = &self.tenants[tenant];
+        covers(&observed.figures.minus(&watched.baseline), watched.ledger.acked()).is_empty()
+    }
+
+    /// The last read of a tenant, after quiesce: nothing acked may be missing.
+    pub fn read_last(&mut self, tenant: usize, observed: &Observed, window: &Observed) {
+        self.read(tenant, observed);
+        self.read_window(tenant, window);
+        let watched = &self.tenants[tenant];
+        let mut broken = covers(&observed.figures.minus(&watched.baseline), watched.ledger.acked());
+        if window.figures.total < watched.ledger.acked().in_window {
+            let acked = watched.ledger.acked().in_window;
+            broken.push((Rule::Lost, format!("window: {} counted, {acked} acknowledged", window.figures.total)));
+        }
+        self.keep(tenant, broken);
+    }
+
+    /// A read was answered with something that is not this tenant's.
+    pub fn foreign(&mut self, tenant: usize, what: String) {
+        self.keep(tenant, vec![(Rule::Foreign, what)]);
+    }
+
+    /// What was acked, and what may be visible, of one tenant.
+    pub fn bounds(&self, tenant: usize) -> (&Figures, &Figures) {
+        let ledger = &self.tenants[tenant].ledger;
+        (ledger.acked(), ledger.possible())
+    }
+
+    /// How many answers were checked.
+    pub fn checks(&self) -> u64 {
+        self.checks
+    }
+
+    /// Every rule that a tenant's reads broke, as it first happened, and how often.
+    pub fn violations(&self) -> impl Iterator<Item = (&Violation, u64)> {
+        self.found.values().map(|(violation, times)| (violation, *times))
+    }
+
+    fn identities(&mut self, tenant: usize, observed: &Observed) -> Vec<(Rule, String)> {
+        self.checks += 1;
+        let mut broken = agrees_with_itself(observed);
+        if self.tenants[tenant].baseline.total == 0 {
+            broken.extend(is_all_ours(observed));
+        }
+        broken
+    }
+
+    fn keep(&mut self, tenant: usize, broken: Vec<(Rule, String)>) {
+        for (rule, figures) in broken {
+            let name = &self.tenants[tenant].name;
+            let first = || (Violation { tenant: name.clone(), rule, figures }, 0);
+            self.found.entry((tenant, rule)).or_insert_with(first).1 += 1;
+        }
+    }
+}

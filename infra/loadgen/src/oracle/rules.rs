@@ -1,0 +1,101 @@
+//! The rules a read must keep, each a plain comparison of figures.
+//!
+//! Must name the figures of every violation.
+
+use super::{Figures, Observed};
+use crate::workload::{AGENT, ROLES};
+use serde::Serialize;
+use std::fmt;
+
+/// What a read can do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Something acknowledged is not there.
+    Lost,
+    /// More than was sent and not refused: counted twice, or a phantom.
+    TooMany,
+    /// A part does not add up to its whole.
+    Sum,
+    /// A figure fell although nothing was deleted.
+    Fell,
+    /// Something of somebody else, or that nobody sent.
+    Foreign,
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Whose read it was.
+    pub tenant: String,
+    /// The rule.
+    pub rule: Rule,
+    /// What was read, and what was to be expected.
+    pub figures: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = match self.rule {
+            Rule::Lost => "lost",
+            Rule::TooMany => "counted twice, or a phantom",
+            Rule::Sum => "parts do not add up",
+            Rule::Fell => "a figure fell",
+            Rule::Foreign => "foreign",
+        };
+        write!(f, "{}: {rule}: {}", self.tenant, self.figures)
+    }
+}
+
+type Broken = Vec<(Rule, String)>;
+
+/// The identities that hold in every answer by itself (design.md, "Counting contract").
+pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
+    let Observed { figures, sum_of_types, .. } = observed;
+    let mut broken = Broken::new();
+    if *sum_of_types != figures.total {
+        broken.push((Rule::Sum, format!("events_by_type adds up to {sum_of_types}, total_events is {}", figures.total)));
+    }
+    for (role, count) in ROLES.iter().zip(figures.by_role).filter(|(_, count)| *count > figures.total) {
+        broken.push((Rule::Sum, format!("{} saw {count}, total_events is {}", role.as_str(), figures.total)));
+    }
+    broken
+}
+
+/// What holds besides when every event of the tenant is ours: each has a role, and only agents have sessions.
+pub(super) fn is_all_ours(observed: &Observed) -> Broken {
+    let Observed { figures, sum_of_roles, agent_sessions, unheard_of, .. } = observed;
+    let mut broken = Broken::new();
+    if *sum_of_roles < figures.total {
+        broken.push((Rule::Sum, format!("events_by_source adds up to {sum_of_roles}, total_events is {}", figures.total)));
+    }
+    if *agent_sessions != figures.sessions {
+        let agents = ROLES[AGENT].as_str();
+        broken.push((Rule::Sum, format!("{agents} has {agent_sessions} sessions, total_sessions is {}", figures.sessions)));
+    }
+    broken.extend(unheard_of.iter().map(|name| (Rule::Foreign, format!("{name} was never sent"))));
+    broken
+}
+
+/// Nothing is counted that was not sent, and nothing twice.
+pub(super) fn within(counted: &Figures, possible: &Figures) -> Broken {
+    let over = pairs(counted, possible).filter(|(_, counted, possible)| counted > possible);
+    over.map(|(name, counted, possible)| (Rule::TooMany, format!("{name}: {counted} counted, at most {possible} possible")))
+        .collect()
+}
+
+/// Nothing is deleted here, so no figure may fall.
+pub(super) fn has_not_fallen(counted: &Figures, previous: &Figures) -> Broken {
+    let fallen = pairs(counted, previous).filter(|(_, counted, previous)| counted < previous);
+    fallen.map(|(name, counted, previous)| (Rule::Fell, format!("{name}: {counted} counted after {previous}"))).collect()
+}
+
+/// All that was acknowledged is counted.
+pub(super) fn covers(counted: &Figures, acked: &Figures) -> Broken {
+    let missing = pairs(counted, acked).filter(|(_, counted, acked)| counted < acked);
+    missing.map(|(name, counted, acked)| (Rule::Lost, format!("{name}: {counted} counted, {acked} acknowledged"))).collect()
+}
+
+fn pairs(a: &Figures, b: &Figures) -> impl Iterator<Item = (&'static str, u64, u64)> {
+    a.named().into_iter().zip(b.named()).map(|((name, a), (_, b))| (name, a, b))
+}

@@ -1,0 +1,191 @@
+//! What processes cost: CPU-seconds and resident memory, read from `/proc`.
+//!
+//! Must count a process together with its children: PostgreSQL works in one process per connection.
+
+use crate::drive::lock;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often memory is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A process to be watched, with its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// As the report names it.
+    pub name: String,
+    /// Its id.
+    pub pid: u32,
+    /// Whether others may be working it too.
+    pub is_shared: bool,
+}
+
+/// What one process cost between two looks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cost {
+    /// As the report names it.
+    pub name: String,
+    /// User and system time.
+    pub cpu_seconds: f64,
+    /// Resident memory at the beginning, in MiB.
+    pub rss_before_mib: f64,
+    /// The most resident memory seen, in MiB.
+    pub rss_most_mib: f64,
+    /// Whether others may have worked it too: then these are their costs as well.
+    pub is_shared: bool,
+}
+
+/// Keeps watch from its creation until [`Watch::end`].
+#[derive(Debug)]
+pub struct Watch {
+    watched: Vec<Watched>,
+    before: Vec<Usage>,
+    most_kib: Arc<Mutex<Vec<u64>>>,
+    stop: CancellationToken,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    ticks: u64,
+    rss_kib: u64,
+}
+
+/// The part of `/proc/<pid>/stat` that is of use here.
+struct Row {
+    pid: u32,
+    parent: u32,
+    /// Of the process itself, and of children that have ended.
+    ticks: u64,
+    ended_children_ticks: u64,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub fn begin(watched: &[Watched]) -> Self {
+        let before = usages(watched);
+        let most_kib = Arc::new(Mutex::new(before.iter().map(|usage| usage.rss_kib).collect()));
+        let watch = Self { watched: watched.to_vec(), before, most_kib, stop: CancellationToken::new() };
+        tokio::spawn(keep_looking(watch.watched.clone(), Arc::clone(&watch.most_kib), watch.stop.clone()));
+        watch
+    }
+
+    /// What the processes have cost since the beginning.
+    pub fn end(self) -> Vec<Cost> {
+        self.stop.cancel();
+        let after = usages(&self.watched);
+        note(&self.most_kib, &after);
+        let most = lock(&self.most_kib).clone();
+        let cost = |(place, watched): (usize, &Watched)| Cost {
+            name: watched.name.clone(),
+            cpu_seconds: seconds(after[place].ticks.saturating_sub(self.before[place].ticks)),
+            rss_before_mib: mib(self.before[place].rss_kib),
+            rss_most_mib: mib(most[place]),
+            is_shared: watched.is_shared,
+        };
+        self.watched.iter().enumerate().map(cost).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn keep_looking(watched: Vec<Watched>, most_kib: Arc<Mutex<Vec<u64>>>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let watched = watched.clone();
+        // reading /proc of many processes would hold up the senders
+        let Ok(usages) = tokio::task::spawn_blocking(move || usages(&watched)).await else { return };
+        note(&most_kib, &usages);
+    }
+}
+
+fn note(most_kib: &Mutex<Vec<u64>>, usages: &[Usage]) {
+    for (most, usage) in lock(most_kib).iter_mut().zip(usages) {
+        *most = usage.rss_kib.max(*most);
+    }
+}
+
+/// What each process and its children have used so far; nothing for one that is gone.
+fn usages(watched: &[Watched]) -> Vec<Usage> {
+    let rows = rows();
+    let mut children: HashMap<u32, Vec<&Row>> = HashMap::new();
+    for row in &rows {
+        children.entry(row.parent).or_default().push(row);
+    }
+    let usage_of = |root: &Watched| {
+        let mut usage = Usage::default();
+        let mut left: Vec<&Row> = rows.iter().filter(|row| row.pid == root.pid).collect();
+        while let Some(row) = left.pop() {
+            usage.ticks += row.ticks + row.ended_children_ticks;
+            usage.rss_kib += rss_kib(row.pid);
+            left.extend(children.get(&row.pid).into_iter().flatten());
+        }
+        usage
+    };
+    watched.iter().map(usage_of).collect()
+}
+
+fn rows() -> Vec<Row> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| row(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn row(pid: u32) -> Option<Row> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // the name in parentheses may hold anything
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    Some(Row {
+        pid,
+        parent: u32::try_from(number(1)?).ok()?,
+        ticks: number(11)? + number(12)?,
+        ended_children_ticks: number(13)? + number(14)?,
+    })
+}
+
+fn rss_kib(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+/// The process that listens on a port of this machine, if this user may see it.
+pub fn listener_on(port: u16) -> Option<u32> {
+    let inode = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().find_map(|table| listening_inode(table, port))?;
+    let socket = format!("socket:[{inode}]");
+    rows().into_iter().map(|row| row.pid).find(|pid| {
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target.as_os_str() == socket.as_str())
+    })
+}
+
+fn listening_inode(table: &str, port: u16) -> Option<String> {
+    const LISTENING: &str = "0A";
+    let text = fs::read_to_string(table).ok()?;
+    let local = format!(":{port:04X}");
+    let line = text.lines().find(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(1).is_some_and(|address| address.ends_with(&local)) && fields.nth(1) == Some(LISTENING)
+    })?;
+    line.split_whitespace().nth(9).map(str::to_owned)
+}

@@ -1,0 +1,144 @@
+//! Reads while the load runs and after it, every answer handed to the oracle.
+//!
+//! Must not judge an answer, except that it is one.
+
+use crate::client::{Connection, Exchange, Place};
+use crate::drive::{Course, Latencies, lock};
+use crate::oracle::Observed;
+use schemas::reads::Summary;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Pause between questions while waiting for quiesce.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// After everything has arrived, what is counted late would still be wrong: one more look after this.
+const SECOND_LOOK: Duration = Duration::from_millis(1_500);
+
+/// What became of the reads.
+#[derive(Debug, Default)]
+pub struct ReadTally {
+    /// Answers 200.
+    pub answered: u64,
+    /// Everything else.
+    pub failed: u64,
+    /// Of answers 200.
+    pub latency: Latencies,
+}
+
+/// Asks for summaries and keeps the tally.
+#[derive(Debug)]
+pub struct Reader {
+    course: Arc<Course>,
+    connection: Connection,
+    tally: Arc<Mutex<ReadTally>>,
+    window: String,
+}
+
+impl Reader {
+    /// A reader of `base`.
+    pub fn new(course: &Arc<Course>, base: &Place, tally: &Arc<Mutex<ReadTally>>) -> Self {
+        let window = format!("/content-owners/summary?since={}", course.shape.window_start());
+        let connection = Connection::new(base.clone(), course.deadline);
+        Self { course: Arc::clone(course), connection, tally: Arc::clone(tally), window }
+    }
+
+    /// Reads every tenant in turn, again and again, until `stop`.
+    pub async fn keep_reading(mut self, pause: Duration, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            for tenant in 0..self.course.tenants.len() {
+                self.check(tenant).await;
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn check(&mut self, tenant: usize) {
+        if let Some(observed) = self.summary(tenant).await {
+            lock(&self.course.oracle).read(tenant, &observed);
+        }
+        if let Some(observed) = self.window(tenant).await {
+            lock(&self.course.oracle).read_window(tenant, &observed);
+        }
+    }
+
+    /// Takes what is stored already as the oracle's zero.
+    pub async fn take_baseline(&mut self) -> anyhow::Result<()> {
+        for tenant in 0..self.course.tenants.len() {
+            let stored = self.summary(tenant).await;
+            let name = &self.course.tenants[tenant].name;
+            let stored = stored.ok_or_else(|| anyhow::anyhow!("{name}: /content-owners/summary does not answer 200"))?;
+            lock(&self.course.oracle).set_baseline(tenant, &stored);
+        }
+        Ok(())
+    }
+
+    /// Waits until every tenant shows all that was acked, at most `patience` in all, and has the last answers checked.
+    /// Returns how long it took until nothing was missing.
+    pub async fn settle(&mut self, patience: Duration) -> Duration {
+        let begun = Instant::now();
+        for tenant in 0..self.course.tenants.len() {
+            while begun.elapsed() < patience && !self.course.stop.is_cancelled() {
+                let observed = self.summary(tenant).await;
+                if observed.is_some_and(|observed| lock(&self.course.oracle).is_caught_up(tenant, &observed)) {
+                    break;
+                }
+                sleep(ASK_AGAIN).await;
+            }
+        }
+        let took = begun.elapsed();
+        sleep(SECOND_LOOK).await;
+        for tenant in 0..self.course.tenants.len() {
+            match (self.summary(tenant).await, self.window(tenant).await) {
+                (Some(observed), Some(window)) => lock(&self.course.oracle).read_last(tenant, &observed, &window),
+                // an oracle that could not look has not found everything in order
+                _ => lock(&self.course.oracle).foreign(tenant, "the last read was not answered 200".to_owned()),
+            }
+        }
+        took
+    }
+
+    async fn summary(&mut self, tenant: usize) -> Option<Observed> {
+        self.ask(tenant, "/content-owners/summary").await
+    }
+
+    async fn window(&mut self, tenant: usize) -> Option<Observed> {
+        let path = self.window.clone();
+        self.ask(tenant, &path).await
+    }
+
+    async fn ask(&mut self, tenant: usize, path: &str) -> Option<Observed> {
+        let begun = Instant::now();
+        let course = Arc::clone(&self.course);
+        let whose = &course.tenants[tenant];
+        let exchange = self.connection.get(path, &whose.owner_key).await;
+        let mut tally = lock(&self.tally);
+        let Exchange::Answered(answer) = exchange else {
+            tally.failed += 1;
+            return None;
+        };
+        if answer.status != 200 {
+            tally.failed += 1;
+            return None;
+        }
+        tally.answered += 1;
+        tally.latency.record(begun.elapsed());
+        drop(tally);
+        let mut oracle = lock(&course.oracle);
+        let Ok(summary) = serde_json::from_slice::<Summary>(&answer.body) else {
+            oracle.foreign(tenant, "a summary that cannot be read".to_owned());
+            return None;
+        };
+        if whose.owner.is_some_and(|owner| owner != summary.organization_id) {
+            oracle.foreign(tenant, format!("the summary is of organisation {}", summary.organization_id));
+        }
+        if !summary.domains.contains(&whose.domain) {
+            oracle.foreign(tenant, format!("the summary is of {}", summary.domains.join(", ")));
+        }
+        Some(Observed::of(&summary))
+    }
+}

@@ -1,0 +1,264 @@
+//! What a run came to: as JSON for comparison, as lines for people. The two carry the same figures.
+//!
+//! Must report figures as they were measured.
+
+use crate::Verdict;
+use crate::drive::{Latencies, Ridden};
+use crate::oracle::{Fate, Oracle, Violation};
+use crate::processes::Cost;
+use crate::reads::ReadTally;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Repeats the workload.
+    pub seed: u64,
+    /// What this machine is, and how busy it was.
+    pub machine: Machine,
+    /// One entry for each load, in order.
+    pub loads: Vec<LoadReport>,
+    /// What the oracle found.
+    pub oracle: OracleReport,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Processors.
+    pub processors: usize,
+    /// Load average over one minute before the run: what others did.
+    pub load_average_before: f64,
+}
+
+/// One load.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadReport {
+    /// As the table names it.
+    pub name: String,
+    /// Length, in seconds.
+    pub seconds: f64,
+    /// Events answered 2xx in that time, by second.
+    pub acked_events_per_second: f64,
+    /// Events by fate; a repeat counts each time.
+    pub events: BTreeMap<Fate, u64>,
+    /// Requests by status, or by what went wrong.
+    pub answers: BTreeMap<String, u64>,
+    /// Answers 429 and 503 without Retry-After.
+    pub without_retry_after: u64,
+    /// Requests that were due and never left.
+    pub never_left: u64,
+    /// Connections.
+    pub connections: u64,
+    /// From the due time (open loop) or the sending (closed loop) to a 2xx.
+    pub latency: Quantiles,
+    /// From the sending to a 2xx.
+    pub service_time: Quantiles,
+    /// From the sending to a refusal.
+    pub refusal: Quantiles,
+    /// `latency` of the tenant with the largest share.
+    pub busiest_tenant: Quantiles,
+    /// `latency` of all others.
+    pub other_tenants: Quantiles,
+    /// What the processes cost while it ran, without what they did afterwards.
+    pub processes: Vec<Cost>,
+    /// CPU-seconds of each process by million acked events.
+    pub cpu_seconds_per_million: BTreeMap<String, f64>,
+}
+
+/// Quantiles, in milliseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Quantiles {
+    /// How many were measured.
+    pub count: u64,
+    /// Half are faster.
+    pub p50_ms: f64,
+    /// One in a hundred is slower.
+    pub p99_ms: f64,
+    /// One in a thousand is slower.
+    pub p999_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+}
+
+/// What the oracle found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OracleReport {
+    /// Answers that were checked.
+    pub checks: u64,
+    /// Reads that were not answered 200; they prove nothing.
+    pub reads_failed: u64,
+    /// Of summaries.
+    pub read_latency: Quantiles,
+    /// From the end of the load until everything acked could be read, in seconds.
+    pub quiesced_after_seconds: f64,
+    /// Distinct events that must be visible.
+    pub acked: u64,
+    /// Distinct events that may be visible.
+    pub possible: u64,
+    /// Broken rules as they first happened, and how often.
+    pub violations: Vec<(Violation, u64)>,
+}
+
+impl From<&Latencies> for Quantiles {
+    fn from(latencies: &Latencies) -> Self {
+        let ms = |latency: Duration| latency.as_secs_f64() * 1e3;
+        Self {
+            count: latencies.count(),
+            p50_ms: ms(latencies.quantile(0.5)),
+            p99_ms: ms(latencies.quantile(0.99)),
+            p999_ms: ms(latencies.quantile(0.999)),
+            max_ms: ms(latencies.longest()),
+        }
+    }
+}
+
+impl fmt::Display for Quantiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p50 {:.1} ms, p99 {:.1} ms, p99.9 {:.1} ms, max {:.1} ms", self.p50_ms, self.p99_ms, self.p999_ms, self.max_ms)
+    }
+}
+
+impl Machine {
+    /// The machine as it is now.
+    pub fn now() -> Self {
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self {
+            processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            load_average_before: load.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}
+
+impl LoadReport {
+    /// Sums a load up.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    pub fn of(name: &str, ridden: &Ridden, processes: Vec<Cost>) -> Self {
+        let Ridden { tally, elapsed } = ridden;
+        let millions = tally.events(Fate::Acked) as f64 / 1e6;
+        let of_a_million = |cost: &Cost| if millions > 0.0 { cost.cpu_seconds / millions } else { 0.0 };
+        Self {
+            name: name.to_owned(),
+            seconds: elapsed.as_secs_f64(),
+            acked_events_per_second: tally.events_in_time as f64 / elapsed.as_secs_f64(),
+            events: tally.events.clone(),
+            answers: tally.answers.clone(),
+            without_retry_after: tally.without_retry_after,
+            never_left: tally.never_left,
+            connections: tally.connections,
+            latency: Quantiles::from(&tally.latency),
+            service_time: Quantiles::from(&tally.service),
+            refusal: Quantiles::from(&tally.refusal),
+            busiest_tenant: Quantiles::from(&tally.busiest),
+            other_tenants: Quantiles::from(&tally.others),
+            cpu_seconds_per_million: processes.iter().map(|cost| (cost.name.clone(), of_a_million(cost))).collect(),
+            processes,
+        }
+    }
+
+    /// Events that were not answered 2xx.
+    pub fn events_not_acked(&self) -> u64 {
+        self.events.iter().filter(|(fate, _)| **fate != Fate::Acked).map(|(_, events)| events).sum()
+    }
+
+    /// What a process cost.
+    pub fn cost(&self, process: &str) -> Option<&Cost> {
+        self.processes.iter().find(|cost| cost.name == process)
+    }
+}
+
+impl OracleReport {
+    /// Whether every answer kept the rules.
+    pub fn verdict(&self) -> Verdict {
+        if self.violations.is_empty() { Verdict::Clean } else { Verdict::Broken }
+    }
+
+    /// Sums up what the oracle knows after `reads`.
+    pub fn of(oracle: &Oracle, tenants: usize, reads: &ReadTally, quiesced_after: Duration) -> Self {
+        let bounds = || (0..tenants).map(|tenant| oracle.bounds(tenant));
+        Self {
+            checks: oracle.checks(),
+            reads_failed: reads.failed,
+            read_latency: Quantiles::from(&reads.latency),
+            quiesced_after_seconds: quiesced_after.as_secs_f64(),
+            acked: bounds().map(|(acked, _)| acked.total).sum(),
+            possible: bounds().map(|(_, possible)| possible.total).sum(),
+            violations: oracle.violations().map(|(violation, times)| (violation.clone(), times)).collect(),
+        }
+    }
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {:.0} acked events/s over {:.1} s", self.name, self.acked_events_per_second, self.seconds)?;
+        let count = |fate| self.events.get(&fate).copied().unwrap_or(0);
+        let (acked, refused, unknown) = (count(Fate::Acked), count(Fate::Refused), count(Fate::Unknown));
+        writeln!(f, "  events   {acked} acked, {refused} refused, {unknown} unknown; {} connections", self.connections)?;
+        let answers: Vec<String> = self.answers.iter().map(|(answer, times)| format!("{answer} × {times}")).collect();
+        writeln!(f, "  answers  {}", answers.join(", "))?;
+        writeln!(f, "  latency  {}", self.latency)?;
+        writeln!(f, "  service  {}", self.service_time)?;
+        if self.refusal.count > 0 {
+            writeln!(f, "  refusals {}; {} without Retry-After", self.refusal, self.without_retry_after)?;
+        }
+        if self.never_left > 0 {
+            writeln!(f, "  {} requests were due and never left: every connection waited for an answer", self.never_left)?;
+        }
+        if self.other_tenants.count > 0 {
+            writeln!(f, "  busiest  {}", self.busiest_tenant)?;
+            writeln!(f, "  others   {}", self.other_tenants)?;
+        }
+        for cost in &self.processes {
+            let of_a_million = self.cpu_seconds_per_million.get(&cost.name).copied().unwrap_or(0.0);
+            let share = cost.cpu_seconds / self.seconds * 100.0;
+            write!(f, "  {:<16}{:>7.2} CPU-s ({share:>4.0} %)", cost.name, cost.cpu_seconds)?;
+            write!(f, "{of_a_million:>9.2} CPU-s/1M events",)?;
+            write!(f, "   RSS {:.0} MiB, most {:.0} MiB", cost.rss_before_mib, cost.rss_most_mib)?;
+            writeln!(f, "{}", if cost.is_shared { "   (shared: others' work included)" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for OracleReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "oracle: {} answers checked, {} reads failed; summary {}",
+            self.checks, self.reads_failed, self.read_latency
+        )?;
+        write!(f, "  {} distinct events acked, {} possible; ", self.acked, self.possible)?;
+        writeln!(f, "everything acked was readable {:.1} s after the load", self.quiesced_after_seconds)?;
+        for (violation, times) in &self.violations {
+            writeln!(f, "  VIOLATION × {times}: {violation}")?;
+        }
+        if self.violations.is_empty() {
+            writeln!(f, "  no violation")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { processors, load_average_before } = self.machine;
+        writeln!(f, "seed {}; {processors} processors, load average before {load_average_before:.1}", self.seed)?;
+        for load in &self.loads {
+            write!(f, "{load}")?;
+        }
+        write!(f, "{}", self.oracle)
+    }
+}
+
+/// Writes any result where `--json` says.
+pub fn write_json<T: Serialize>(result: &T, file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let mut text = serde_json::to_string_pretty(result)?;
+    text.write_char('\n')?;
+    fs::write(file, text).map_err(|error| anyhow::anyhow!("--json {}: cannot be written: {error}", file.display()))
+}

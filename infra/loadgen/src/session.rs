@@ -1,0 +1,110 @@
+//! A run: one course, any number of loads on it, reads throughout, and the oracle's word at the end.
+//!
+//! Must hold every load against the same oracle: what one load broke, a later one may show.
+
+use crate::client::Place;
+use crate::drive::{Course, Pace, Tally, lock, ride};
+use crate::options::Conduct;
+use crate::oracle::Oracle;
+use crate::processes::Watch;
+use crate::progress::Progress;
+use crate::reads::{ReadTally, Reader};
+use crate::report::{LoadReport, Machine, OracleReport, Report};
+use crate::stage::Stage;
+use crate::workload::{Generator, Mix, Shape, Skew};
+use service_kit::clock::Clock;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Session {
+    /// What every load shares.
+    pub course: Arc<Course>,
+    conduct: Conduct,
+    machine: Machine,
+    loads: Vec<LoadReport>,
+    read_tally: Arc<Mutex<ReadTally>>,
+    reading: JoinHandle<()>,
+    stop_reading: CancellationToken,
+}
+
+/// What makes two runs the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// What requests are made of.
+    pub mix: Mix,
+    /// Zipf exponent of the tenants' shares.
+    pub skew: f64,
+    /// Events in a hundred that happened long ago.
+    pub late_percent: u64,
+}
+
+impl Session {
+    /// Begins: takes what is stored already as zero, and starts reading.
+    pub async fn begin(stage: &Stage, workload: Workload, conduct: &Conduct, stop: CancellationToken) -> anyhow::Result<Self> {
+        let shape = Shape {
+            seed: conduct.seed.unwrap_or_else(rand::random),
+            run: rand::random(),
+            started_at_ms: Clock::System.now().timestamp_millis(),
+            late_percent: workload.late_percent,
+        };
+        eprintln!("seed {} (repeat the workload with --seed {0})", shape.seed);
+        let skew = Skew::new(stage.tenants.len(), workload.skew);
+        let generator = Generator::new(shape.clone(), workload.mix, stage.tenants.len(), skew);
+        let names: Vec<String> = stage.tenants.iter().map(|tenant| tenant.name.clone()).collect();
+        let course = Arc::new(Course {
+            ingest: stage.ingest.clone(),
+            tenants: stage.tenants.clone(),
+            generator: Mutex::new(generator),
+            oracle: Mutex::new(Oracle::new(shape.clone(), names)),
+            shape,
+            deadline: conduct.timeout,
+            stop,
+        });
+        let read_tally = Arc::default();
+        let mut reader = Reader::new(&course, &stage.base, &read_tally);
+        reader.take_baseline().await?;
+        let stop_reading = CancellationToken::new();
+        let reading = tokio::spawn(reader.keep_reading(conduct.read_every, stop_reading.clone()));
+        let machine = Machine::now();
+        Ok(Self { course, conduct: conduct.clone(), machine, loads: Vec::new(), read_tally, reading, stop_reading })
+    }
+
+    /// Carries out one load.
+    pub async fn load(&mut self, name: &str, stage: &Stage, mix: Mix, pace: Pace) -> LoadReport {
+        lock(&self.course.generator).set_mix(mix);
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        let progress = Progress::show(name, pace.duration, &self.course, &tally);
+        let watch = Watch::begin(&stage.watched());
+        let ridden = ride(&self.course, pace, &tally).await;
+        let costs = watch.end();
+        drop(progress);
+        let report = LoadReport::of(name, &ridden, costs);
+        self.loads.push(report.clone());
+        report
+    }
+
+    /// The loads so far.
+    pub fn loads(&self) -> &[LoadReport] {
+        &self.loads
+    }
+
+    /// Waits, with no load under way, until everything acked can be read, and has that checked once more.
+    pub async fn settle(&self, base: &Place) -> Duration {
+        eprintln!("waiting until everything acked can be read");
+        Reader::new(&self.course, base, &self.read_tally).settle(self.conduct.quiesce).await
+    }
+
+    /// Settles and sums up.
+    pub async fn end(self, base: &Place) -> anyhow::Result<Report> {
+        self.stop_reading.cancel();
+        let took = self.settle(base).await;
+        self.reading.await?;
+        let oracle = lock(&self.course.oracle);
+        let oracle = OracleReport::of(&oracle, self.course.tenants.len(), &lock(&self.read_tally), took);
+        Ok(Report { seed: self.course.shape.seed, machine: self.machine, loads: self.loads, oracle })
+    }
+}

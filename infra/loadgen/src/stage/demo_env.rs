@@ -1,0 +1,29 @@
+//! `demo.env`, as the all-in-one writes it: where a running stack is.
+//!
+//! Must not be required: every value in it can be given on the command line.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Reads shell assignments; empty when there is no such file.
+pub(super) fn read(file: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let assignment = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.to_owned(), value.trim_matches('\'').replace(r"'\''", "'")))
+    };
+    text.lines().filter_map(assignment).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn assignments_are_read_and_a_missing_file_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("demo.env");
+        assert!(super::read(&file).is_empty());
+        std::fs::write(&file, "BASE_URL='http://127.0.0.1:8080'\nODD='it'\\''s'\n").unwrap();
+        assert_eq!(super::read(&file)["BASE_URL"], "http://127.0.0.1:8080");
+        assert_eq!(super::read(&file)["ODD"], "it's");
+    }
+}

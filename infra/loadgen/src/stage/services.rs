@@ -1,0 +1,179 @@
+//! The four services as processes of their own, on free ports, with a store of their own each run.
+//!
+//! Must not inherit a setting: what the developer's shell exports is not the run's.
+
+use super::stores::FreshStores;
+use crate::client::{Connection, Exchange, Place};
+use crate::processes::Watched;
+use anyhow::{Context as _, bail};
+use hyper::header::HeaderValue;
+use local::ports::Ports;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long a service may take to become ready.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to stop by itself.
+const STOP_LIMIT: Duration = Duration::from_secs(12);
+/// How much of a log is shown when its service did not come up.
+const LOG_TAIL_BYTES: usize = 2_000;
+
+/// The services of the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Takes events.
+    Gateway,
+    /// Works off the log.
+    Worker,
+    /// Answers reads.
+    Query,
+    /// Keeps organisations.
+    Identity,
+}
+
+impl Service {
+    /// In the order in which they are started.
+    pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
+
+    /// Name of the crate and of its binary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "ingest-gateway",
+            Self::Worker => "stream-workers",
+            Self::Query => "query-api",
+            Self::Identity => "identity-api",
+        }
+    }
+
+    fn settings(self, stores: &FreshStores) -> Vec<(&'static str, String)> {
+        let kafka = [
+            ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", stores.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone()),
+        ];
+        let clickhouse = [
+            ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
+            ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
+        ];
+        let postgres = [("DATABASE_URL", stores.postgres.database_url.clone())];
+        match self {
+            Self::Gateway => kafka.into_iter().chain(postgres).collect(),
+            Self::Worker => {
+                let group = ("TELEMETRY_GROUP", stores.kafka.topic.clone());
+                kafka.into_iter().chain(clickhouse).chain([group]).collect()
+            }
+            Self::Query => clickhouse.into_iter().chain(postgres).collect(),
+            Self::Identity => postgres.into_iter().collect(),
+        }
+    }
+}
+
+/// A running service; killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    /// Which one.
+    pub service: Service,
+    /// Where it listens.
+    pub url: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// What starting a service needs.
+#[derive(Debug)]
+pub(super) struct Launchpad {
+    pub(super) binaries: PathBuf,
+    /// Logs, and what a service writes where it runs.
+    pub(super) folder: PathBuf,
+    pub(super) stores: FreshStores,
+    /// `NAME=VALUE` settings of the gateway besides the usual ones.
+    pub(super) gateway_settings: Vec<(String, String)>,
+}
+
+impl Launchpad {
+    /// Starts a service and waits until it is ready.
+    pub(super) async fn start(&self, service: Service) -> anyhow::Result<Running> {
+        let mut ports = Ports::default();
+        let (port, metrics_port) = (ports.choose(&[])?, ports.choose(&[])?);
+        let binary = self.binaries.join(service.name());
+        let log = self.folder.join(format!("{}.log", service.name()));
+        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(&binary);
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        command.envs(service.settings(&self.stores)).current_dir(&self.folder);
+        command.env("TELEMETRY_LISTEN", format!("127.0.0.1:{port}"));
+        command.env("TELEMETRY_METRICS_LISTEN", format!("127.0.0.1:{metrics_port}"));
+        command.env("TELEMETRY_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).kill_on_drop(true);
+        if service == Service::Gateway {
+            command.env("TELEMETRY_SPILL_DIR", self.folder.join("spill"));
+            command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
+        }
+        let child = command.spawn().with_context(|| format!("{} cannot be started", binary.display()))?;
+        let mut running = Running { service, url: format!("http://127.0.0.1:{port}"), child, log };
+        running.until_ready().await?;
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// For the report.
+    pub fn watched(&self) -> Option<Watched> {
+        let pid = self.child.id()?;
+        Some(Watched { name: self.service.name().to_owned(), pid, is_shared: false })
+    }
+
+    /// Asks it to stop, as a supervisor does; kills it when it takes too long.
+    pub async fn stop(mut self) -> anyhow::Result<ExitStatus> {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
+            // it may end between the question and the signal; both outcomes are fine
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        match timeout(STOP_LIMIT, self.child.wait()).await {
+            Ok(ended) => Ok(ended?),
+            Err(_) => {
+                self.child.kill().await?;
+                bail!("{} did not stop within {STOP_LIMIT:?} and was killed", self.service.name())
+            }
+        }
+    }
+
+    async fn until_ready(&mut self) -> anyhow::Result<()> {
+        let mut connection = Connection::new(Place::parse(&self.url)?, Duration::from_secs(2));
+        let deadline = Instant::now() + START_LIMIT;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended early ({status}) and said:\n{}", self.service.name(), tail(&self.log));
+            }
+            let asked = connection.get("/ready", &HeaderValue::from_static("")).await;
+            if matches!(asked, Exchange::Answered(answer) if answer.status == 200) {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        bail!("{} is not ready after {START_LIMIT:?}; it said:\n{}", self.service.name(), tail(&self.log))
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+}
+
+/// Builds the services in the profile of this program and returns the folder of their binaries.
+pub(super) async fn build(root: &Path) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find the running program's own file")?;
+    let mut command = Command::new("cargo");
+    command.arg("build").current_dir(root);
+    command.args(Service::ALL.into_iter().flat_map(|service| ["--package", service.name()]));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let built = command.status().await.context("cargo cannot be started; give the binaries with --binaries")?;
+    anyhow::ensure!(built.success(), "the services cannot be built: correct that, or give binaries with --binaries");
+    own.parent().map(Path::to_path_buf).context("the running program is in no folder")
+}

@@ -1,0 +1,127 @@
+//! A database, topics and a ClickHouse database of one run, on the servers that run already.
+//!
+//! Must not touch what is not named `load_*`; leftovers of runs that were killed are swept by the next one.
+
+use anyhow::Context as _;
+use local::stack::Endpoints;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::metadata::MetadataTopic;
+use rdkafka::producer::Producer as _;
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
+use service_kit::{kafka, stores};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, PgPool};
+use std::path::Path;
+use std::time::Duration;
+
+/// What every name of ours begins with; the id of the process that made it follows.
+const PREFIX: &str = "load_";
+
+/// The stores of one run.
+#[derive(Clone, Debug)]
+pub(super) struct FreshStores {
+    pub(super) kafka: KafkaSettings,
+    pub(super) clickhouse: ClickHouseSettings,
+    pub(super) postgres: PostgresSettings,
+    pub(super) pool: PgPool,
+    servers: Endpoints,
+    name: String,
+}
+
+/// A name for one run; unique, also among runs that are gone.
+pub(super) fn run_name() -> String {
+    format!("{PREFIX}{}_{:06x}", std::process::id(), rand::random::<u32>() & 0xFF_FFFF)
+}
+
+impl FreshStores {
+    /// Creates them, with every table and topic.
+    pub(super) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
+        sweep(&servers).await;
+        let admin = admin_pool(&servers)?;
+        execute(&admin, format!("CREATE DATABASE {name}")).await.context("DATABASE_URL: a database cannot be created")?;
+        let mut url = url::Url::parse(&servers.database_url).context("DATABASE_URL is not a URL")?;
+        url.set_path(name);
+        let postgres = PostgresSettings { database_url: url.into() };
+        let pool = stores::postgres(&postgres)?;
+        stores::migrate_postgres(&pool).await?;
+        let clickhouse =
+            ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: name.to_owned() };
+        stores::apply_clickhouse_ddl(&clickhouse).await?;
+        let kafka = KafkaSettings {
+            kafka_brokers: servers.kafka_brokers.clone(),
+            topic: name.to_owned(),
+            rejected_topic: format!("{name}.rejected"),
+        };
+        kafka::create_topics(&kafka).await?;
+        Ok(Self { kafka, clickhouse, postgres, pool, servers, name: name.to_owned() })
+    }
+
+    /// Deletes them; what cannot be deleted is left to the next run.
+    pub(super) async fn delete(self) {
+        self.pool.close().await;
+        drop_databases(&self.servers, &self.name).await;
+        delete_topics(&self.servers.kafka_brokers, |topic| topic == self.kafka.topic || topic == self.kafka.rejected_topic).await;
+    }
+}
+
+async fn sweep(servers: &Endpoints) {
+    let Ok(admin) = admin_pool(servers) else { return };
+    let found = sqlx::query_scalar("SELECT datname FROM pg_database WHERE datname LIKE 'load\\_%'").fetch_all(&admin).await;
+    let names: Vec<String> = found.unwrap_or_default();
+    for name in names.iter().filter(|name| is_leftover(name)) {
+        drop_databases(servers, name).await;
+    }
+    delete_topics(&servers.kafka_brokers, is_leftover).await;
+}
+
+async fn drop_databases(servers: &Endpoints, name: &str) {
+    if let Ok(admin) = admin_pool(servers) {
+        let _ = execute(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+    }
+    let settings =
+        ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: "default".to_owned() };
+    if let Ok(clickhouse) = stores::clickhouse(&settings) {
+        let _ = clickhouse.query(&format!("DROP DATABASE IF EXISTS {name} SYNC")).execute().await;
+    }
+}
+
+async fn delete_topics(brokers: &str, is_chosen: impl Fn(&str) -> bool) {
+    let Ok(admin) = kafka::client(brokers).create::<AdminClient<DefaultClientContext>>() else { return };
+    let Ok(producer) = kafka::producer(brokers) else { return };
+    let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
+    let chosen: Vec<&str> = metadata.topics().iter().map(MetadataTopic::name).filter(|name| is_chosen(name)).collect();
+    if !chosen.is_empty() {
+        let _ = admin.delete_topics(&chosen, &AdminOptions::new()).await;
+    }
+}
+
+async fn execute(pool: &PgPool, statement: String) -> Result<(), sqlx::Error> {
+    // names are our own: letters, digits and underscores
+    sqlx::query(AssertSqlSafe(statement)).execute(pool).await.map(drop)
+}
+
+fn admin_pool(servers: &Endpoints) -> anyhow::Result<PgPool> {
+    PgPoolOptions::new().max_connections(1).connect_lazy(&servers.database_url).context("DATABASE_URL is not a URL")
+}
+
+/// Names are `load_<pid>_<random>`; the leftover of a process that is gone.
+fn is_leftover(name: &str) -> bool {
+    let Some(pid) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()) else { return false };
+    pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_leftover, run_name};
+
+    #[test]
+    fn only_what_a_dead_run_has_made_is_swept() {
+        assert!(!is_leftover(&run_name()), "we are alive");
+        assert!(is_leftover("load_4294967295_00ff00"));
+        assert!(is_leftover("load_4294967295_00ff00.rejected"));
+        for other in ["telemetry", "load_", "load_test", "test_4294967295_1", "loadgen"] {
+            assert!(!is_leftover(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What is sent: events as pure functions of their number, and requests made of them.
+//!
+//! Must not know how requests travel or what became of them.
+
+mod event;
+mod plan;
+mod skew;
+
+pub use event::{Described, Shape, TYPES};
+pub use plan::{Generator, Mix, Plan};
+pub use skew::Skew;
+
+use schemas::event::SourceRole;
+
+/// The observers of a retrieval, in the order in which more of them join. The agent is always one.
+pub const ROLES: [SourceRole; 4] = [SourceRole::Agent, SourceRole::Edge, SourceRole::Origin, SourceRole::Index];
+
+/// The place of [`SourceRole::Agent`] in [`ROLES`]: the only role whose reports carry a session.
+pub const AGENT: usize = 0;

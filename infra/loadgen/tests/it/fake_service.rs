@@ -1,0 +1,56 @@
+//! A service that answers as it is told to, and a course to it.
+//!
+//! Must not be mistaken for the real one: it stores nothing.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use loadgen::client::Place;
+use loadgen::drive::Course;
+use loadgen::oracle::Oracle;
+use loadgen::tenants::Tenant;
+use loadgen::workload::{Generator, Mix, Shape, Skew};
+use serde_json::json;
+use service_kit::testing::TestServer;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What the fake does.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// Answers with this status.
+    pub(crate) status: u16,
+    /// From this long after the start, it stops answering for as long.
+    pub(crate) stall: Option<(Duration, Duration)>,
+}
+
+pub(crate) async fn start(manner: Manner) -> TestServer {
+    let begun = Instant::now();
+    let answer = move || async move {
+        if let Some((after, length)) = manner.stall
+            && (after..after + length).contains(&begun.elapsed())
+        {
+            tokio::time::sleep_until(begun + after + length).await;
+        }
+        let status = StatusCode::from_u16(manner.status).expect("a test names a valid status");
+        (status, Json(json!({"status": "ok", "events_created": 1}))).into_response()
+    };
+    TestServer::start(axum::Router::new().route("/events", axum::routing::post(answer))).await
+}
+
+pub(crate) fn course(url: &str, deadline: Duration) -> Arc<Course> {
+    let shape = Shape { seed: 1, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 0 };
+    let tenant = Tenant::given("example.com", "agent", "owner").expect("the keys are valid headers");
+    let mix = Mix { batch: 1, observers: 1, duplicate_percent: 0 };
+    Arc::new(Course {
+        ingest: Place::parse(url).expect("a test names a valid address"),
+        generator: Mutex::new(Generator::new(shape.clone(), mix, 1, Skew::new(1, 0.0))),
+        oracle: Mutex::new(Oracle::new(shape.clone(), [tenant.name.clone()])),
+        tenants: vec![tenant],
+        shape,
+        deadline,
+        stop: CancellationToken::new(),
+    })
+}

@@ -1,0 +1,10 @@
+//! The load generator from outside: does its oracle find what it must, does its clock hide nothing, does it get along
+//! with the real service.
+//!
+//! Must not time the service: figures come from benches.
+
+mod fake_service;
+mod oracle;
+mod pacing;
+mod real_service;
+mod workload;

@@ -1,0 +1,85 @@
+//! The clock of the load hides no stall, and every way an exchange can end has its fate.
+
+use crate::fake_service::{Manner, course, start};
+use loadgen::drive::{Arrivals, Pace, Ridden, lock, ride};
+use loadgen::oracle::Fate;
+use std::sync::Arc;
+use std::time::Duration;
+
+const STALL: Duration = Duration::from_secs(1);
+const STALLING: Manner = Manner { status: 201, stall: Some((STALL, STALL)) };
+
+fn pace(arrivals: Arrivals) -> Pace {
+    Pace { arrivals, duration: STALL * 3, max_requests: None }
+}
+
+async fn ridden(manner: Manner, pace: Pace) -> Ridden {
+    let server = start(manner).await;
+    ride(&course(&server.url, Duration::from_secs(10)), pace, &Arc::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_is_charged_to_every_request_that_was_due_during_it() {
+    // one second of three: two thirds of the requests of that second wait for a third of it or longer
+    let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1_000 })).await;
+    assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300, "the schedule does not wait for the service");
+    assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_is_charged_in_full_when_connections_are_short() {
+    let open = ridden(STALLING, pace(Arrivals::Open { per_second: 100.0, max_connections: 1 })).await;
+    assert_eq!(open.tally.requests(Fate::Acked) + open.tally.never_left, 300);
+    assert!(open.tally.latency.quantile(0.9) > STALL / 2, "{:?}", open.tally.latency.quantile(0.9));
+    assert!(open.tally.service.quantile(0.9) < STALL / 2, "only one request was on its way: the omission of a closed loop");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_never_left_are_counted_with_their_age() {
+    let silent = Manner { status: 201, stall: Some((Duration::ZERO, Duration::from_secs(3))) };
+    let short = Pace { arrivals: Arrivals::Open { per_second: 100.0, max_connections: 1 }, duration: STALL, max_requests: None };
+    let open = ridden(silent, short).await;
+    assert_eq!(open.tally.never_left, 99);
+    assert!(open.tally.latency.quantile(0.5) > STALL / 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_loop_keeps_one_request_on_each_connection() {
+    let closed = Pace { max_requests: Some(500), ..pace(Arrivals::Closed { connections: 8 }) };
+    let ridden = ridden(Manner { status: 201, stall: None }, closed).await;
+    assert_eq!((ridden.tally.requests(Fate::Acked), ridden.tally.connections), (500, 8));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_its_fate() {
+    let ten = Pace { max_requests: Some(10), ..pace(Arrivals::Closed { connections: 2 }) };
+    for (status, fate) in [
+        (200, Fate::Acked),
+        (201, Fate::Acked),
+        (302, Fate::Unknown),
+        (401, Fate::Refused),
+        (422, Fate::Refused),
+        (429, Fate::Refused),
+        (500, Fate::Unknown),
+        (503, Fate::Unknown),
+    ] {
+        let ridden = ridden(Manner { status, stall: None }, ten).await;
+        assert_eq!(ridden.tally.requests(fate), 10, "{status}");
+        assert_eq!(ridden.tally.without_retry_after, if matches!(status, 429 | 503) { 10 } else { 0 }, "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_never_left_is_refused_and_what_was_not_answered_is_unknown() {
+    let one = Pace { max_requests: Some(1), ..pace(Arrivals::Closed { connections: 1 }) };
+    let nobody = ride(&course("http://127.0.0.1:1", STALL), one, &Arc::default()).await;
+    assert_eq!(nobody.tally.requests(Fate::Refused), 1, "{:?}", nobody.tally.answers);
+
+    let server = start(Manner { status: 201, stall: Some((Duration::ZERO, STALL * 30)) }).await;
+    let course = course(&server.url, Duration::from_millis(200));
+    let silent = ride(&course, one, &Arc::default()).await;
+    assert_eq!(silent.tally.requests(Fate::Unknown), 1, "{:?}", silent.tally.answers);
+    let oracle = lock(&course.oracle);
+    let (acked, possible) = oracle.bounds(0);
+    assert_eq!((acked.total, possible.total), (0, 1));
+}

@@ -1,0 +1,110 @@
+//! The program against the real service on real servers: a few thousand events with every complication, and not one
+//! answer that breaks a rule.
+
+use axum::Router;
+use clap::Parser;
+use loadgen::tenants;
+use service_kit::clock::Clock;
+use service_kit::http;
+use service_kit::testing::{TestServer, TestStores};
+use std::process::{Output, Stdio};
+use tempfile::TempDir;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Gateway, reads and worker in this process, on stores of this test.
+struct Service {
+    stores: TestStores,
+    server: TestServer,
+    _spill: TempDir,
+    _stop: DropGuard,
+}
+
+impl Service {
+    async fn start() -> Self {
+        let stores = TestStores::fresh().await;
+        let spill = tempfile::tempdir().expect("a folder is made");
+        let kafka = stores.kafka.clone();
+        let broker =
+            ["--kafka-brokers", &kafka.kafka_brokers, "--topic", &kafka.topic, "--rejected-topic", &kafka.rejected_topic];
+        let clickhouse = stores.clickhouse.clone();
+        let clickhouse =
+            ["--clickhouse-url", &clickhouse.clickhouse_url, "--clickhouse-database", &clickhouse.clickhouse_database];
+        let postgres = ["--database-url", &stores.postgres.database_url];
+        let spill_dir = ["--spill-dir", spill.path().to_str().expect("a temporary folder has a plain name")];
+        let gateway: ingest_gateway::Cli = settings(&[&broker, &postgres, &spill_dir]);
+        let query: query_api::Cli = settings(&[&clickhouse, &postgres]);
+        let worker: stream_workers::Cli = settings(&[&broker, &clickhouse, &["--group", &stores.name]]);
+        let gateway = ingest_gateway::State::connect(&gateway.settings, Clock::System).await.expect("the gateway connects");
+        let query = query_api::State::connect(&query.settings).await.expect("the reads connect");
+        let routes: Router = ingest_gateway::routes(gateway).merge(query_api::routes(query));
+        let server = TestServer::start(http::with_boundary(routes)).await;
+        let stop = CancellationToken::new();
+        let working = stop.clone();
+        tokio::spawn(async move { stream_workers::work(&worker.settings, working).await.expect("the worker works") });
+        Self { stores, server, _spill: spill, _stop: stop.drop_guard() }
+    }
+
+    /// Runs the program against this service, with nothing but these arguments.
+    async fn load(&self, arguments: &[&str]) -> Output {
+        let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_loadgen"));
+        program.args(["run", "--base-url", &self.server.url]).args(arguments);
+        program.env_clear().stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program runs")
+    }
+}
+
+/// Settings as a command line gives them: those that are not named keep their defaults.
+fn settings<S: Parser>(arguments: &[&[&str]]) -> S {
+    let arguments = arguments.iter().flat_map(|group| group.iter().copied());
+    S::try_parse_from(std::iter::once("test").chain(arguments)).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_every_complication_is_clean() {
+    let service = Service::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("run.json");
+    let database_url = &service.stores.postgres.database_url;
+    let mut arguments = vec!["--database-url", database_url, "--json", json.to_str().unwrap()];
+    arguments.extend("--events 4000 --duration 60s --batch 10 --concurrency 16 --observers 4".split(' '));
+    arguments.extend("--duplicates 20 --late 10 --tenants 3 --skew 1 --read-every 100ms --seed 1".split(' '));
+    let output = service.load(&arguments).await;
+    assert!(output.status.success(), "{}", said(&output));
+
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["seed"], 1);
+    assert_eq!(report["loads"][0]["answers"]["201"], 400, "{}", said(&output));
+    assert_eq!(report["oracle"]["acked"], report["oracle"]["possible"]);
+    assert!(report["oracle"]["acked"].as_u64().unwrap() > 500, "{}", said(&output));
+    assert!(report["oracle"]["checks"].as_u64().unwrap() > 6, "{}", said(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_tenant_can_be_given_and_what_it_has_already_is_left_aside() {
+    let service = Service::start().await;
+    let tenant = tenants::seed(&service.stores.pool, "given", 1).await.unwrap().remove(0);
+    let (key, owner_key) = (tenant.keys[0].to_str().unwrap(), tenant.owner_key.to_str().unwrap());
+    for _ in 0..2 {
+        let arguments = ["--key", key, "--owner-key", owner_key, "--domain", &tenant.domain];
+        let load = "--rate 500 --duration 2s --observers 3 --seed 5".split(' ');
+        let output = service.load(&arguments.into_iter().chain(load).collect::<Vec<&str>>()).await;
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains("1000 acked, 0 refused, 0 unknown"), "{}", said(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_loses_an_acked_event_ends_the_run_with_1() {
+    let service = Service::start().await;
+    // takes everything and stores nothing
+    let sink = crate::fake_service::start(crate::fake_service::Manner { status: 201, stall: None }).await;
+    let database_url = &service.stores.postgres.database_url;
+    let mut arguments = vec!["--ingest-url", &sink.url, "--database-url", database_url];
+    arguments.extend("--events 5 --quiesce 1s".split(' '));
+    let output = service.load(&arguments).await;
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("lost: total_events: 0 counted, 5 acknowledged"), "{}", said(&output));
+}
