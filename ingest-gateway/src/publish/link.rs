@@ -17,6 +17,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// Between two new producers: what failed the first may fail the second, such as a missing permission.
+const RENEW_PAUSE: Duration = Duration::from_secs(2);
+
 /// Why a record is not on the log, as far as anybody knows.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -33,8 +36,14 @@ pub(super) type Delivery = oneshot::Receiver<Result<(), Failure>>;
 pub(super) struct Link {
     settings: KafkaSettings,
     reports: Reports,
-    producer: RwLock<Arc<ThreadedProducer<Reports>>>,
+    producer: RwLock<Current>,
     budget: Arc<Budget>,
+}
+
+/// The producer in use.
+struct Current {
+    producer: Arc<ThreadedProducer<Reports>>,
+    since: Instant,
 }
 
 /// Takes delivery reports; called by the producer's own thread.
@@ -53,7 +62,7 @@ struct Flight {
 impl Link {
     pub(super) fn new(settings: &KafkaSettings, breaker: Arc<Breaker>, budget: Arc<Budget>) -> anyhow::Result<Self> {
         let reports = Reports { breaker };
-        let producer = RwLock::new(Arc::new(produce(settings, &reports)?));
+        let producer = RwLock::new(produce(settings, &reports)?);
         Ok(Self { settings: settings.clone(), reports, producer, budget })
     }
 
@@ -85,11 +94,14 @@ impl Link {
     /// Replaces a producer that failed for good: idempotence refuses to go on once its sequence is broken.
     pub(super) fn renew_if_failed(&self) -> anyhow::Result<()> {
         let Some((code, reason)) = self.producer().client().fatal_error() else { return Ok(()) };
+        let mut current = self.producer.write().unwrap_or_else(PoisonError::into_inner);
+        if current.since.elapsed() < RENEW_PAUSE {
+            return Ok(());
+        }
         tracing::error!("the producer failed for good ({code}: {reason}); going on with a new one");
-        let new = Arc::new(produce(&self.settings, &self.reports)?);
-        let old = std::mem::replace(&mut *self.producer.write().unwrap_or_else(PoisonError::into_inner), new);
+        let old = std::mem::replace(&mut *current, produce(&self.settings, &self.reports)?);
         metrics::producer_renewed();
-        dispose(old);
+        dispose(old.producer);
         Ok(())
     }
 
@@ -111,7 +123,7 @@ impl Link {
     }
 
     fn producer(&self) -> Arc<ThreadedProducer<Reports>> {
-        Arc::clone(&self.producer.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.producer.read().unwrap_or_else(PoisonError::into_inner).producer)
     }
 }
 
@@ -126,9 +138,10 @@ fn dispose(producer: Arc<ThreadedProducer<Reports>>) {
     std::thread::spawn(move || drop(producer));
 }
 
-fn produce(settings: &KafkaSettings, reports: &Reports) -> anyhow::Result<ThreadedProducer<Reports>> {
+fn produce(settings: &KafkaSettings, reports: &Reports) -> anyhow::Result<Current> {
     let config = kafka::producer_config(&settings.kafka_brokers);
-    Ok(ThreadedProducer::from_config_and_context(&config, reports.clone())?)
+    let producer = ThreadedProducer::from_config_and_context(&config, reports.clone())?;
+    Ok(Current { producer: Arc::new(producer), since: Instant::now() })
 }
 
 impl ClientContext for Reports {}
@@ -177,3 +190,39 @@ impl std::fmt::Display for Failure {
 
 // A request that went on to the spill must not wait for the producer as well.
 const _: () = assert!(ACK_PATIENCE.as_millis() < kafka::DELIVERY_TIMEOUT.as_millis());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+
+    /// What the log is sent does not matter here.
+    fn message() -> Message {
+        Message::from_bytes(&[0, 0, 0, 0, 0, 0, 0, b'{', b'}']).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_producer_that_failed_for_good_is_replaced() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", 1, 1).unwrap();
+        let fatal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+        cluster.request_errors(RDKafkaApiKey::InitProducerId, &[fatal; 3]);
+        let settings =
+            KafkaSettings { kafka_brokers: cluster.bootstrap_servers(), topic: "t".to_owned(), rejected_topic: "r".to_owned() };
+        let link = Link::new(&settings, Arc::new(Breaker::new(true)), Budget::new(1_000)).unwrap();
+        let failed = match link.send_spilled(&message()) {
+            Ok(delivery) => delivery.await.unwrap(),
+            Err(failure) => Err(failure),
+        };
+        assert!(matches!(failed, Err(Failure::Passing(_))), "{failed:?}");
+        assert!(link.producer().client().fatal_error().is_some());
+
+        cluster.clear_request_errors(RDKafkaApiKey::InitProducerId);
+        tokio::time::sleep(RENEW_PAUSE).await;
+        link.renew_if_failed().unwrap();
+        assert!(link.producer().client().fatal_error().is_none());
+        let delivered = link.send_spilled(&message()).unwrap().await.unwrap();
+        assert!(delivered.is_ok(), "{delivered:?}");
+    }
+}
