@@ -2,6 +2,7 @@
 //!
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
+use crate::raw::RawObject;
 use crate::validate::{BoundSession, KNOWN, ValidEvent};
 use crate::{privacy, tolerate};
 use schemas::event::{EventFamily, EventType};
@@ -31,7 +32,7 @@ pub(crate) fn normalise(event: ValidEvent<'_>, session: Option<BoundSession>, or
         source_role: event.source_role,
         site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
         extra: extra(&event),
-        data: event.data.and_then(|data| tolerate::rewrite_data(data, &event.event_type)),
+        data: data(&event),
         content_url: event.content_url.map(|url| url.stored),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
@@ -70,9 +71,20 @@ fn key(event: &LogEvent, site: Option<&Site>, content: Option<&str>, origin: &Or
     EventKey::of(&identity)
 }
 
+/// `data` as it is kept; on a conversation's turn it may not say what `turn` may not.
+fn data(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
+    let data = privacy::without_address_hashes(event.data?)?;
+    if event.event_type.family() != EventFamily::Turn {
+        return tolerate::rewrite_data(&data, &event.event_type);
+    }
+    let members = RawObject::parse(data.get()).ok()?;
+    members.retain(|name| privacy::is_kept_outside_turn(name, event.privacy_level))
+}
+
 /// Members this build does not know, and the stripped `turn`, as one object.
 fn extra(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
-    let unknown = event.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept(name));
+    let unknown = event.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept_outside_turn(name, event.privacy_level));
+    let unknown = unknown.as_deref().and_then(privacy::without_address_hashes);
     let turn = event.turn.and_then(|turn| privacy::strip_turn(turn, event.privacy_level));
     let Some(turn) = turn else { return unknown };
     let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();

@@ -3,7 +3,7 @@
 //!
 //! Must strip, never refuse: a reporter that sends too much still has its event counted.
 
-use crate::raw::{RawObject, as_str};
+use crate::raw::{RawObject, as_array, as_str};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
@@ -44,6 +44,18 @@ pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Optio
     RawObject::assemble(is_declared.then_some((LEVEL, level.as_str())).into_iter().chain(kept))
 }
 
+fn names_address_hash(value: &RawValue) -> bool {
+    // An escaped name has a backslash, so this look is enough to leave most values alone.
+    if !value.get().contains(IP_HASH) && !value.get().contains('\\') {
+        return false;
+    }
+    match (RawObject::parse(value.get()), as_array(value)) {
+        (Ok(object), _) => object.members_as_written().any(|(name, value)| !is_kept(name) || names_address_hash(value)),
+        (Err(_), Some(list)) => list.into_iter().any(names_address_hash),
+        (Err(_), None) => false,
+    }
+}
+
 fn is_known(name: &str) -> bool {
     [AT_MINIMAL, AT_INTENT, AT_SUMMARY].iter().any(|list| list.contains(&name))
 }
@@ -51,6 +63,31 @@ fn is_known(name: &str) -> bool {
 /// Whether a member may be kept at all.
 pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
+}
+
+/// Whether a member outside of `turn` may be kept: the conversation's members are no freer there.
+pub(crate) fn is_kept_outside_turn(name: &str, around: Option<PrivacyLevel>) -> bool {
+    is_kept(name) && (!is_known(name) || allows(around.unwrap_or(PrivacyLevel::Minimal), name))
+}
+
+/// The value without address hashes at any depth; untouched, byte for byte, when it names none. Nesting is bounded by
+/// the limits that validation has checked.
+pub(crate) fn without_address_hashes(value: &RawValue) -> Option<Box<RawValue>> {
+    if !names_address_hash(value) {
+        return Some(value.to_owned());
+    }
+    if let Ok(object) = RawObject::parse(value.get()) {
+        let kept: Vec<_> = object
+            .members_as_written()
+            .filter(|(name, _)| is_kept(name))
+            .filter_map(|(name, value)| Some((name, without_address_hashes(value)?)))
+            .collect();
+        return RawObject::assemble(kept.iter().map(|(name, value)| (*name, value.get())));
+    }
+    let Some(list) = as_array(value) else { return Some(value.to_owned()) };
+    let kept: Vec<_> = list.into_iter().filter_map(without_address_hashes).collect();
+    let text = format!("[{}]", kept.iter().map(|value| value.get()).collect::<Vec<_>>().join(","));
+    Some(RawValue::from_string(text).expect("an array of valid values is valid JSON"))
 }
 
 #[cfg(test)]
@@ -79,6 +116,26 @@ mod tests {
         assert!(summary.contains("query_text") && !summary.contains("\"x\""));
         let full = turn(r#""privacy_level":"full","#);
         assert!(full.contains("\"x\"") && !full.contains(IP_HASH));
+    }
+
+    #[test]
+    fn address_hashes_are_found_at_any_depth_and_nothing_else_is_touched() {
+        let without = |text: &str| {
+            without_address_hashes(&RawValue::from_string(text.to_owned()).unwrap()).map(|kept| kept.get().to_owned())
+        };
+        let planted = r#"{"a":1.10,"client":{"ip_hash":"h","x":[{"ip\u005fhash":"h","y":2}]}}"#;
+        assert_eq!(without(planted).as_deref(), Some(r#"{"a":1.10,"client":{"x":[{"y":2}]}}"#));
+        assert_eq!(without(r#"{"a": 1.10, "b": null}"#).as_deref(), Some(r#"{"a": 1.10, "b": null}"#));
+        assert_eq!(without(r#"{"s": "\u00e9", "m": {}}"#).as_deref(), Some(r#"{"s": "\u00e9", "m": {}}"#));
+        assert_eq!(without(r#"{"ip_hash":"h"}"#), None);
+    }
+
+    #[test]
+    fn conversation_members_are_no_freer_outside_of_turn() {
+        assert!(!is_kept_outside_turn("query_text", None));
+        assert!(!is_kept_outside_turn("query_text", Some(PrivacyLevel::Intent)));
+        assert!(is_kept_outside_turn("query_text", Some(PrivacyLevel::Summary)));
+        assert!(is_kept_outside_turn("license_ref", None) && !is_kept_outside_turn("ip_hash", Some(PrivacyLevel::Full)));
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) async fn resolve_domain(
     Parameters(parameters): Parameters<ResolveParameters>,
 ) -> Result<Json<Resolution>, ApiError> {
     let asked = match (parameters.domain, parameters.url) {
+        (Some(domain), None) if domain.chars().any(char::is_control) => {
+            return Err(ApiError::new(Code::InvalidParameter, "The parameter domain has a control character."));
+        }
         (Some(domain), None) => Asked::of_domain(&domain),
         (None, Some(url)) => Asked::of_url(&url)?,
         _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of the parameters domain and url is required.")),

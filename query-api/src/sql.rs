@@ -24,8 +24,6 @@ const CAPS: &[(&str, &str)] = &[
     ("max_memory_usage", "2147483648"),
     ("max_result_rows", "100000"),
     ("cancel_http_readonly_queries_on_client_close", "1"),
-    // Groups of one key are neighbours in the table: what a read holds in memory does not grow with the owner.
-    ("optimize_aggregation_in_order", "1"),
 ];
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -74,7 +72,8 @@ impl Telemetry {
 
     /// The figures of a summary, in no order (design.md, "Counting contract").
     ///
-    /// Inside: one row per retrieval, with the type and time of the observation that represents it, filtered by
+    /// Inside: one row per retrieval (by its key alone: an id reported again for another host of the owner is the
+    /// same event), with the type and time of the observation that represents it, filtered by
     /// time only then, so that adjacent windows never share a retrieval nor lose one. Outside: one row per
     /// observation, numbered within its retrieval so that "distinct retrievals" is counting the first ones.
     pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
@@ -87,10 +86,10 @@ impl Telemetry {
                        countIf(nth = 1)) AS events, \
                uniqExactIf((org, session), session != {NO_SESSION}) AS sessions \
              FROM ( \
-               SELECT site, argMin(event_type, {PRECEDENCE}) AS shown_type, argMin(at, {PRECEDENCE}) AS shown_at, \
+               SELECT argMin(site, {PRECEDENCE}) AS shown_site, argMin(event_type, {PRECEDENCE}) AS shown_type, argMin(at, {PRECEDENCE}) AS shown_at, \
                       groupArray(platform_id) AS orgs, groupArray(toUInt8(source_role)) AS roles, groupArray(session_id) AS session_ids, \
                       groupArray(agent_id) AS agents, groupArray(source_role = 'agent' OR session_id != {NO_SESSION}) AS are_agents \
-               FROM {OBSERVATIONS} FINAL WHERE {visible} GROUP BY site, event_key HAVING {in_time} \
+               FROM {OBSERVATIONS} FINAL WHERE {visible} GROUP BY event_key HAVING {in_time} \
              ) \
              ARRAY JOIN orgs AS org, roles AS role, session_ids AS session, agents AS agent, are_agents AS is_agent, \
                arrayEnumerate(orgs) AS nth, arrayEnumerateUniq(roles) AS nth_of_role, \

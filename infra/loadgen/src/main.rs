@@ -30,8 +30,12 @@ fn main() -> ExitCode {
 }
 
 async fn stop_on_signal(stop: CancellationToken) {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        eprintln!("stopping; what was sent is still checked");
-        stop.cancel();
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
     }
+    eprintln!("stopping; what was sent is still checked");
+    stop.cancel();
 }

@@ -53,8 +53,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     report.step("tests", || {
         let mut cargo = errand::cargo(session.workspace.root());
         let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
-        cargo.arg("test").args((!names_packages).then_some("--workspace")).args(&options.test_args);
-        cargo.env("TELEMETRY_STATE_DIR", session.state());
+        cargo.args(["test", "--no-fail-fast"]).args((!names_packages).then_some("--workspace")).args(&options.test_args);
         if let Some(endpoints) = &endpoints {
             endpoints.apply(&mut cargo);
         }

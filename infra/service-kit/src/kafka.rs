@@ -128,3 +128,14 @@ fn options() -> AdminOptions {
 fn unreachable_brokers(brokers: &str) -> String {
     format!("KAFKA_BROKERS={brokers}: no broker answers; start one, or correct the address")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_producer_takes_less_than_every_in_sync_replicas_word() {
+        let config = producer_config("127.0.0.1:1");
+        assert_eq!((config.get("acks"), config.get("enable.idempotence")), (Some("all"), Some("true")));
+    }
+}

@@ -32,6 +32,8 @@ pub struct Known<K, V> {
 
 struct Entry<V> {
     answer: Mutex<Option<Answer<V>>>,
+    /// Until then it is known that the store does not answer: who waited behind a failed question does not ask too.
+    failing_until: Mutex<Option<DateTime<Utc>>>,
     /// Held by whoever asks.
     asking: tokio::sync::Mutex<()>,
 }
@@ -66,6 +68,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
         if let Some(value) = entry.usable(asked_at) {
             return Ok(value);
         }
+        if entry.is_failing(asked_at) {
+            return Err(ApiError::unavailable(anyhow::anyhow!("the store did not answer a moment ago")));
+        }
         match tokio::time::timeout(PATIENCE, ask()).await {
             Ok(Ok(value)) => {
                 entry.set(Answer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
@@ -80,7 +85,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
 
     fn entry(&self, key: &K) -> Arc<Entry<V>> {
         let mut entries = self.entries.lock().expect("no holder of the lock panics");
-        let fresh = || Arc::new(Entry { answer: Mutex::new(None), asking: tokio::sync::Mutex::new(()) });
+        let fresh =
+            || Arc::new(Entry { answer: Mutex::new(None), failing_until: Mutex::new(None), asking: tokio::sync::Mutex::new(()) });
         Arc::clone(entries.get_or_insert(key.clone(), fresh))
     }
 }
@@ -92,6 +98,10 @@ impl<V: Clone> Entry<V> {
         answer.as_ref().filter(|known| now < known.ask_at && now >= known.asked_at).map(|known| known.value.clone())
     }
 
+    fn is_failing(&self, now: DateTime<Utc>) -> bool {
+        self.failing_until.lock().expect("no holder of the lock panics").is_some_and(|until| now < until)
+    }
+
     fn set(&self, answer: Answer<V>) {
         *self.answer.lock().expect("no holder of the lock panics") = Some(answer);
     }
@@ -99,7 +109,10 @@ impl<V: Clone> Entry<V> {
     /// The old answer, while it is young enough to go on with; it is not asked again for a moment.
     fn stale(&self, now: DateTime<Utc>) -> Option<V> {
         let mut answer = self.answer.lock().expect("no holder of the lock panics");
-        let known = answer.as_mut().filter(|known| now - known.asked_at < FAIL_STATIC)?;
+        let Some(known) = answer.as_mut().filter(|known| now - known.asked_at < FAIL_STATIC) else {
+            *self.failing_until.lock().expect("no holder of the lock panics") = Some(now + ASK_AGAIN);
+            return None;
+        };
         known.ask_at = (now + ASK_AGAIN).min(known.asked_at + FAIL_STATIC);
         Some(known.value.clone())
     }
@@ -146,6 +159,22 @@ mod tests {
         let known: Known<i32, Option<()>> = Known::new(clock());
         let refused = known.get(&1, || async { away() }).await.unwrap_err();
         assert_eq!(refused.code(), schemas::problem::Code::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn who_waited_behind_a_failed_question_does_not_ask_too() {
+        let (clock, asked) = (clock(), AtomicU32::new(0));
+        let known: Known<i32, ()> = Known::new(clock.clone());
+        let ask = || async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            away()
+        };
+        let (a, b, c) = tokio::join!(known.get(&1, ask), known.get(&1, ask), known.get(&1, ask));
+        assert!(a.is_err() && b.is_err() && c.is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        clock.advance(TimeDelta::seconds(1));
+        assert!(known.get(&1, || async { Ok(()) }).await.is_ok(), "asked again after a moment");
     }
 
     #[tokio::test]

@@ -51,8 +51,12 @@ fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            tracing::error!("{error:#}");
-            eprintln!("{error:#}");
+            // Said once: in the log when there is one already.
+            if tracing::dispatcher::has_been_set() {
+                tracing::error!("{error:#}");
+            } else {
+                eprintln!("{error:#}");
+            }
             ExitCode::FAILURE
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Must refuse what it does not know: a misspelt setting is an error, never a default.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -40,7 +41,7 @@ pub enum LogFormat {
 #[derive(Args, Clone, Debug)]
 pub struct KafkaSettings {
     /// Bootstrap brokers
-    #[arg(long, env = "KAFKA_BROKERS", value_name = "HOST:PORT[,HOST:PORT…]")]
+    #[arg(long, env = "KAFKA_BROKERS", value_name = "HOST:PORT[,HOST:PORT…]", value_parser = NonEmptyStringValueParser::new())]
     pub kafka_brokers: String,
     /// Topic of accepted requests
     #[arg(long, env = "TELEMETRY_TOPIC", default_value = schemas::log::TELEMETRY_TOPIC)]

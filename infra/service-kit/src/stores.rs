@@ -28,7 +28,22 @@ pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
 
 /// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
+    drop(pool.acquire().await.map_err(|error| absent_postgres(pool, &error))?);
     MIGRATIONS.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
+}
+
+/// Names the address without user and password.
+fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
+    let options = pool.connect_options();
+    let (host, port) = (options.get_host(), options.get_port());
+    anyhow::anyhow!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")
+}
+
+/// Names the address without user and password.
+fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
+    let url = url::Url::parse(&settings.clickhouse_url).ok();
+    let address = url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default();
+    anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
 }
 
 /// Refuses to run on tables that this build does not know.
@@ -40,7 +55,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
         Ok(found) if found >= newest => Ok(()),
         Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `identity-api migrate`"),
         Err(sqlx::Error::Database(_)) => bail!("DATABASE_URL: the tables are missing; run `identity-api migrate`"),
-        Err(error) => Err(error).context("DATABASE_URL: PostgreSQL does not answer; start it, or correct the address"),
+        Err(error) => Err(absent_postgres(pool, &error)),
     }
 }
 
@@ -75,7 +90,8 @@ fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse
 /// Creates the database and the tables that are missing.
 pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
-    clickhouse_server(settings)?.query(&create).execute().await.context("CLICKHOUSE_URL: the database cannot be created")?;
+    let created = clickhouse_server(settings)?.query(&create).execute().await;
+    created.map_err(|error| absent_clickhouse(settings, &error))?;
     let client = clickhouse(settings)?;
     for statement in schemas::store::CLICKHOUSE_DDL {
         client.query(statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
@@ -92,7 +108,7 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
             .bind(table)
             .fetch_optional()
             .await
-            .context("CLICKHOUSE_URL: ClickHouse does not answer; start it, or correct the address")?;
+            .map_err(|error| absent_clickhouse(settings, &error))?;
         let Some(ddl) = found else { bail!("table {table} does not exist: create it with `stream-workers prepare`") };
         let value = ddl
             .split_once(&format!("{setting} = "))

@@ -8,7 +8,7 @@ use crate::bodies;
 use crate::envelope::Envelope;
 use crate::limits::{Limits, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
-use crate::raw::{RawObject, as_str};
+use crate::raw::{RawObject, as_str, depth};
 use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
@@ -164,6 +164,7 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
     };
     check_role(&event, faults);
     check_content(&event, faults);
+    check_unknown(&event, context, faults);
     Some(event)
 }
 
@@ -204,6 +205,19 @@ fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> 
         faults.add(Member("source_role"), "unknown_value", "source_role is origin, edge, index or agent");
     }
     role
+}
+
+/// What this build does not know is kept, within the limits of `data`.
+fn check_unknown(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) {
+    let unknown = || event.members.members().filter(|(name, _)| !KNOWN.contains(name));
+    let bytes: usize = unknown().map(|(name, value)| name.len() + value.get().len()).sum();
+    if bytes > context.limits.max_data_bytes {
+        let detail = format!("the members that are not known are larger than {} bytes", context.limits.max_data_bytes);
+        faults.add(Member("event"), "too_large", detail);
+    }
+    if unknown().any(|(_, value)| depth(value) > MAX_DATA_LEVELS) {
+        faults.add(Member("event"), "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
+    }
 }
 
 fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {

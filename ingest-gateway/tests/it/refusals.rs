@@ -98,11 +98,18 @@ fn broken_rules() -> Vec<(Value, &'static str, &'static str)> {
         (json!({"id": ""}), "id", "empty"),
         (json!({"id": "x".repeat(2_049)}), "id", "too_long"),
         (json!({"content_telemetry_id": 5}), "content_telemetry_id", "wrong_type"),
+        (json!({"unknown": "a".repeat(64 * 1024)}), "event", "too_large"),
+        (json!({"unknown": nested(33)}), "event", "too_deep"),
+        (json!({"data": {"x": nested(32)}}), "data", "too_deep"),
         (json!({"data": []}), "data", "wrong_type"),
         (json!({"data": {"x": "a".repeat(64 * 1024)}}), "data", "too_large"),
         (json!({"ctx_token": "ctx_unknown"}), "ctx_token", "not_allowed"),
         (json!({"type": "content_engaged", "source_role": null, "ctx_token": "ctx_unknown"}), "ctx_token", "unknown_token"),
     ]
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!([inner]))
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ const MAX_LIST_BYTES: usize = 100_000;
 pub(super) struct Within {
     /// On a row: it is visible, whenever it happened.
     pub(super) visible: String,
-    /// On a retrieval, as `site` and `shown_at`: it lies in the window, and in this owner's time.
+    /// On a retrieval, as `shown_site` and `shown_at`: it lies in the window, and in this owner's time.
     pub(super) in_time: String,
     values: Vec<(String, Value)>,
 }
@@ -31,10 +31,10 @@ enum Value {
 
 /// The longest verified suffix of `site`, own or foreign: of all leading parts of the reversed host the last that is
 /// in the list.
-fn decider(verified: &str) -> String {
+fn decider(verified: &str, site: &str) -> String {
     format!(
         "arrayLast(part -> part IN {verified}, \
-           arrayMap(length -> substring(site, 1, length - 1), arrayCumSum(label -> length(label) + 1, splitByChar('.', site))))"
+           arrayMap(length -> substring({site}, 1, length - 1), arrayCumSum(label -> length(label) + 1, splitByChar('.', {site}))))"
     )
 }
 
@@ -50,7 +50,6 @@ impl Within {
         let mut within = Self { visible: String::new(), in_time: String::new(), values: Vec::new() };
         let own = within.sites("own", visibility.own().iter().map(|own| &own.site));
         let verified = within.sites("verified", visibility.own().iter().map(|own| &own.site).chain(visibility.foreign()));
-        let decider = decider(&verified);
 
         // Who owns nothing sees nothing.
         within.visible = "0".to_owned();
@@ -60,7 +59,7 @@ impl Within {
         }
         let is_decided_by_range = visibility.foreign().is_empty() && visibility.beneath().len() <= MAX_RANGES;
         if !is_decided_by_range {
-            within.visible.push_str(&format!(" AND {decider} IN {own}"));
+            within.visible.push_str(&format!(" AND {} IN {own}", decider(&verified, "site")));
         }
 
         let mut in_time = vec!["1".to_owned()];
@@ -69,7 +68,7 @@ impl Within {
             let sites = within.sites("late", late.iter().map(|(site, _)| *site));
             let from =
                 within.value("visible_from".to_owned(), "Array(Int64)", Value::Numbers(late.iter().map(|(_, ms)| *ms).collect()));
-            in_time.push(format!("{SHOWN_MS} >= transform({decider}, {sites}, {from}, {EVER_MS})"));
+            in_time.push(format!("{SHOWN_MS} >= transform({}, {sites}, {from}, {EVER_MS})", decider(&verified, "shown_site")));
         }
         if let Some(from) = period.from_ms {
             let from = within.value("from".to_owned(), "Int64", Value::Number(from));

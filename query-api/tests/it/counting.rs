@@ -107,6 +107,18 @@ async fn the_first_of_two_repeats_stays() {
 }
 
 #[tokio::test]
+async fn an_id_reported_again_for_another_host_of_the_owner_is_one_event() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let first = seen("www.example.com", 1).version(200);
+    let again = seen("shop.example.com", 1).version(199).named("content_cited");
+    world.insert(&[first, again, seen("shop.example.com", 2)]).await;
+    let summary = world.summary(&owner.key, &[]).await;
+    assert_eq!(summary.total_events, 2);
+    assert_eq!(summary.events_by_type.len(), 1, "the first report stays");
+}
+
+#[tokio::test]
 async fn the_agent_represents_a_retrieval_then_edge_origin_index_and_no_role() {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;

@@ -3,6 +3,7 @@
 //! Must leave nothing behind: processes and stores that it made go when it ends.
 
 mod demo_env;
+mod leftovers;
 mod services;
 mod stores;
 
@@ -56,7 +57,9 @@ impl Stage {
             Some(binaries) => std::path::absolute(binaries)?,
             None => services::build(&root).await?,
         };
-        let folder = root.join(".local/load").join(&name);
+        let runs = root.join(".local/load");
+        leftovers::sweep(&runs);
+        let folder = runs.join(&name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
@@ -142,7 +145,7 @@ impl Stage {
         own.launchpad.stores.delete().await;
         if keep_logs {
             eprintln!("the services' logs are in {}", own.launchpad.folder.display());
-            return Ok(());
+            return leftovers::keep(&own.launchpad.folder).context("the run's folder cannot be kept");
         }
         std::fs::remove_dir_all(&own.launchpad.folder).context("the run's folder cannot be deleted")
     }

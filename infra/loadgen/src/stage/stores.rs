@@ -2,6 +2,7 @@
 //!
 //! Must not touch what is not named `load_*`; leftovers of runs that were killed are swept by the next one.
 
+use super::leftovers::{PREFIX, is_leftover};
 use anyhow::Context as _;
 use local::stack::Endpoints;
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -12,11 +13,7 @@ use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings}
 use service_kit::{kafka, stores};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
-use std::path::Path;
 use std::time::Duration;
-
-/// What every name of ours begins with; the id of the process that made it follows.
-const PREFIX: &str = "load_";
 
 /// The stores of one run.
 #[derive(Clone, Debug)]
@@ -103,25 +100,4 @@ async fn execute(pool: &PgPool, statement: String) -> Result<(), sqlx::Error> {
 
 fn admin_pool(servers: &Endpoints) -> anyhow::Result<PgPool> {
     PgPoolOptions::new().max_connections(1).connect_lazy(&servers.database_url).context("DATABASE_URL is not a URL")
-}
-
-/// Names are `load_<pid>_<random>`; the leftover of a process that is gone.
-fn is_leftover(name: &str) -> bool {
-    let Some(pid) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()) else { return false };
-    pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_leftover, run_name};
-
-    #[test]
-    fn only_what_a_dead_run_has_made_is_swept() {
-        assert!(!is_leftover(&run_name()), "we are alive");
-        assert!(is_leftover("load_4294967295_00ff00"));
-        assert!(is_leftover("load_4294967295_00ff00.rejected"));
-        for other in ["telemetry", "load_", "load_test", "test_4294967295_1", "loadgen"] {
-            assert!(!is_leftover(other), "{other}");
-        }
-    }
 }

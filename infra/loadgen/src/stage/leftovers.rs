@@ -1,0 +1,82 @@
+//! What a killed run has left: services that still run, and their folders.
+//!
+//! Must end only processes that run in the folder of a run that is gone.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+
+/// What every name of a run begins with; the id of the process that made it follows.
+pub(super) const PREFIX: &str = "load_";
+
+/// Whether this is a name of a run, `load_<pid>_<random>`, and that process is gone.
+pub(super) fn is_leftover(name: &str) -> bool {
+    let Some(pid) = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()) else { return false };
+    pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+}
+
+/// Ends the services of dead runs and deletes their folders under `runs`, except logs that were kept on purpose.
+pub(super) fn sweep(runs: &Path) {
+    // links in /proc name folders as they are, without detours
+    let Ok(runs) = runs.canonicalize() else { return };
+    let folders = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
+    for folder in folders.filter(|folder| folder.file_name().is_some_and(|name| name.to_str().is_some_and(is_leftover))) {
+        if folder.join(KEPT).exists() {
+            continue;
+        }
+        for pid in working_in(&folder) {
+            // it may end between the question and the signal; both outcomes are fine
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+/// Marks a folder as one that somebody wants to look at.
+pub(super) fn keep(folder: &Path) -> std::io::Result<()> {
+    fs::write(folder.join(KEPT), "logs of a run that broke a rule; delete this folder when they are read\n")
+}
+
+const KEPT: &str = "KEPT";
+
+fn working_in(folder: &Path) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let process = |entry: fs::DirEntry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        (fs::read_link(entry.path().join("cwd")).ok()? == folder).then_some(pid)
+    };
+    entries.filter_map(process).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn only_what_a_dead_run_has_made_is_a_leftover() {
+        assert!(!is_leftover(&format!("load_{}_00ff00", std::process::id())), "we are alive");
+        assert!(is_leftover("load_4294967295_00ff00"));
+        assert!(is_leftover("load_4294967295_00ff00.rejected"));
+        for other in ["telemetry", "load_", "load_test", "test_4294967295_1", "loadgen"] {
+            assert!(!is_leftover(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn services_of_a_dead_run_are_ended_and_those_of_a_living_one_are_not() {
+        let runs = tempfile::tempdir().unwrap();
+        let runs = runs.path().canonicalize().unwrap();
+        let (dead, alive) = (runs.join("load_4294967295_00ff00"), runs.join(format!("load_{}_00ff00", std::process::id())));
+        let mut children = [&dead, &alive].map(|folder| {
+            fs::create_dir(folder).unwrap();
+            Command::new("sleep").arg("60").current_dir(folder).stdin(Stdio::null()).spawn().unwrap()
+        });
+        sweep(&runs);
+        assert!(!children[0].wait().unwrap().success());
+        assert!(children[1].try_wait().unwrap().is_none(), "the living run keeps its services");
+        assert!(!dead.exists() && alive.exists());
+        children[1].kill().unwrap();
+        children[1].wait().unwrap();
+    }
+}
