@@ -23,6 +23,9 @@ const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 /// Pause after an error of the consumer; most pass by themselves.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
+/// What leaving the group may take.
+const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
+
 /// Decoded records, and the offsets they came from.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -124,6 +127,19 @@ impl Collector {
                 self.pause();
             }
             self.take_one().await;
+        }
+    }
+
+    /// Leaves the group. Closing a consumer that is still joining can hang in the client library, so it is given a
+    /// thread of its own and a bounded wait; the group drops a silent member by itself.
+    pub(crate) async fn leave(self) {
+        let (left, has_left) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            drop(self.consumer);
+            let _ = left.send(());
+        });
+        if tokio::time::timeout(LEAVE_DEADLINE, has_left).await.is_err() {
+            tracing::warn!("the group was not left in time; it will notice by itself");
         }
     }
 

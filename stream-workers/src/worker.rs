@@ -30,17 +30,19 @@ impl Worker {
     /// Works until `stop`. A block in hand is abandoned then: it was not committed, and the next owner of its
     /// partitions reads it again.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.work() => {}
+        }
+        self.collector.leave().await;
+        Ok(())
+    }
+
+    async fn work(&mut self) {
         loop {
-            let block = tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                block = self.collector.block() => block,
-            };
-            if block.is_empty() {
-                continue;
-            }
-            tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                () = self.process(block) => {}
+            let block = self.collector.block().await;
+            if !block.is_empty() {
+                self.process(block).await;
             }
         }
     }

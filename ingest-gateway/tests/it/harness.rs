@@ -110,7 +110,15 @@ impl Gateway {
             .set("enable.auto.commit", "false")
             .create()
             .expect("a consumer is made");
-        consumer.subscribe(&[&self.stores.kafka.topic]).expect("the topic is subscribed");
+        // Assigned, not subscribed: closing a consumer that is still joining its group can hang.
+        let metadata =
+            consumer.fetch_metadata(Some(&self.stores.kafka.topic), Duration::from_secs(60)).expect("the broker answers");
+        let mut assignment = rdkafka::TopicPartitionList::new();
+        for partition in metadata.topics()[0].partitions() {
+            let added = assignment.add_partition_offset(&self.stores.kafka.topic, partition.id(), rdkafka::Offset::Beginning);
+            added.expect("the beginning is a valid offset");
+        }
+        consumer.assign(&assignment).expect("the partitions are assigned");
         consumer
     }
 }
