@@ -32,6 +32,7 @@ mod overload;
 mod privacy;
 mod publish;
 mod raw;
+mod seldom;
 mod sessions;
 mod spill;
 mod tokens;

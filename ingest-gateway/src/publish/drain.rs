@@ -12,6 +12,7 @@ use super::breaker::Breaker;
 use super::link::{Delivery, Failure, Link};
 use super::message::Message;
 use crate::metrics;
+use crate::seldom::Seldom;
 use crate::spill::{Backlog, Pending, Position, Spilled};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
@@ -31,8 +32,6 @@ const CHECK_PAUSE: Duration = Duration::from_secs(5);
 /// How often what is acknowledged is released, and how many entries at most go unreleased.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 const RELEASE_RECORDS: u64 = 4_096;
-/// Between two log lines about the same trouble.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the spill must be empty before its last file is given up; also how often the producer's health is looked at.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -128,7 +127,7 @@ struct Course<'a> {
     done: Option<Done>,
     /// The log did not acknowledge the last entry: one at a time.
     is_probing: bool,
-    complained: Option<Instant>,
+    complaint: Seldom,
 }
 
 impl<'a> Course<'a> {
@@ -141,7 +140,7 @@ impl<'a> Course<'a> {
             flying_bytes: 0,
             done: None,
             is_probing: true,
-            complained: None,
+            complaint: Seldom::default(),
         }
     }
 
@@ -193,9 +192,8 @@ impl<'a> Course<'a> {
     /// The log did not take an entry: goes on from it after a pause.
     async fn start_again(&mut self, from: Position, reason: &str) {
         self.drain.breaker.open(reason);
-        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
+        if self.complaint.is_due() {
             tracing::warn!("the spill cannot be drained: {reason}");
-            self.complained = Some(Instant::now());
         }
         self.is_probing = true;
         self.flying.clear();

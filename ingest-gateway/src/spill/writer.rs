@@ -6,6 +6,7 @@ use super::Refusal;
 use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
 use crate::metrics;
+use crate::seldom::Seldom;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ struct Writer {
     inventory: Arc<Inventory>,
     segment_bytes: u64,
     active: Option<Active>,
+    complaint: Seldom,
 }
 
 /// The segment that is written to.
@@ -57,7 +59,7 @@ enum End {
 /// Starts the thread; it ends when every sender is gone.
 pub(super) fn start(folder: Arc<Folder>, inventory: Arc<Inventory>, segment_bytes: u64) -> io::Result<Sender<Entry>> {
     let (sender, entries) = channel();
-    let writer = Writer { folder, inventory, segment_bytes, active: None };
+    let writer = Writer { folder, inventory, segment_bytes, active: None, complaint: Seldom::default() };
     std::thread::Builder::new().name("spill".to_owned()).spawn(move || writer.run(&entries))?;
     Ok(sender)
 }
@@ -95,7 +97,9 @@ impl Writer {
             }
             Err(error) => {
                 metrics::spill_failed();
-                tracing::error!("the spill cannot be written: {error}");
+                if self.complaint.is_due() {
+                    tracing::error!("the spill cannot be written: {error}");
+                }
                 self.abandon();
                 self.inventory.end_write(0, Pending::default());
                 self.inventory.give_back(length);
@@ -138,7 +142,9 @@ impl Writer {
     fn abandon(&mut self) {
         if let Some(active) = &mut self.active {
             active.is_spent |= active.end == End::Unknown;
-            if let Err(error) = active.cut() {
+            if let Err(error) = active.cut()
+                && self.complaint.is_due()
+            {
                 tracing::error!("what the spill refused cannot be cut off: {error}");
             }
         }

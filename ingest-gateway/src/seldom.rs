@@ -1,0 +1,22 @@
+//! Trouble that repeats is logged now and then, not every time.
+//!
+//! Must not count anything: that is what metrics are for.
+
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// When something was last said.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom(Option<Instant>);
+
+impl Seldom {
+    /// Whether it is time to say it again.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let is_due = self.0.is_none_or(|last| last.elapsed() >= INTERVAL);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
+}
