@@ -51,12 +51,8 @@ fn report(ended: anyhow::Result<()>, was_asked: bool) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            // Said once: in the log when there is one already.
-            if tracing::dispatcher::has_been_set() {
-                tracing::error!("{error:#}");
-            } else {
-                eprintln!("{error:#}");
-            }
+            // Said once, as the plain last line: who starts a process by hand looks there.
+            eprintln!("{error:#}");
             ExitCode::FAILURE
         }
     }
