@@ -5,7 +5,7 @@
 use crate::{State, metrics};
 use lru::LruCache;
 use schemas::ids::OrgId;
-use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
+use schemas::log::{LogEvent, LogRecord, RecordKind};
 use schemas::session::SessionFacts;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
@@ -45,10 +45,12 @@ impl State {
         request_id: &str,
     ) -> Result<usize, ApiError> {
         let (count, fingerprint) = (events.len(), fingerprint(caller.org_id, &events));
+        let unresolved = events.iter().filter(|event| event.is_unresolved()).count();
         self.append(caller, kind, session, events, request_id).await?;
         let is_known = self.remembered.has(&fingerprint);
         self.remembered.add(fingerprint);
         metrics::accepted(count);
+        metrics::unresolved(unresolved);
         Ok(if is_known { 0 } else { count })
     }
 
@@ -62,7 +64,8 @@ impl State {
         request_id: &str,
     ) -> Result<(), ApiError> {
         let received_at_us = self.clock.now().timestamp_micros();
-        let record = LogRecord { v: RECORD_VERSION, org: caller.org_id, received_at_us, kind, session, events };
+        let v = LogRecord::version_of(&events);
+        let record = LogRecord { v, org: caller.org_id, received_at_us, kind, session, events };
         self.log.append(&record, request_id).await
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
-use crate::validate::{BoundSession, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
+use crate::validate::{Binding, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
@@ -47,17 +47,16 @@ impl<'a> Batch<'a> {
         let mut bound = Vec::with_capacity(events.len());
         for (index, event) in events {
             faults.enter(index);
-            let session = bind_session(&event, &context, caller.org_id, &tokens, &mut faults);
-            bound.push((event, session));
+            let binding = bind_session(&event, &context, &tokens, &mut faults);
+            bound.push((event, binding));
         }
         faults.into_result()?;
         if let Some(owned) = owned_sites(state, caller).await? {
             require_own_hosts(bound.iter().map(|(event, _)| event), &owned)?;
         }
         let origin = Origin { org: caller.org_id, agent_id: context.agent_id.as_deref(), idempotency_key };
-        let normalised = |(index, (event, session)): (usize, (ValidEvent<'_>, Option<BoundSession>))| {
-            normalise(event, session, &origin, index)
-        };
+        let normalised =
+            |(index, (event, binding)): (usize, (ValidEvent<'_>, Binding))| normalise(event, binding, &origin, index);
         let mut events: Vec<LogEvent> = bound.into_iter().enumerate().map(normalised).collect();
         name_agents(state, caller, &mut events, context.now).await;
         Ok(events)
@@ -65,15 +64,17 @@ impl<'a> Batch<'a> {
 }
 
 /// Fills in the agent of each event's session, after the keys are made: what is known of a session must not
-/// change which event it is.
+/// change which event it is. Whose session stands behind an unresolved token is for the worker to find out, and with
+/// it the agent.
 async fn name_agents(state: &State, caller: &Caller, events: &mut [LogEvent], now: DateTime<Utc>) {
     let session = |event: &LogEvent| event.session_id.map(|session| (event.session_org.unwrap_or(caller.org_id), session));
-    let nameless: BTreeSet<_> = events.iter().filter(|event| event.agent_id.is_none()).filter_map(session).collect();
+    let is_nameless = |event: &LogEvent| event.agent_id.is_none() && !event.is_unresolved();
+    let nameless: BTreeSet<_> = events.iter().filter(|event| is_nameless(event)).filter_map(session).collect();
     if nameless.is_empty() {
         return;
     }
     let agents = state.agents.resolve(nameless, now).await;
-    for event in events.iter_mut().filter(|event| event.agent_id.is_none()) {
+    for event in events.iter_mut().filter(|event| is_nameless(event)) {
         event.agent_id = session(event).and_then(|session| agents.get(&session).cloned());
     }
 }

@@ -47,12 +47,14 @@ pub(crate) async fn post_events(
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted? })))
 }
 
-/// The caller's own sessions that the events name: they exist from now on.
+/// The caller's own sessions that the events name: they exist from now on. Beside a token that is not resolved yet,
+/// a session may be somebody else's.
 fn named_sessions(
     caller: &Caller,
     events: &[LogEvent],
     level: Option<PrivacyLevel>,
 ) -> Vec<(schemas::ids::OrgId, SessionId, Option<PrivacyLevel>)> {
-    let own = events.iter().filter(|event| event.session_org.is_none()).filter_map(|event| event.session_id);
+    let own = events.iter().filter(|event| event.session_org.is_none() && !event.is_unresolved());
+    let own = own.filter_map(|event| event.session_id);
     own.map(|session| (caller.org_id, session, level)).collect()
 }

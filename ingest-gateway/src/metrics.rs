@@ -7,6 +7,7 @@ use std::time::Duration;
 
 const ACCEPTED: &str = "gateway_events_accepted_total";
 const UNCLASSIFIED: &str = "gateway_values_unclassified_total";
+const UNRESOLVED: &str = "gateway_events_unresolved_total";
 const ACK: &str = "gateway_ack_duration_seconds";
 const UNACKED: &str = "gateway_requests_unacknowledged_total";
 const UNACKED_BYTES: &str = "gateway_unacked_bytes";
@@ -30,6 +31,11 @@ pub(crate) fn describe() {
         UNCLASSIFIED,
         Unit::Count,
         "citation types and positions outside the standard's lists, kept as unclassified"
+    );
+    describe_counter!(
+        UNRESOLVED,
+        Unit::Count,
+        "accepted events whose click token is left to the worker, because PostgreSQL did not answer"
     );
     describe_counter!(
         UNACKED,
@@ -67,6 +73,10 @@ pub(crate) fn accepted(events: usize) {
 
 pub(crate) fn unclassified(values: usize) {
     counter!(UNCLASSIFIED).increment(values as u64);
+}
+
+pub(crate) fn unresolved(events: usize) {
+    counter!(UNRESOLVED).increment(events as u64);
 }
 
 pub(crate) fn unacknowledged() {

@@ -3,7 +3,7 @@
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
 use crate::raw::RawObject;
-use crate::validate::{BoundSession, KNOWN, ValidEvent};
+use crate::validate::{Binding, KNOWN, ValidEvent};
 use crate::{privacy, tolerate};
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
@@ -20,7 +20,7 @@ pub(crate) struct Origin<'a> {
 }
 
 /// Normalises the event at `index` of its request.
-pub(crate) fn normalise(event: ValidEvent<'_>, session: Option<BoundSession>, origin: &Origin<'_>, index: usize) -> LogEvent {
+pub(crate) fn normalise(event: ValidEvent<'_>, binding: Binding, origin: &Origin<'_>, index: usize) -> LogEvent {
     let site = attributed_site(&event).cloned();
     let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
     let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
@@ -36,15 +36,40 @@ pub(crate) fn normalise(event: ValidEvent<'_>, session: Option<BoundSession>, or
         content_url: event.content_url.map(|url| url.stored),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
-        session_id: session.map(|bound| bound.session),
-        session_org: session.map(|bound| bound.org).filter(|org| *org != origin.org),
+        session_id: None,
+        session_org: None,
+        ctx_hash: None,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
         output_id: event.output_id,
         id: event.id,
     };
+    put_reported_binding(&mut normalised, binding);
     normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
+    put_binding(&mut normalised, binding, origin.org);
     normalised
+}
+
+/// The session, or the token, as the reporter gives it: all that a key may depend on. A retry must be the same event
+/// whether its token could be looked up or not.
+fn put_reported_binding(event: &mut LogEvent, binding: Binding) {
+    match binding {
+        Binding::Free => {}
+        Binding::Own(session) => event.session_id = Some(session),
+        Binding::Clicked { token, .. } | Binding::Unresolved { token, .. } => event.ctx_hash = Some(token),
+    }
+}
+
+/// The session as the log keeps it: a token that was looked up leaves nothing of itself.
+fn put_binding(event: &mut LogEvent, binding: Binding, reporter: OrgId) {
+    match binding {
+        Binding::Free | Binding::Own(_) => {}
+        Binding::Clicked { org, session, .. } => {
+            (event.ctx_hash, event.session_id) = (None, Some(session));
+            event.session_org = Some(org).filter(|org| *org != reporter);
+        }
+        Binding::Unresolved { named, .. } => event.session_id = named,
+    }
 }
 
 /// The host an event counts for. Conversation turns are nobody's but the agent's (threats R17).

@@ -1,55 +1,132 @@
 //! Click tokens: minted for a session of the caller's, presented again on engagement and checkout events.
 //!
-//! Must store and remember only hashes, and must not tell an unknown token from an expired one.
+//! Must store and remember only hashes, and must not tell an unknown token from an expired one. While PostgreSQL is
+//! away, a token this gateway has not met goes on the log as its hash, and the worker looks it up.
 
 use crate::State;
 use crate::bodies::{self, WriteRequest};
+use crate::seldom::Seldom;
 use crate::sessions::session_exists;
-use crate::validate::{BoundSession, Faults, Member, Tokens, members};
+use crate::validate::{Faults, Member, Presented, Tokens, members};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
+use lru::LruCache;
 use schemas::clicks::{CLICK_TOKEN_LIFETIME, ClickToken};
 use schemas::identity::OrgType;
-use schemas::ids::{OrgId, SessionId};
+use schemas::ids::OrgId;
 use schemas::problem::Code;
-use schemas::secrets::PlainClickToken;
+use schemas::secrets::{PlainClickToken, SecretHash};
 use service_kit::auth::Reporter;
+use service_kit::clicks::{self, Clicked};
 use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-use uuid::Uuid;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Tokens remembered at a time, for when PostgreSQL is away.
+const REMEMBERED: usize = 100_000;
+/// What the question may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Pause between questions while PostgreSQL is away, so that requests do not queue behind it.
+const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The table `click_tokens`: this crate is its only writer.
-pub(crate) struct ClickTokens(PgPool);
+pub(crate) struct ClickTokens {
+    pool: PgPool,
+    /// A token never comes to stand for anything else.
+    known: Mutex<LruCache<SecretHash, Clicked>>,
+    away: Mutex<Away>,
+}
+
+/// Whether PostgreSQL is.
+#[derive(Default)]
+struct Away {
+    /// Nobody asks before.
+    ask_at: Option<DateTime<Utc>>,
+    said: Seldom,
+}
 
 impl ClickTokens {
     pub(crate) fn new(pool: PgPool) -> Self {
-        Self(pool)
+        let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
+        Self { pool, known: Mutex::new(LruCache::new(capacity)), away: Mutex::default() }
     }
 
-    /// What the presented tokens stand for; unknown and expired ones are missing from the answer.
+    /// What the presented tokens stand for; unknown and expired ones are missing from the answer. While PostgreSQL is
+    /// away, those that are remembered count as ever and the others are not resolved.
     pub(crate) async fn resolve(&self, presented: BTreeSet<String>, now: DateTime<Utc>) -> Result<Tokens, ApiError> {
         if presented.is_empty() {
             return Ok(Tokens::new());
         }
-        let by_hash: HashMap<Vec<u8>, String> =
-            presented.into_iter().map(|token| (PlainClickToken::presented(&token).hash().as_bytes().to_vec(), token)).collect();
-        let rows: Vec<(Vec<u8>, Uuid, Uuid)> = sqlx::query_as(
-            "SELECT token_hash, organization_id, session_id FROM click_tokens WHERE token_hash = ANY($1) AND expires_at > $2",
-        )
-        .bind(by_hash.keys().cloned().collect::<Vec<_>>())
-        .bind(now)
-        .fetch_all(&self.0)
-        .await?;
-        let bound = |(hash, org, session): (Vec<u8>, Uuid, Uuid)| {
-            let token = by_hash.get(&hash)?.clone();
-            Some((token, BoundSession { org: OrgId(org), session: SessionId(session) }))
+        let hashed = |token: String| (PlainClickToken::presented(&token).hash(), token);
+        let by_hash: HashMap<SecretHash, String> = presented.into_iter().map(hashed).collect();
+        let hashes: Vec<SecretHash> = by_hash.keys().copied().collect();
+        let found = self.ask(&hashes, now).await?;
+        let is_answered = found.is_some();
+        let found = found.unwrap_or_else(|| self.remembered(&hashes));
+        let outcome = |(hash, token): (SecretHash, String)| match found.get(&hash) {
+            Some(clicked) if clicked.is_valid_at(now) => {
+                Some((token, Presented { hash, clicked: Some((clicked.org, clicked.session)) }))
+            }
+            None if !is_answered => Some((token, Presented { hash, clicked: None })),
+            _ => None,
         };
-        Ok(rows.into_iter().filter_map(bound).collect())
+        Ok(by_hash.into_iter().filter_map(outcome).collect())
+    }
+
+    /// PostgreSQL's answer; none while it is away.
+    async fn ask(&self, hashes: &[SecretHash], now: DateTime<Utc>) -> Result<Option<HashMap<SecretHash, Clicked>>, ApiError> {
+        if !self.may_ask(now) {
+            return Ok(None);
+        }
+        let why = match tokio::time::timeout(PATIENCE, clicks::find(&self.pool, hashes)).await {
+            Ok(Ok(found)) => {
+                self.away.lock().expect("no holder of the lock panics").ask_at = None;
+                let mut known = self.known.lock().expect("no holder of the lock panics");
+                for (hash, clicked) in &found {
+                    known.put(*hash, clicked.clone());
+                }
+                return Ok(Some(found));
+            }
+            Ok(Err(error)) => {
+                let (text, error) = (error.to_string(), ApiError::from(error));
+                if error.code() != Code::Unavailable {
+                    return Err(error);
+                }
+                text
+            }
+            Err(_) => format!("no answer within {PATIENCE:?}"),
+        };
+        let mut away = self.away.lock().expect("no holder of the lock panics");
+        away.ask_at = Some(now + ASK_AGAIN);
+        if away.said.is_due() {
+            tracing::warn!("click tokens cannot be looked up, the worker will: {why}");
+        }
+        Ok(None)
+    }
+
+    /// Always, but while PostgreSQL is away: then one request after each pause, and the others go on without.
+    fn may_ask(&self, now: DateTime<Utc>) -> bool {
+        let mut away = self.away.lock().expect("no holder of the lock panics");
+        // A clock that was set back must not make the pause longer.
+        let is_pause = |ask_at: DateTime<Utc>| now < ask_at && ask_at - now <= ASK_AGAIN;
+        if away.ask_at.is_some_and(is_pause) {
+            return false;
+        }
+        if away.ask_at.is_some() {
+            away.ask_at = Some(now + ASK_AGAIN);
+        }
+        true
+    }
+
+    fn remembered(&self, hashes: &[SecretHash]) -> HashMap<SecretHash, Clicked> {
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        hashes.iter().filter_map(|hash| Some((*hash, known.get(hash)?.clone()))).collect()
     }
 
     async fn store(
@@ -69,7 +146,7 @@ impl ClickTokens {
         .bind(&click.content_url)
         .bind(now)
         .bind(click.expires_at)
-        .execute(&self.0)
+        .execute(&self.pool)
         .await?;
         Ok(())
     }

@@ -9,6 +9,6 @@ pub(crate) mod members;
 mod repeats;
 pub(crate) mod strict;
 
-pub(crate) use bind::{BoundSession, Tokens, bind_session, token_of};
+pub(crate) use bind::{Binding, Presented, Tokens, bind_session, token_of};
 pub(crate) use event::{Context, KNOWN, ValidEvent, validate_event};
 pub(crate) use faults::{Faults, Member};

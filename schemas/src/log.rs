@@ -6,6 +6,7 @@
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
+use crate::secrets::SecretHash;
 use crate::session::SessionFacts;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,8 +15,11 @@ use serde_json::value::RawValue;
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The version this build writes.
+/// The version this build writes, but for [`UNRESOLVED_VERSION`].
 pub const RECORD_VERSION: u16 = 1;
+/// The version of a record that has a click token left to look up, and the newest this build reads. A worker from
+/// before would take no notice of the token and store its event without a session: it must refuse such a record.
+pub const UNRESOLVED_VERSION: u16 = 2;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -50,7 +54,7 @@ pub enum RecordKind {
 /// One accepted request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// [`RECORD_VERSION`] of its writer.
+    /// What a reader must understand: [`RECORD_VERSION`] or [`UNRESOLVED_VERSION`].
     pub v: u16,
     /// Who reported it.
     pub org: OrgId,
@@ -64,6 +68,18 @@ pub struct LogRecord {
     /// Normalised, keyed and stripped of what must not be kept.
     #[serde(default)]
     pub events: Vec<LogEvent>,
+}
+
+impl LogRecord {
+    /// The version that a record of these events must say.
+    pub fn version_of(events: &[LogEvent]) -> u16 {
+        if events.iter().any(LogEvent::is_unresolved) { UNRESOLVED_VERSION } else { RECORD_VERSION }
+    }
+
+    /// Whether a click token is left for the worker to look up.
+    pub fn is_unresolved(&self) -> bool {
+        self.events.iter().any(LogEvent::is_unresolved)
+    }
 }
 
 /// One normalised event.
@@ -103,6 +119,10 @@ pub struct LogEvent {
     /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_org: Option<OrgId>,
+    /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
+    /// `session_id` beside it is what the reporter says, and must turn out to be the token's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ctx_hash: Option<SecretHash>,
     /// The answering agent, as its reporter names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
@@ -118,4 +138,47 @@ pub struct LogEvent {
     /// An object of the members this build does not know, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Box<RawValue>>,
+}
+
+impl LogEvent {
+    /// Whether its session stands behind a click token that is not looked up yet.
+    pub fn is_unresolved(&self) -> bool {
+        self.ctx_hash.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::PlainClickToken;
+
+    const OLD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
+        "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
+
+    #[test]
+    fn a_record_from_before_click_tokens_were_left_to_the_worker_is_read() {
+        let record: LogRecord = serde_json::from_str(OLD).unwrap();
+        assert!(!record.is_unresolved());
+        assert_eq!(LogRecord::version_of(&record.events), 1, "and one like it is readable by a worker from before");
+        assert!(!serde_json::to_string(&record).unwrap().contains("ctx_hash"));
+    }
+
+    #[test]
+    fn an_unresolved_token_is_a_hash_and_makes_the_record_unreadable_to_a_worker_from_before() {
+        let mut record: LogRecord = serde_json::from_str(OLD).unwrap();
+        record.events[0].ctx_hash = Some(PlainClickToken::presented("ctx_secret").hash());
+        assert_eq!(LogRecord::version_of(&record.events), 2);
+        let written = serde_json::to_string(&record).unwrap();
+        // SHA-256 of `ctx_secret`.
+        assert!(
+            written.contains(r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#),
+            "{written}"
+        );
+        let read: LogRecord = serde_json::from_str(&written).unwrap();
+        assert!(read.events[0].ctx_hash == record.events[0].ctx_hash);
+        for bad in ["", "00", &"g".repeat(64), &"0".repeat(66), &"é".repeat(32)] {
+            let forged = written.replace("35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f", bad);
+            assert!(serde_json::from_str::<LogRecord>(&forged).is_err(), "{bad}");
+        }
+    }
 }

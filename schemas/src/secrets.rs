@@ -5,6 +5,7 @@
 
 use crate::identity::OrgType;
 use rand::distr::{Alphanumeric, SampleString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -21,7 +22,7 @@ const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
 const CLICK_TOKEN_PREFIX: &str = "ctx_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The SHA-256 of a secret: all that is ever stored.
+/// The SHA-256 of a secret: all that is ever stored; in JSON 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SecretHash([u8; 32]);
 
@@ -30,9 +31,32 @@ impl SecretHash {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
+    /// The hash behind stored bytes.
+    pub fn from_stored(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// The 32 bytes, as stored.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+impl Serialize for SecretHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        let hash = bytes.filter(|_| is_hex).and_then(|bytes| Self::from_stored(&bytes));
+        hash.ok_or_else(|| serde::de::Error::custom("a hash is 64 hexadecimal digits"))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Settings;
 use crate::decode::decode;
 use crate::metrics;
 use crate::rejected::DeadLetter;
+use crate::resolve::Unresolved;
 use crate::row::ObservationRow;
 use anyhow::Context;
 use rdkafka::consumer::{CommitMode, Consumer, StreamConsumer};
@@ -30,9 +31,12 @@ const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) rows: Vec<ObservationRow>,
+    /// Records that become rows once PostgreSQL has said what their click tokens stand for.
+    pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     /// First and last offset by partition.
     pub(crate) offsets: BTreeMap<i32, (i64, i64)>,
+    unresolved_events: usize,
     bytes: usize,
     opened: Option<Instant>,
 }
@@ -43,28 +47,38 @@ impl Block {
     }
 
     fn is_full(&self) -> bool {
-        self.rows.len() >= BLOCK_ROWS || self.bytes >= BLOCK_BYTES
+        self.rows.len() + self.unresolved_events >= BLOCK_ROWS || self.bytes >= BLOCK_BYTES
     }
 
     fn push(&mut self, message: &BorrowedMessage<'_>) {
         let payload = message.payload().unwrap_or_default();
         let (partition, offset) = (message.partition(), message.offset());
+        let origin = || format!("{}/{partition}/{offset}", message.topic());
         match decode(payload) {
-            Ok(rows) => {
-                metrics::decoded(rows.len());
-                self.rows.extend(rows);
+            Ok(record) if record.is_unresolved() => {
+                self.unresolved_events += record.events.len();
+                self.unresolved.push(Unresolved { record, payload: payload.to_vec(), origin: origin() });
             }
-            Err(reason) => {
-                metrics::rejected();
-                let origin = format!("{}/{partition}/{offset}", message.topic());
-                self.dead_letters.push(DeadLetter { payload: payload.to_vec(), origin, reason });
-            }
+            Ok(record) => self.take(ObservationRow::of(record)),
+            Err(reason) => self.reject(DeadLetter { payload: payload.to_vec(), origin: origin(), reason }),
         }
         self.bytes += payload.len();
         self.opened.get_or_insert_with(Instant::now);
         let range = self.offsets.entry(partition).or_insert((offset, offset));
         // After a rebalance a partition may start again before the block's last offset.
         *range = (range.0.min(offset), range.1.max(offset));
+    }
+
+    /// Adds the rows of one record.
+    pub(crate) fn take(&mut self, rows: Vec<ObservationRow>) {
+        metrics::decoded(rows.len());
+        self.rows.extend(rows);
+    }
+
+    /// Sets one record aside.
+    pub(crate) fn reject(&mut self, letter: DeadLetter) {
+        metrics::rejected();
+        self.dead_letters.push(letter);
     }
 }
 

@@ -1,9 +1,8 @@
-//! From the bytes of a record to rows. Pure: a bad record is reproduced by pasting it into a test.
+//! From the bytes of a record to what they say. Pure: a bad record is reproduced by pasting it into a test.
 //!
 //! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
 
-use crate::row::ObservationRow;
-use schemas::log::{LogRecord, RECORD_VERSION};
+use schemas::log::{LogRecord, UNRESOLVED_VERSION};
 use std::ops::RangeInclusive;
 
 /// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
@@ -12,10 +11,10 @@ const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000
 const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
 /// Decodes one record; the error is the reason on the dead letter.
-pub(crate) fn decode(payload: &[u8]) -> Result<Vec<ObservationRow>, String> {
+pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
-    if record.v > RECORD_VERSION {
-        return Err(format!("record version {} is newer than this worker's {RECORD_VERSION}", record.v));
+    if record.v > UNRESOLVED_VERSION {
+        return Err(format!("record version {} is newer than this worker's {UNRESOLVED_VERSION}", record.v));
     }
     if !STORABLE_US.contains(&record.received_at_us) {
         return Err(format!("received_at_us {} is out of range", record.received_at_us));
@@ -23,13 +22,17 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Vec<ObservationRow>, String> {
     if let Some(event) = record.events.iter().find(|event| !STORABLE_MS.contains(&event.at_ms)) {
         return Err(format!("at_ms {} is out of range", event.at_ms));
     }
-    let row = |event| ObservationRow::new(event, record.org.0, record.received_at_us);
-    Ok(record.events.into_iter().map(row).collect())
+    Ok(record)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::ObservationRow;
+
+    fn rows(text: &str) -> Vec<ObservationRow> {
+        ObservationRow::of(decode(text.as_bytes()).unwrap())
+    }
 
     const GOOD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
         "events":[{"key":"0000000000000000000000000000000a","correlated":true,"type":"content_retrieved","at_ms":1790000000000,
@@ -37,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_record_becomes_one_row_per_event() {
-        let rows = decode(GOOD.as_bytes()).unwrap();
+        let rows = rows(GOOD);
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].event_key, rows[0].observer, rows[0].source_role), (10, 2, 2));
         assert_eq!(rows[0].data, r#"{"n":1.10}"#);
@@ -45,20 +48,20 @@ mod tests {
 
     #[test]
     fn only_correlated_events_have_an_observer_per_role() {
-        let rows = decode(GOOD.replace("\"correlated\":true,", "").as_bytes()).unwrap();
+        let rows = rows(&GOOD.replace("\"correlated\":true,", ""));
         assert_eq!((rows[0].observer, rows[0].source_role), (0, 2));
     }
 
     #[test]
     fn an_older_report_has_the_larger_version() {
-        let first = decode(GOOD.as_bytes()).unwrap();
-        let later = decode(GOOD.replace("1790000000000000", "1790000000000001").as_bytes()).unwrap();
+        let first = rows(GOOD);
+        let later = rows(&GOOD.replace("1790000000000000", "1790000000000001"));
         assert!(first[0].version > later[0].version);
     }
 
     #[test]
     fn what_is_no_record_has_a_reason() {
-        let newer = GOOD.replace("\"v\":1", "\"v\":2");
+        let newer = GOOD.replace("\"v\":1", "\"v\":3");
         let early = GOOD.replace("1790000000000000", "-1");
         let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
         for bad in ["", "{}", "[]", "\u{0}", &newer, &early, &late, &GOOD[..GOOD.len() - 1]] {

@@ -2,28 +2,32 @@
 //!
 //! 1. Poll records into a block: until it is 500 ms old, 99,000 rows or 32 MiB large (`consume`).
 //! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`decode`, `rejected`).
-//! 3. Fold: equal observations collapse, the first stays (`fold`).
-//! 4. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
-//! 5. Commit the offsets (`worker`).
+//! 3. Resolve the click tokens that the gateway could not look up; while PostgreSQL is away, wait. A record with a
+//!    token that is not good becomes a dead letter; a block without any asks nothing (`resolve`).
+//! 4. Fold: equal observations collapse, the first stays (`fold`).
+//! 5. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
+//! 6. Commit the offsets (`worker`).
 //!
-//! Everything before 4 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
-//! the next owner of the partition reads it again. A crash between 4 and 5 repeats 4, which changes no figure:
+//! Everything before 5 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
+//! the next owner of the partition reads it again. A crash between 5 and 6 repeats 5, which changes no figure:
 //! the rows have the same keys, and every read counts keys. That is the whole proof (invariants 3 and 10).
 //!
 //! Must never skip a record, and must never commit before the insert is acknowledged.
 
+mod back_off;
 mod consume;
 mod decode;
 mod fold;
 mod metrics;
 mod rejected;
+mod resolve;
 mod row;
 mod store;
 mod worker;
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::health::{self, Probe};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, ProcessSettings};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, kafka, server, stores};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -61,6 +65,9 @@ pub struct Settings {
     /// The store
     #[command(flatten)]
     pub clickhouse: ClickHouseSettings,
+    /// Click tokens
+    #[command(flatten)]
+    pub postgres: PostgresSettings,
     /// How it works
     #[command(flatten)]
     pub tuning: Tuning,
@@ -89,7 +96,8 @@ pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     stores::apply_clickhouse_ddl(&settings.clickhouse).await
 }
 
-/// Works off the log until `stop`; refuses to start on topics or tables that would break exactness.
+/// Works off the log until `stop`; refuses to start on topics or tables that would break exactness. PostgreSQL may be
+/// away: only click tokens that the gateway could not look up wait for it.
 pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
@@ -110,5 +118,9 @@ pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
 /// What `/ready` asks.
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
     let producer = kafka::producer(&settings.kafka.kafka_brokers)?;
-    Ok(vec![Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?), Probe::kafka(producer, settings.kafka.topic.clone())])
+    Ok(vec![
+        Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
+        Probe::kafka(producer, settings.kafka.topic.clone()),
+        Probe::database(stores::postgres(&settings.postgres)?),
+    ])
 }

@@ -1,4 +1,4 @@
-//! Dead letters: records that no worker can decode, kept with their bytes, their place and the reason.
+//! Dead letters: records that no worker can decode or resolve, kept with their bytes, their place and the reason.
 //!
 //! Must have them acknowledged before the block they came in moves on: a record is never skipped.
 

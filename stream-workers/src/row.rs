@@ -3,7 +3,7 @@
 //! Must not decide anything but the two derived columns: `observer` and `version`.
 
 use schemas::event::SourceRole;
-use schemas::log::LogEvent;
+use schemas::log::{LogEvent, LogRecord};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -43,6 +43,12 @@ pub(crate) struct ObservationRow {
 pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 
 impl ObservationRow {
+    /// The rows of a record in which nothing is left to look up.
+    pub(crate) fn of(record: LogRecord) -> Vec<Self> {
+        let (org, received_at_us) = (record.org.0, record.received_at_us);
+        record.events.into_iter().map(|event| Self::new(event, org, received_at_us)).collect()
+    }
+
     /// The row of one event of a record.
     pub(crate) fn new(event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);

@@ -2,6 +2,7 @@
 //!
 //! Must send the same rows under the same token on every try, and must never give up: the partition waits.
 
+use crate::back_off::BackOff;
 use crate::consume::Block;
 use crate::metrics;
 use crate::row::ObservationRow;
@@ -13,8 +14,6 @@ use sha2::{Digest, Sha256};
 use std::time::{Duration, Instant};
 
 const INSERT_DEADLINE: Duration = Duration::from_secs(30);
-const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// The table of observations.
 pub(crate) struct Store {
@@ -31,12 +30,11 @@ impl Store {
     pub(crate) async fn insert(&self, rows: &[ObservationRow], token: &str) {
         let Some(oldest_us) = rows.iter().map(|row| row.received_at).min() else { return };
         let started = Instant::now();
-        let mut back_off = FIRST_BACK_OFF;
+        let mut back_off = BackOff::default();
         while let Err(error) = self.try_insert(rows, token).await {
             metrics::retried();
-            tracing::error!(rows = rows.len(), back_off_ms = back_off.as_millis(), "insert failed, trying again: {error:#}");
-            tokio::time::sleep(back_off).await;
-            back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+            tracing::error!(rows = rows.len(), "insert failed, trying again: {error:#}");
+            back_off.pause().await;
         }
         let age_us = self.clock.now().timestamp_micros() - oldest_us;
         metrics::inserted(rows.len(), started.elapsed(), Duration::from_micros(u64::try_from(age_us).unwrap_or(0)));

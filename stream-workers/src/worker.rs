@@ -1,4 +1,4 @@
-//! The loop: block, dead letters, fold, insert, commit; in this order and no other.
+//! The loop: block, resolve, fold, dead letters, insert, commit; in this order and no other.
 //!
 //! Must not know how any of the steps is done.
 
@@ -7,6 +7,7 @@ use crate::consume::{Block, Collector};
 use crate::fold::fold;
 use crate::metrics;
 use crate::rejected::RejectedTopic;
+use crate::resolve::Resolver;
 use crate::store::{Store, token};
 use service_kit::clock::Clock;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// One member of the group.
 pub(crate) struct Worker {
     collector: Collector,
+    resolver: Resolver,
     rejected: RejectedTopic,
     store: Store,
 }
@@ -21,6 +23,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn connect(settings: &Settings) -> anyhow::Result<Self> {
         Ok(Self {
+            resolver: Resolver::connect(&settings.postgres)?,
             rejected: RejectedTopic::connect(&settings.kafka)?,
             store: Store::connect(&settings.clickhouse, Clock::System)?,
             collector: Collector::connect(settings)?,
@@ -48,6 +51,12 @@ impl Worker {
     }
 
     async fn process(&mut self, mut block: Block) {
+        if !block.unresolved.is_empty() {
+            tokio::select! {
+                () = self.resolver.resolve(&mut block) => {}
+                () = self.collector.keep_polling() => {}
+            }
+        }
         let events = block.rows.len();
         let folded = fold(std::mem::take(&mut block.rows));
         metrics::folded(events - folded.len());

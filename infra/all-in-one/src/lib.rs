@@ -65,7 +65,12 @@ impl Cli {
     }
 
     fn worker(&self) -> stream_workers::Settings {
-        stream_workers::Settings { kafka: self.kafka.clone(), clickhouse: self.clickhouse.clone(), tuning: self.worker.clone() }
+        stream_workers::Settings {
+            kafka: self.kafka.clone(),
+            clickhouse: self.clickhouse.clone(),
+            postgres: self.postgres.clone(),
+            tuning: self.worker.clone(),
+        }
     }
 
     fn query(&self) -> query_api::Settings {

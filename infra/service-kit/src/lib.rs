@@ -3,6 +3,7 @@
 //! Must not know any one service's routes or rules; it depends on `schemas` only.
 
 pub mod auth;
+pub mod clicks;
 pub mod clock;
 pub mod directory;
 pub mod health;

@@ -34,7 +34,7 @@ async fn two_workers_of_one_group_share_the_log_exactly() {
 async fn two_groups_by_mistake_change_no_row() {
     let world = World::new().await;
     let other = format!("{}-other", world.group());
-    let (one, two) = (world.worker(), Working::start(settings(&world.stores.kafka, &world.stores.clickhouse, &other)));
+    let (one, two) = (world.worker(), Working::start(settings(&world.stores, &other)));
     for portion in stream().chunks(200) {
         world.put(portion).await;
     }

@@ -94,7 +94,7 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
     let mut process = world.process_at(&listen, &metrics).await;
     process.answers(&format!("http://{listen}/ready")).await;
     let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
-    assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok"}));
+    assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok", "database": "ok"}));
     let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 

@@ -4,7 +4,6 @@
 
 use clickhouse::Client;
 use serde_json::{Value, json};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use service_kit::stores;
 use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
 use std::path::Path;
@@ -41,7 +40,7 @@ impl World {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        settings(&self.stores.kafka, &self.stores.clickhouse, &self.group())
+        settings(&self.stores, &self.group())
     }
 
     pub(crate) fn group(&self) -> String {
@@ -55,7 +54,7 @@ impl World {
 
     /// Lets one worker of `group` read everything, and stops it.
     pub(crate) async fn work_off(&self, group: &str) {
-        let worker = Working::start(settings(&self.stores.kafka, &self.stores.clickhouse, group));
+        let worker = Working::start(settings(&self.stores, group));
         self.log.caught_up(group).await;
         worker.stop().await;
     }
@@ -77,6 +76,7 @@ impl World {
             ("TELEMETRY_LISTEN", listen.to_owned()),
             ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
             ("TELEMETRY_GROUP", self.group()),
+            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
             ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
             ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
             ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
@@ -109,9 +109,10 @@ impl World {
     }
 }
 
-pub(crate) fn settings(kafka: &KafkaSettings, clickhouse: &ClickHouseSettings, group: &str) -> Settings {
+pub(crate) fn settings(stores: &TestStores, group: &str) -> Settings {
     let tuning = Tuning { group: group.to_owned(), block_age_ms: 100 };
-    Settings { kafka: kafka.clone(), clickhouse: clickhouse.clone(), tuning }
+    let (kafka, clickhouse, postgres) = (stores.kafka.clone(), stores.clickhouse.clone(), stores.postgres.clone());
+    Settings { kafka, clickhouse, postgres, tuning }
 }
 
 impl Working {

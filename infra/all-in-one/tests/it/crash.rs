@@ -77,6 +77,7 @@ impl Front {
                 ("TELEMETRY_LISTEN", listen.to_string()),
                 ("TELEMETRY_METRICS_LISTEN", metrics.to_string()),
                 ("TELEMETRY_GROUP", self.stores.name.clone()),
+                ("DATABASE_URL", self.stores.postgres.database_url.clone()),
                 ("CLICKHOUSE_URL", clickhouse_url.to_owned()),
                 ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
                 ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),

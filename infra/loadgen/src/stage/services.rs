@@ -65,7 +65,7 @@ impl Service {
             Self::Gateway => kafka.into_iter().chain(postgres).collect(),
             Self::Worker => {
                 let group = ("TELEMETRY_GROUP", stores.kafka.topic.clone());
-                kafka.into_iter().chain(clickhouse).chain([group]).collect()
+                kafka.into_iter().chain(clickhouse).chain(postgres).chain([group]).collect()
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
             Self::Identity => postgres.into_iter().collect(),

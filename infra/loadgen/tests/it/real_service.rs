@@ -33,7 +33,7 @@ impl Service {
         let spill_dir = ["--spill-dir", spill.path().to_str().expect("a temporary folder has a plain name")];
         let gateway: ingest_gateway::Cli = settings(&[&broker, &postgres, &spill_dir]);
         let query: query_api::Cli = settings(&[&clickhouse, &postgres]);
-        let worker: stream_workers::Cli = settings(&[&broker, &clickhouse, &["--group", &stores.name]]);
+        let worker: stream_workers::Cli = settings(&[&broker, &clickhouse, &postgres, &["--group", &stores.name]]);
         let gateway = ingest_gateway::State::connect(&gateway.settings, Clock::System).await.expect("the gateway connects");
         let query = query_api::State::connect(&query.settings).await.expect("the reads connect");
         let routes: Router = ingest_gateway::routes(gateway).merge(query_api::routes(query));

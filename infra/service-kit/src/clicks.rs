@@ -1,0 +1,46 @@
+//! What click tokens stand for: the one question that the gateway asks, and the worker when the gateway could not.
+//!
+//! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted.
+
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, SessionId};
+use schemas::secrets::SecretHash;
+use sqlx::PgPool;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// The session that a click token was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clicked {
+    /// Whose session it is: the organisation that issued the token.
+    pub org: OrgId,
+    /// The session.
+    pub session: SessionId,
+    /// The session's agent, if it has named one by now; a named one never changes.
+    pub agent: Option<String>,
+    expires_at: DateTime<Utc>,
+}
+
+impl Clicked {
+    /// Whether the token was valid then.
+    pub fn is_valid_at(&self, at: DateTime<Utc>) -> bool {
+        at < self.expires_at
+    }
+}
+
+/// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
+/// is shown, so nobody can have sent it before PostgreSQL knew it.
+pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
+    let rows: Vec<(Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>)> = sqlx::query_as(
+        "SELECT c.token_hash, c.organization_id, c.session_id, s.agent_id, c.expires_at FROM click_tokens c \
+         JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
+    )
+    .bind(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect::<Vec<_>>())
+    .fetch_all(pool)
+    .await?;
+    let clicked = |(hash, org, session, agent, expires_at): (Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>)| {
+        let clicked = Clicked { org: OrgId(org), session: SessionId(session), agent, expires_at };
+        Some((SecretHash::from_stored(&hash)?, clicked))
+    };
+    Ok(rows.into_iter().filter_map(clicked).collect())
+}
