@@ -28,17 +28,20 @@ impl Clicked {
     }
 }
 
+/// Hash, organisation, session, agent, end.
+type Row = (Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>);
+
 /// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
 /// is shown, so nobody can have sent it before PostgreSQL knew it.
 pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
-    let rows: Vec<(Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>)> = sqlx::query_as(
+    let rows: Vec<Row> = sqlx::query_as(
         "SELECT c.token_hash, c.organization_id, c.session_id, s.agent_id, c.expires_at FROM click_tokens c \
          JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
     )
     .bind(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect::<Vec<_>>())
     .fetch_all(pool)
     .await?;
-    let clicked = |(hash, org, session, agent, expires_at): (Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>)| {
+    let clicked = |(hash, org, session, agent, expires_at): Row| {
         let clicked = Clicked { org: OrgId(org), session: SessionId(session), agent, expires_at };
         Some((SecretHash::from_stored(&hash)?, clicked))
     };

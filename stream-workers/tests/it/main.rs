@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clicks;
+mod clicks_away;
 mod faults;
 mod group;
 mod log_to_rows;

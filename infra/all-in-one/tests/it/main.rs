@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clicks_away;
 mod crash;
 mod demo;
 mod end_to_end;

@@ -1,0 +1,139 @@
+//! Click tokens while PostgreSQL is away: taken by their hash, with every rule that needs no look-up still in force.
+
+use crate::database_away::gateway_and_database;
+use crate::harness::{Answer, Gateway, answer, with};
+use schemas::identity::OrgType;
+use schemas::log::{LogEvent, LogRecord};
+use schemas::secrets::{PlainClickToken, SecretHash};
+use serde_json::{Value, json};
+use service_kit::testing::{client, eventually};
+use std::time::{Duration, Instant};
+
+const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
+    let request = client().post(format!("{}{path}", gateway.server.url));
+    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
+}
+
+/// A click token of a session of the key's.
+async fn mint(gateway: &Gateway, key: &str, session: &str) -> String {
+    let body = json!({"session_id": session, "content_url": "https://a.test/x"});
+    let minted = post(gateway, "/click-tokens", key, &body).await;
+    assert_eq!(minted.status, 201, "{}", minted.body);
+    minted.body["token"].as_str().expect("a token").to_owned()
+}
+
+/// An engagement without an id of its own: its key is made of what it says.
+fn engaged(minute: u8, members: Value) -> Value {
+    let at = format!("2026-11-01T10:{minute:02}:00Z");
+    with(json!({"type": "content_engaged", "timestamp": at, "content_url": "https://a.test/x"}), members)
+}
+
+fn hash(token: &str) -> SecretHash {
+    PlainClickToken::presented(token).hash()
+}
+
+/// Waits until the gateway asks PostgreSQL again.
+async fn until_asked_again(gateway: &Gateway, key: &str) {
+    let never = json!({"events": [engaged(59, json!({"ctx_token": "ctx_never"}))]});
+    eventually("an unknown token is refused", || async { (gateway.post(key, &never).await.status == 422).then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_is_the_same_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let own = json!({"session_id": SESSION, "agent_id": "bot"});
+    assert_eq!(post(&gateway, "/sessions/bulk", &agent.key, &own).await.status, 201);
+    let (token, other) = (mint(&gateway, &agent.key, SESSION).await, mint(&gateway, &agent.key, SESSION).await);
+    let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
+    assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
+
+    // Its own token, the envelope's, and one beside a session.
+    let checkout = with(engaged(3, json!({"ctx_token": token})), json!({"type": "checkout_completed", "source_role": "index"}));
+    let batches = [
+        json!({"events": [engaged(1, json!({"ctx_token": token})), checkout]}),
+        json!({"ctx_token": other, "events": [engaged(4, json!({}))]}),
+        json!({"session_id": SESSION, "events": [engaged(5, json!({"ctx_token": token, "id": "e5"}))]}),
+    ];
+    database.pause();
+    for batch in &batches {
+        let asked = Instant::now();
+        let taken = gateway.post(&shop.key, batch).await;
+        assert_eq!(taken.status, 201, "{}", taken.body);
+        assert!(asked.elapsed() < Duration::from_secs(3), "a request hung for {:?}", asked.elapsed());
+    }
+    database.resume();
+    until_asked_again(&gateway, &shop.key).await;
+    for batch in &batches {
+        assert_eq!(gateway.post(&shop.key, batch).await.status, 201);
+    }
+
+    // The session's record, the warm-up, tokens that were never made and taken meanwhile, and each batch twice.
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    let texts = gateway.record_texts(count).await;
+    assert!(!texts.iter().any(|text| text.contains(&token) || text.contains(&other) || text.contains("ctx_never")));
+    let records: Vec<LogRecord> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    assert!(records.iter().all(|record| record.v == if record.is_unresolved() { 2 } else { 1 }));
+    let events = records.iter().filter(|record| record.org == shop.id).flat_map(|record| &record.events);
+    let events: Vec<&LogEvent> = events.filter(|event| event.source_role.is_none_or(|role| role.as_str() != "edge")).collect();
+    let of = |minute: i64| {
+        let at_ms = 1_793_527_200_000 + minute * 60_000;
+        let (hashed, resolved): (Vec<&LogEvent>, Vec<&LogEvent>) =
+            events.iter().filter(|event| event.at_ms == at_ms).partition(|event| event.is_unresolved());
+        let ([hashed], [resolved]) = (hashed.as_slice(), resolved.as_slice()) else { panic!("minute {minute}: {events:?}") };
+        (*hashed, *resolved)
+    };
+    for (minute, token, named) in [(1, &token, None), (3, &token, None), (4, &other, None), (5, &token, Some(SESSION))] {
+        let (hashed, resolved) = of(minute);
+        assert!(hashed.ctx_hash == Some(hash(token)), "minute {minute}");
+        assert_eq!(hashed.session_id.map(|id| id.to_string()).as_deref(), named, "minute {minute}");
+        assert_eq!((hashed.session_org, hashed.agent_id.as_deref()), (None, None), "minute {minute}");
+        assert_eq!(resolved.session_id.map(|id| id.to_string()).as_deref(), Some(SESSION), "minute {minute}");
+        assert_eq!((resolved.session_org, resolved.agent_id.as_deref()), (Some(agent.id), Some("bot")), "minute {minute}");
+        assert_eq!(hashed.key, resolved.key, "minute {minute}: a retry is the same event");
+    }
+    // What stood beside a token that was not looked up may be somebody else's: it did not become the shop's.
+    let sessions: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!(sessions, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_resolves() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, mut database) = gateway_and_database(folder.path()).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    assert_eq!(post(&gateway, "/sessions/bulk", &agent.key, &json!({"session_id": SESSION})).await.status, 201);
+    let token = mint(&gateway, &agent.key, SESSION).await;
+    for key in [&shop.key, &agent.key] {
+        let met = json!({"events": [engaged(1, json!({"ctx_token": token}))]});
+        assert_eq!(gateway.post(key, &met).await.status, 201);
+    }
+
+    database.kill_9();
+    let grounded = json!({"type": "content_grounded", "ctx_token": "ctx_other"});
+    let wrong_type = gateway.post(&agent.key, &json!({"events": [engaged(2, grounded)]})).await;
+    assert_eq!((wrong_type.status, wrong_type.faults()[0].2.as_str()), (422, "not_allowed"), "{}", wrong_type.body);
+    let another = json!({"session_id": "00000000-0000-4000-8000-000000000001", "ctx_token": token});
+    let mismatch = gateway.post(&shop.key, &json!({"events": [engaged(3, another)]})).await;
+    assert_eq!((mismatch.status, mismatch.faults()[0].2.as_str()), (422, "session_mismatch"), "{}", mismatch.body);
+    for (path, body) in [
+        ("/sessions/start", json!({})),
+        ("/sessions/end", json!({"session_id": SESSION})),
+        ("/sessions/bulk", json!({"session_id": SESSION})),
+        ("/click-tokens", json!({"session_id": SESSION, "content_url": "https://a.test/x"})),
+    ] {
+        assert_eq!(post(&gateway, path, &agent.key, &body).await.status, 503, "{path}");
+    }
+    let both = json!({"events": [engaged(4, json!({"ctx_token": token})), engaged(4, json!({"ctx_token": "ctx_other"}))]});
+    assert_eq!(gateway.post(&shop.key, &both).await.status, 201);
+    let records = gateway.records(4).await;
+    let record = records.iter().find(|record| record.is_unresolved()).expect("one holds a hash");
+    let [met, other] = record.events.as_slice() else { panic!("{record:?}") };
+    assert_eq!((met.session_id.map(|id| id.to_string()).as_deref(), met.session_org), (Some(SESSION), Some(agent.id)));
+    assert!(!met.is_unresolved() && other.ctx_hash == Some(hash("ctx_other")) && other.session_id.is_none());
+}

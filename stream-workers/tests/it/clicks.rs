@@ -1,0 +1,151 @@
+//! Click tokens that the gateway could not look up: resolved as the gateway would have, or set aside.
+
+use crate::world::{NEW_YEAR_US, World, column, event, record};
+use chrono::DateTime;
+use schemas::secrets::{PlainClickToken, SecretHash};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+pub(crate) const REPORTER: u128 = 1;
+const ISSUER: u128 = 9;
+const SECOND_US: i64 = 1_000_000;
+const UNKNOWN: &str = "event 1: the click token is unknown or expired";
+
+pub(crate) fn session(n: u128) -> Uuid {
+    Uuid::from_u128(0x4000_0000_0000_0000_8000_0000_0000_0000_u128 + n)
+}
+
+/// A token of a session, valid until then; the gateway is who writes these tables otherwise.
+pub(crate) async fn issue(pool: &PgPool, token: &str, issuer: u128, session: Uuid, agent: Option<&str>, until_us: i64) {
+    sqlx::query("INSERT INTO sessions (organization_id, session_id, agent_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
+        .bind(Uuid::from_u128(issuer))
+        .bind(session)
+        .bind(agent)
+        .execute(pool)
+        .await
+        .unwrap();
+    sqlx::query("INSERT INTO click_tokens VALUES ($1, $2, $3, 'https://example.com/', $4, $4)")
+        .bind(hash(token).as_bytes().as_slice())
+        .bind(Uuid::from_u128(issuer))
+        .bind(session)
+        .bind(DateTime::from_timestamp_micros(until_us))
+        .execute(pool)
+        .await
+        .unwrap();
+}
+
+fn hash(token: &str) -> SecretHash {
+    PlainClickToken::presented(token).hash()
+}
+
+/// An engagement with these members besides.
+pub(crate) fn engaged(key: u128, members: &Value) -> Value {
+    let mut event = event(key);
+    event["type"] = json!("content_engaged");
+    for (name, value) in members.as_object().unwrap() {
+        event[name] = value.clone();
+    }
+    event
+}
+
+pub(crate) fn by_token(key: u128, token: &str) -> Value {
+    engaged(key, &json!({"ctx_hash": hash(token)}))
+}
+
+/// A record with tokens to look up.
+pub(crate) fn unresolved(received_at_us: i64, events: &[Value]) -> Value {
+    let mut record = record(REPORTER, received_at_us, events);
+    record["v"] = json!(2);
+    record
+}
+
+/// Both worlds' tables must be alike to the last column: one got hashes, the other what a gateway makes of tokens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
+    let (hashed, resolved) = (World::new().await, World::new().await);
+    // Long expired by now, but not when the events were accepted.
+    let until_us = NEW_YEAR_US + 60 * SECOND_US;
+    let (own, theirs, nameless) = (session(1), session(2), session(3));
+    let pool = &hashed.stores.pool;
+    issue(pool, "ctx_own", REPORTER, own, Some("bot/1"), until_us).await;
+    issue(pool, "ctx_theirs", ISSUER, theirs, Some("bot/9"), until_us).await;
+    issue(pool, "ctx_nameless", ISSUER, nameless, None, until_us).await;
+
+    let plain = engaged(7, &json!({"session_id": own}));
+    let left = [
+        by_token(1, "ctx_own"),
+        by_token(2, "ctx_theirs"),
+        by_token(3, "ctx_nameless"),
+        engaged(4, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
+        engaged(5, &json!({"ctx_hash": hash("ctx_theirs"), "agent_id": "named by the reporter"})),
+        plain.clone(),
+    ];
+    let issuer = Uuid::from_u128(ISSUER);
+    let looked_up = [
+        engaged(1, &json!({"session_id": own, "agent_id": "bot/1"})),
+        engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
+        engaged(3, &json!({"session_id": nameless, "session_org": issuer})),
+        engaged(4, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
+        engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "named by the reporter"})),
+        plain,
+    ];
+    hashed.put(&[(0, unresolved(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    hashed.work_off(&hashed.group()).await;
+    resolved.work_off(&resolved.group()).await;
+    let expected = resolved.table().await;
+    assert_eq!(expected.len(), 7);
+    assert_eq!(hashed.table().await, expected);
+
+    hashed.work_off(&format!("{}-replay", hashed.group())).await;
+    assert_eq!(hashed.table().await, expected, "replayed from the beginning");
+    assert!(hashed.log.set_aside().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else() {
+    let world = World::new().await;
+    let until_us = NEW_YEAR_US + SECOND_US;
+    issue(&world.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
+    let good = |key| by_token(key, "ctx_good");
+    let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_good"), "session_id": session(2)}));
+    let bad = [
+        (unresolved(NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
+        (unresolved(until_us, &[event(90), good(91)]), UNKNOWN),
+        (unresolved(NEW_YEAR_US, &[good(90), elsewhere]), "event 1: the click token belongs to another session than session_id"),
+    ];
+
+    let worker = world.worker();
+    let mut expected = Vec::new();
+    for (n, (record, reason)) in (0_u128..).zip(bad) {
+        // Up to its last microsecond the token is good.
+        world.put(&[(0, unresolved(until_us - 1, &[good(2 * n)]))]).await;
+        let bytes = record.to_string().into_bytes();
+        expected.push((world.log.put(0, &bytes).await, bytes, reason.to_owned()));
+        world.put(&[(0, unresolved(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
+    }
+    world.log.caught_up(&world.group()).await;
+    worker.stop().await;
+
+    let neighbours: Vec<String> = (0..6).map(|n| format!("event-{n:06}")).collect();
+    assert_eq!(world.visible().await, neighbours);
+    expected.sort();
+    let letters = world.log.set_aside().await;
+    let found: Vec<_> = letters.into_iter().map(|letter| (letter.origin, letter.payload, letter.reason)).collect();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_a_session_names_later_is_on_later_events() {
+    let world = World::new().await;
+    issue(&world.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
+    let worker = world.worker();
+    for (key, agent) in [(1, None), (2, Some("bot")), (3, Some("bot"))] {
+        sqlx::query("UPDATE sessions SET agent_id = $1").bind(agent).execute(&world.stores.pool).await.unwrap();
+        world.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(key, "ctx_late")]))]).await;
+        world.log.caught_up(&world.group()).await;
+    }
+    worker.stop().await;
+    assert_eq!(column(&world, "agent_id").await, ["", "bot", "bot"]);
+}
