@@ -4,11 +4,13 @@
 
 use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
+use crate::sessions::Sighting;
 use crate::validate::{Binding, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
 use schemas::problem::Code;
+use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
@@ -58,22 +60,36 @@ impl<'a> Batch<'a> {
         let normalised =
             |(index, (event, binding)): (usize, (ValidEvent<'_>, Binding))| normalise(event, binding, &origin, index);
         let mut events: Vec<LogEvent> = bound.into_iter().enumerate().map(normalised).collect();
-        name_agents(state, caller, &mut events, context.now).await;
+        // An upload creates its session itself.
+        let is_met =
+            context.is_whole_session || state.sightings.note(named_sessions(caller, &events, context.privacy_level)).await;
+        name_agents(state, caller, &mut events, context.now, is_met).await;
         Ok(events)
     }
+}
+
+/// The caller's own sessions that the events name: they exist from now on. Beside a token that is not resolved yet,
+/// a session may be somebody else's.
+fn named_sessions(caller: &Caller, events: &[LogEvent], level: Option<PrivacyLevel>) -> Vec<Sighting> {
+    let own = events.iter().filter(|event| event.session_org.is_none() && !event.is_unresolved());
+    let own = own.filter_map(|event| event.session_id);
+    own.map(|session| (caller.org_id, session, level)).collect()
 }
 
 /// Fills in the agent of each event's session, after the keys are made: what is known of a session must not
 /// change which event it is. Whose session stands behind an unresolved token is for the worker to find out, and with
 /// it the agent.
-async fn name_agents(state: &State, caller: &Caller, events: &mut [LogEvent], now: DateTime<Utc>) {
+async fn name_agents(state: &State, caller: &Caller, events: &mut [LogEvent], now: DateTime<Utc>, may_ask: bool) {
     let session = |event: &LogEvent| event.session_id.map(|session| (event.session_org.unwrap_or(caller.org_id), session));
     let is_nameless = |event: &LogEvent| event.agent_id.is_none() && !event.is_unresolved();
     let nameless: BTreeSet<_> = events.iter().filter(|event| is_nameless(event)).filter_map(session).collect();
     if nameless.is_empty() {
         return;
     }
-    let agents = state.agents.resolve(nameless, now).await;
+    let agents = match may_ask {
+        true => state.agents.resolve(nameless, now).await,
+        false => state.agents.remembered(nameless, now).0,
+    };
     for event in events.iter_mut().filter(|event| is_nameless(event)) {
         event.agent_id = session(event).and_then(|session| agents.get(&session).cloned());
     }

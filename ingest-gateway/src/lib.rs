@@ -110,7 +110,7 @@ pub struct State {
     rates: Rates,
     tokens: ClickTokens,
     sightings: Sightings,
-    agents: SessionAgents,
+    agents: Arc<SessionAgents>,
     remembered: Remembered,
     log: Log,
     limits: Limits,
@@ -135,14 +135,15 @@ impl State {
         stores::check_postgres(&pool).await?;
         metrics::describe();
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
+        let agents = Arc::new(SessionAgents::new(pool.clone()));
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
             rates: Rates::per_key(settings.limits.key_rate),
             tokens: ClickTokens::new(pool.clone()),
-            sightings: Sightings::start(pool.clone()),
-            agents: SessionAgents::new(pool.clone()),
+            sightings: Sightings::start(pool.clone(), Arc::clone(&agents), clock.clone()),
+            agents,
             remembered: Remembered::new(),
             pool,
             log,

@@ -14,6 +14,6 @@ pub(crate) use agents::SessionAgents;
 pub(crate) use bulk::upload_session;
 pub(crate) use end::end_session;
 pub(crate) use facts::privacy_level;
-pub(crate) use sightings::Sightings;
+pub(crate) use sightings::{Sighting, Sightings};
 pub(crate) use start::start_session;
 pub(crate) use store::exists as session_exists;

@@ -2,9 +2,14 @@
 //!
 //! Must stay a table of contents: everything it does is in the library.
 
+use mimalloc::MiMalloc;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
 use stream_workers::{Cli, Command, prepare, run};
+
+/// Rows are many small strings; the gateway measured a fifth of its time in the system's allocator.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {

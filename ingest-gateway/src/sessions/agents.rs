@@ -37,24 +37,35 @@ impl SessionAgents {
         Self { pool, known: Mutex::new(LruCache::new(capacity)) }
     }
 
+    /// Takes over what was found out while sessions were written: who is among `found` has named an agent.
+    pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &HashMap<Session, String>, now: DateTime<Utc>) {
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        for session in met {
+            known.put(session, (found.get(&session).cloned(), now));
+        }
+    }
+
     /// The agents of those sessions that have named one; one query for all that are not remembered.
     pub(crate) async fn resolve(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> HashMap<Session, String> {
-        let mut agents = HashMap::new();
-        let mut unknown = Vec::new();
-        {
-            let mut known = self.known.lock().expect("no holder of the lock panics");
-            for session in sessions {
-                match known.get(&session) {
-                    Some((Some(agent), _)) => drop(agents.insert(session, agent.clone())),
-                    Some((None, asked_at)) if now - *asked_at < NONE_BELIEVED => {}
-                    _ => unknown.push(session),
-                }
-            }
-        }
+        let (mut agents, unknown) = self.remembered(sessions, now);
         if !unknown.is_empty() {
             agents.extend(self.ask(unknown, now).await);
         }
         agents
+    }
+
+    /// The agents that are remembered, and the sessions of which nothing is.
+    pub(crate) fn remembered(&self, sessions: BTreeSet<Session>, now: DateTime<Utc>) -> (HashMap<Session, String>, Vec<Session>) {
+        let (mut agents, mut unknown) = (HashMap::new(), Vec::new());
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        for session in sessions {
+            match known.get(&session) {
+                Some((Some(agent), _)) => drop(agents.insert(session, agent.clone())),
+                Some((None, asked_at)) if now - *asked_at < NONE_BELIEVED => {}
+                _ => unknown.push(session),
+            }
+        }
+        (agents, unknown)
     }
 
     async fn ask(&self, sessions: Vec<Session>, now: DateTime<Utc>) -> HashMap<Session, String> {
@@ -63,10 +74,7 @@ impl SessionAgents {
             tracing::warn!(sessions = sessions.len(), "the agents of sessions could not be looked up; their events go without");
             return HashMap::new();
         };
-        let mut known = self.known.lock().expect("no holder of the lock panics");
-        for session in sessions {
-            known.put(session, (found.get(&session).cloned(), now));
-        }
+        self.learn(sessions, &found, now);
         found
     }
 }

@@ -4,14 +4,15 @@
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
 //! written waits here, bounded, and is written when PostgreSQL is back.
 
-use super::store;
+use super::{SessionAgents, store};
 use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
+use service_kit::clock::Clock;
 use sqlx::PgPool;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// A session and the privacy level its envelope declared.
@@ -24,9 +25,12 @@ const MAX_WAITING: usize = 100_000;
 /// Most sightings of one statement.
 const MAX_AT_ONCE: usize = 1_000;
 /// What a request waits for its sightings before it goes on without.
-const PATIENCE: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after PostgreSQL did not take a statement.
 const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// How long PostgreSQL counts as away after it did not take a statement: nobody waits for it meanwhile.
+const AWAY: Duration = Duration::from_secs(2);
 
 type Waiting = (Vec<Sighting>, oneshot::Sender<()>);
 
@@ -34,21 +38,33 @@ type Waiting = (Vec<Sighting>, oneshot::Sender<()>);
 #[derive(Clone)]
 pub(crate) struct Sightings {
     written: Arc<Mutex<LruCache<Sighting, ()>>>,
+    away_until: Arc<Mutex<Option<Instant>>>,
     queue: mpsc::Sender<Waiting>,
 }
 
+struct Writer {
+    pool: PgPool,
+    clock: Clock,
+    agents: Arc<SessionAgents>,
+    written: Arc<Mutex<LruCache<Sighting, ()>>>,
+    away_until: Arc<Mutex<Option<Instant>>>,
+}
+
 impl Sightings {
-    /// Starts the writer; it ends when the last handle is gone.
-    pub(crate) fn start(pool: PgPool) -> Self {
+    /// Starts the writer, which tells `agents` what it learns; it ends when the last handle is gone.
+    pub(crate) fn start(pool: PgPool, agents: Arc<SessionAgents>, clock: Clock) -> Self {
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
-        tokio::spawn(write_all(pool, waiting, Arc::clone(&written)));
-        Self { written, queue }
+        let away_until = Arc::default();
+        let writer = Writer { pool, clock, agents, written: Arc::clone(&written), away_until: Arc::clone(&away_until) };
+        tokio::spawn(writer.write_all(waiting));
+        Self { written, away_until, queue }
     }
 
-    /// Has the sessions written; waits a moment for it, so that the next call of the reporter finds them.
-    pub(crate) async fn note(&self, mut seen: Vec<Sighting>) {
+    /// Has the sessions written; waits a moment for it, so that the next call of the reporter finds them. False when
+    /// PostgreSQL did not answer in time.
+    pub(crate) async fn note(&self, mut seen: Vec<Sighting>) -> bool {
         seen.sort_unstable();
         seen.dedup();
         {
@@ -56,37 +72,48 @@ impl Sightings {
             seen.retain(|sighting| written.get(sighting).is_none());
         }
         if seen.is_empty() {
-            return;
+            return true;
         }
         let (done, is_done) = oneshot::channel();
         if self.queue.try_send((seen, done)).is_err() {
             tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
-            return;
+            return false;
         }
-        let _ = tokio::time::timeout(PATIENCE, is_done).await;
+        let is_away = self.away_until.lock().expect("no holder of the lock panics").is_some_and(|until| Instant::now() < until);
+        !is_away && matches!(tokio::time::timeout(PATIENCE, is_done).await, Ok(Ok(())))
     }
 }
 
-async fn write_all(pool: PgPool, mut waiting: mpsc::Receiver<Waiting>, written: Arc<Mutex<LruCache<Sighting, ()>>>) {
-    while let Some(first) = waiting.recv().await {
-        let mut group = vec![first];
-        while group.iter().map(|(seen, _)| seen.len()).sum::<usize>() < MAX_AT_ONCE
-            && let Ok(next) = waiting.try_recv()
-        {
-            group.push(next);
+impl Writer {
+    async fn write_all(self, mut waiting: mpsc::Receiver<Waiting>) {
+        while let Some(first) = waiting.recv().await {
+            let mut group = vec![first];
+            while group.iter().map(|(seen, _)| seen.len()).sum::<usize>() < MAX_AT_ONCE
+                && let Ok(next) = waiting.try_recv()
+            {
+                group.push(next);
+            }
+            self.write(group.iter().flat_map(|(seen, _)| seen.clone()).collect()).await;
+            for (_, done) in group {
+                let _ = done.send(());
+            }
         }
-        let seen: Vec<Sighting> = group.iter().flat_map(|(seen, _)| seen.clone()).collect();
-        while let Err(error) = store::add_seen(&pool, &seen).await {
-            tracing::warn!(sessions = seen.len(), "sessions are not written yet: {error}");
+    }
+
+    async fn write(&self, seen: Vec<Sighting>) {
+        let asked_at = self.clock.now();
+        let agents = loop {
+            match store::add_seen(&self.pool, &seen).await {
+                Ok(agents) => break agents,
+                Err(error) => tracing::warn!(sessions = seen.len(), "sessions are not written yet: {error}"),
+            }
+            *self.away_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + AWAY);
             tokio::time::sleep(BACK_OFF).await;
-        }
-        let mut remembered = written.lock().expect("no holder of the lock panics");
+        };
+        self.agents.learn(seen.iter().map(|(org, session, _)| (*org, *session)), &agents, asked_at);
+        let mut remembered = self.written.lock().expect("no holder of the lock panics");
         for sighting in seen {
             remembered.put(sighting, ());
-        }
-        drop(remembered);
-        for (_, done) in group {
-            let _ = done.send(());
         }
     }
 }

@@ -105,28 +105,38 @@ pub(super) async fn agents_of(
     .bind(ids)
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect())
+    Ok(by_session(rows))
 }
 
-/// Sessions that events named, with the privacy level their envelope declared.
-pub(super) async fn add_seen(pool: &PgPool, seen: &[(OrgId, SessionId, Option<PrivacyLevel>)]) -> Result<(), sqlx::Error> {
+/// Sessions that events named, with the privacy level their envelope declared: they exist from now on. Answers the
+/// agents of those that had named one; one statement for both, because the first event of every session asks for it.
+pub(super) async fn add_seen(
+    pool: &PgPool,
+    seen: &[(OrgId, SessionId, Option<PrivacyLevel>)],
+) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
     let orgs: Vec<Uuid> = seen.iter().map(|(org, ..)| org.0).collect();
     let sessions: Vec<Uuid> = seen.iter().map(|(_, session, _)| session.0).collect();
     let levels: Vec<Option<i16>> = seen.iter().map(|(.., level)| level.map(code)).collect();
     // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise.
-    sqlx::query(
-        "INSERT INTO sessions AS s (organization_id, session_id, privacy_level) \
-         SELECT org, session, min(level) FROM unnest($1::uuid[], $2::uuid[], $3::smallint[]) AS seen (org, session, level) \
-         GROUP BY org, session ORDER BY org, session \
+    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
+        "WITH seen AS (SELECT org, session, min(level) AS level FROM unnest($1::uuid[], $2::uuid[], $3::smallint[]) \
+         AS given (org, session, level) GROUP BY org, session ORDER BY org, session), \
+         added AS (INSERT INTO sessions AS s (organization_id, session_id, privacy_level) SELECT org, session, level FROM seen \
          ON CONFLICT (organization_id, session_id) DO UPDATE SET privacy_level = least(s.privacy_level, excluded.privacy_level) \
-         WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)",
+         WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)) \
+         SELECT s.organization_id, s.session_id, s.agent_id FROM seen \
+         JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session WHERE s.agent_id IS NOT NULL",
     )
     .bind(orgs)
     .bind(sessions)
     .bind(levels)
-    .execute(pool)
+    .fetch_all(pool)
     .await?;
-    Ok(())
+    Ok(by_session(rows))
+}
+
+fn by_session(rows: Vec<(Uuid, Uuid, String)>) -> HashMap<(OrgId, SessionId), String> {
+    rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect()
 }
 
 fn code(level: PrivacyLevel) -> i16 {
