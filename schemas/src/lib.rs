@@ -12,6 +12,7 @@ pub mod ids;
 pub mod log;
 pub mod problem;
 pub mod reads;
+pub mod receiver;
 pub mod secrets;
 pub mod session;
 pub mod site;
