@@ -59,7 +59,8 @@ impl SecretsSettings {
             "TELEMETRY_SECRETS_KEY is not set: generate a key once with `openssl rand -base64 32`, keep it, and set it at every start",
         )?;
         let bytes = STANDARD.decode(key.0.trim()).ok().and_then(|bytes| <[u8; KEY_BYTES]>::try_from(bytes).ok());
-        let bytes = bytes.context("TELEMETRY_SECRETS_KEY is not 32 bytes in base64: use what `openssl rand -base64 32` prints")?;
+        let bytes =
+            bytes.context("TELEMETRY_SECRETS_KEY is not 32 bytes in base64: use what `openssl rand -base64 32` prints")?;
         Ok(Sealer(XChaCha20Poly1305::new(&Key::from(bytes))))
     }
 }
