@@ -1,13 +1,13 @@
 //! Who changes or lists identity objects: a key with the scope, or a signed-in member of the organisation
 //! (decisions.md, "which auth").
 //!
-//! Must end in one organisation: no handler chooses among several.
+//! Must end in one organisation: no handler chooses among several. Who acts is kept for the audit trail.
 
 use crate::State;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use schemas::identity::Scope;
-use schemas::ids::OrgId;
+use schemas::ids::{ApiKeyId, OrgId, UserId};
 use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::auth::{API_KEY_HEADER, Caller, presented_session};
@@ -15,17 +15,33 @@ use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
+/// Who acts for which organisation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Actor {
+    pub(crate) org_id: OrgId,
+    pub(crate) credential: Credential,
+}
+
+/// By what somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Credential {
+    /// A key of the organisation.
+    Key(ApiKeyId),
+    /// The session of a member.
+    User(UserId),
+}
+
 /// Somebody who may list the organisation's identity objects.
-pub(crate) struct IdentityReader(pub(crate) OrgId);
+pub(crate) struct IdentityReader(pub(crate) Actor);
 
 /// Somebody who may change them.
-pub(crate) struct IdentityWriter(pub(crate) OrgId);
+pub(crate) struct IdentityWriter(pub(crate) Actor);
 
 impl FromRequestParts<Arc<State>> for IdentityReader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        organization(parts, state, &[Scope::IdentityRead, Scope::IdentityWrite]).await.map(Self)
+        actor(parts, state, &[Scope::IdentityRead, Scope::IdentityWrite]).await.map(Self)
     }
 }
 
@@ -33,19 +49,19 @@ impl FromRequestParts<Arc<State>> for IdentityWriter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        organization(parts, state, &[Scope::IdentityWrite]).await.map(Self)
+        actor(parts, state, &[Scope::IdentityWrite]).await.map(Self)
     }
 }
 
 /// A key, when one is presented, decides alone: a bad key beside a good session is refused.
-async fn organization(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<OrgId, ApiError> {
+async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Result<Actor, ApiError> {
     if !parts.headers.contains_key(API_KEY_HEADER) {
-        return members_organization(parts, state).await;
+        return member(parts, state).await;
     }
     let caller = Caller::from_request_parts(parts, state).await?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
-    Ok(caller.org_id)
+    Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
 /// Which organisation a member acts for; needed when there are several.
@@ -54,16 +70,17 @@ struct ActsFor {
     organization_id: Option<OrgId>,
 }
 
-async fn members_organization(parts: &Parts, state: &Arc<State>) -> Result<OrgId, ApiError> {
+async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
     let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
     let member = member.ok_or_else(ApiError::unauthenticated)?;
     let chosen = Query::<ActsFor>::try_from_uri(&parts.uri)
         .map_err(|_| ApiError::new(Code::InvalidParameter, "organization_id must be a UUID."))?
         .organization_id;
+    let acts_for = |org_id| Ok(Actor { org_id, credential: Credential::User(member.user_id) });
     match (chosen, member.organizations.as_slice()) {
-        (Some(chosen), own) if own.contains(&chosen) => Ok(chosen),
-        (None, [only]) => Ok(*only),
+        (Some(chosen), own) if own.contains(&chosen) => acts_for(chosen),
+        (None, [only]) => acts_for(*only),
         (None, [_, _, ..]) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
         _ => Err(ApiError::new(Code::Forbidden, "You are not a member of this organisation.")),
     }

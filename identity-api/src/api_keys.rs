@@ -4,6 +4,9 @@
 
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
+use crate::audit::{self, Change};
+use crate::bodies::{self, rule_broken};
+use crate::organizations;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -11,11 +14,12 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::identity::{ApiKey, CreatedApiKey, OrgType, Scope};
 use schemas::ids::{ApiKeyId, OrgId};
-use schemas::problem::{Code, Fault};
+use schemas::problem::Code;
 use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
+use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -51,10 +55,10 @@ impl From<Row> for ApiKey {
 /// `GET /api/v1/identity/api-keys`
 pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
-    IdentityReader(org): IdentityReader,
+    IdentityReader(actor): IdentityReader,
 ) -> Result<Json<Vec<ApiKey>>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE organization_id = $1 ORDER BY created_at, id")
-        .bind(org.0)
+        .bind(actor.org_id.0)
         .fetch_all(&state.pool)
         .await?;
     Ok(Json(rows.into_iter().map(ApiKey::from).collect()))
@@ -71,53 +75,34 @@ struct NewApiKey {
 /// `POST /api/v1/identity/api-keys`
 pub(crate) async fn create_api_key(
     Shared(state): Shared<Arc<State>>,
-    IdentityWriter(org): IdentityWriter,
+    IdentityWriter(actor): IdentityWriter,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
     let body = state.bodies.read(request).await?;
     let (name, scopes) = parse_new_key(&body)?;
-    let org_type: String =
-        sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_one(&state.pool).await?;
-    let org_type = org_type.parse::<OrgType>().map_err(ApiError::internal)?;
-    let (api_key, key) = mint_api_key(&state.pool, org, org_type, &name, &scopes).await?;
+    let org_type = organizations::type_of(&state.pool, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
+    let mut transaction = state.pool.begin().await?;
+    let (api_key, key) = mint_api_key(&mut *transaction, actor.org_id, org_type, &name, &scopes).await?;
+    let detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
+    let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
+    audit::record(&mut transaction, &actor, state.now(), change).await?;
+    transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
 }
 
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
-    let invalid = |why: String| ApiError::new(Code::InvalidBody, format!("The body cannot be read: {why}."));
-    if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(invalid("it is not a JSON object".to_owned()));
-    }
-    let new: NewApiKey = serde_json::from_slice(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => rule_broken("body", error.to_string()),
-        _ => invalid("it is not JSON".to_owned()),
-    })?;
+    let new: NewApiKey = bodies::object(body)?;
     let name = new.name.unwrap_or_else(|| "API key".to_owned());
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
         return Err(rule_broken("name", format!("name must have 1 to {MAX_NAME_BYTES} bytes and no control characters")));
     }
-    let Some(names) = new.scopes else { return Ok((name, Scope::DEFAULT.to_vec())) };
-    let mut scopes = names.iter().map(|name| name.parse::<Scope>()).collect::<Result<Vec<_>, _>>().map_err(|unknown| {
-        rule_broken("scopes", format!("{unknown}; scopes are {}", Scope::ALL.map(Scope::as_str).join(", ")))
-    })?;
-    scopes.sort_unstable();
-    scopes.dedup();
-    if scopes.is_empty() {
-        return Err(rule_broken("scopes", "scopes must name at least one".to_owned()));
-    }
+    let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
     Ok((name, scopes))
-}
-
-fn rule_broken(field: &str, detail: String) -> ApiError {
-    ApiError::faults(
-        Code::InvalidRequest,
-        vec![Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail }],
-    )
 }
 
 /// Mints and stores a key.
 pub async fn mint_api_key(
-    pool: &PgPool,
+    store: impl PgExecutor<'_>,
     org: OrgId,
     org_type: OrgType,
     name: &str,
@@ -133,7 +118,7 @@ pub async fn mint_api_key(
     .bind(key.shown_prefix())
     .bind(key.hash().as_bytes().as_slice())
     .bind(scopes)
-    .fetch_one(pool)
+    .fetch_one(store)
     .await?;
     Ok((row.into(), key))
 }
@@ -141,18 +126,30 @@ pub async fn mint_api_key(
 /// `DELETE /api/v1/identity/api-keys/{id}`: 200 with the revoked key, also when it was revoked before.
 pub(crate) async fn revoke_api_key(
     Shared(state): Shared<Arc<State>>,
-    IdentityWriter(org): IdentityWriter,
+    IdentityWriter(actor): IdentityWriter,
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
     // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
     let not_found = || ApiError::new(Code::NotFound, "There is no such API key.");
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
-    let row: Option<Row> = sqlx::query_as(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND organization_id = $2 RETURNING *",
+    let mut transaction = state.pool.begin().await?;
+    let revoked: Option<Row> = sqlx::query_as(
+        "UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL RETURNING *",
     )
     .bind(id.0)
-    .bind(org.0)
-    .fetch_optional(&state.pool)
+    .bind(actor.org_id.0)
+    .fetch_optional(&mut *transaction)
     .await?;
-    row.map(|row| Json(row.into())).ok_or_else(not_found)
+    if let Some(row) = revoked {
+        let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
+        audit::record(&mut transaction, &actor, state.now(), change).await?;
+        transaction.commit().await?;
+        return Ok(Json(row.into()));
+    }
+    let revoked_before: Option<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE id = $1 AND organization_id = $2")
+        .bind(id.0)
+        .bind(actor.org_id.0)
+        .fetch_optional(&mut *transaction)
+        .await?;
+    revoked_before.map(|row| Json(row.into())).ok_or_else(not_found)
 }

@@ -1,27 +1,38 @@
-//! WHO MAY SEE WHAT: organisations, keys and domains, and the only crate that writes their tables.
+//! WHO MAY SEE WHAT: organisations, keys, domains, delegations and webhook endpoints, and the only crate that writes
+//! their tables.
 //!
 //! Must not read telemetry, and must show a secret only in the response that creates it.
 
 mod actor;
 pub mod api_keys;
+mod audit;
+mod bodies;
+mod delegation_requests;
+mod delegations;
 pub mod domains;
 pub mod organizations;
+mod outbox;
+mod settings;
 pub mod user_sessions;
+mod webhooks;
 
 use axum::Router;
-use axum::routing::{delete, get};
+use axum::routing::{delete, get, post};
+use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
+use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
-use service_kit::settings::{PostgresSettings, ProcessSettings};
+use service_kit::sealing::{Sealer, SecretsSettings};
+use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::{http, server, stores};
 use sqlx::PgPool;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Keeps organisations, keys and domains
+/// Keeps organisations, keys, domains, delegations and webhook endpoints
 #[derive(Parser, Clone, Debug)]
 #[command(name = "identity-api", version)]
 pub struct Cli {
@@ -51,6 +62,12 @@ pub struct Settings {
     /// The store
     #[command(flatten)]
     pub postgres: PostgresSettings,
+    /// What encrypts secrets at rest; only serving needs it
+    #[command(flatten)]
+    pub secrets: SecretsSettings,
+    /// Where webhooks may go
+    #[command(flatten)]
+    pub webhooks: WebhookSettings,
 }
 
 /// Largest body of this surface.
@@ -62,6 +79,8 @@ pub struct State {
     directory: Directory,
     clock: Clock,
     bodies: BodyReader,
+    sealer: Sealer,
+    receivers: AllowedReceivers,
 }
 
 impl HasDirectory for State {
@@ -71,11 +90,20 @@ impl HasDirectory for State {
 }
 
 impl State {
-    /// Connects and refuses tables that are older than this build.
+    /// Connects and refuses tables that are older than this build, and a key that cannot seal.
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
+        let sealer = settings.secrets.sealer()?;
+        settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        Ok(Arc::new(Self { directory: Directory::new(pool.clone()), pool, clock, bodies: BodyReader::new(LIMITS) }))
+        let receivers = settings.webhooks.webhook_allow.clone();
+        let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
+        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers }))
+    }
+
+    /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.
+    fn now(&self) -> DateTime<Utc> {
+        self.clock.now().trunc_subsecs(6)
     }
 
     /// What `/ready` asks.
@@ -90,6 +118,18 @@ pub fn routes(state: Arc<State>) -> Router {
         // a key with an identity scope, or a session of a member
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
         .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
+        .route("/api/v1/identity/delegations", get(delegations::list_delegations).post(delegations::create_delegation))
+        .route("/api/v1/identity/delegations/{id}", delete(delegations::revoke_delegation))
+        .route(
+            "/api/v1/identity/delegation-requests",
+            get(delegation_requests::list_delegation_requests).post(delegation_requests::create_delegation_request),
+        )
+        .route("/api/v1/identity/delegation-requests/bulk", post(delegation_requests::create_delegation_requests))
+        .route("/api/v1/identity/delegation-requests/{id}/approve", post(delegation_requests::approve_delegation_request))
+        .route("/api/v1/identity/delegation-requests/{id}/deny", post(delegation_requests::deny_delegation_request))
+        .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
+        .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
+        .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
         .with_state(state)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Must not verify anything about a domain: that is `domains`.
 
-use schemas::identity::OrgType;
+use schemas::identity::{OrgType, UnknownName};
 use schemas::ids::{OrgId, UserId};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -26,6 +26,13 @@ pub async fn find_organization(pool: &PgPool, name: &str, org_type: OrgType) -> 
             .fetch_optional(pool)
             .await?;
     Ok(id.map(OrgId))
+}
+
+/// What an organisation is; it never changes. `None` when there is no such organisation.
+pub(crate) async fn type_of(pool: &PgPool, org: OrgId) -> Result<Option<OrgType>, sqlx::Error> {
+    let name: Option<String> =
+        sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_optional(pool).await?;
+    name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
 }
 
 /// Creates a person, or finds the one with this address.

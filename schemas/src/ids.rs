@@ -32,12 +32,22 @@ macro_rules! uuid_ids {
 uuid_ids! {
     /// An API key (its row, never its secret).
     ApiKeyId;
+    /// What a content owner lets a platform read.
+    DelegationId;
+    /// A platform's question for a delegation.
+    DelegationRequestId;
+    /// One message to one webhook endpoint, over all its attempts; the `id` of the signed body.
+    DeliveryId;
     /// A registered domain.
     DomainId;
+    /// An invitation to claim an organisation.
+    InviteId;
     /// An organisation: content owner, platform or agent.
     OrgId;
     /// A reported agent session; only unique together with the organisation that reported it.
     SessionId;
     /// A person who can sign in.
     UserId;
+    /// A registered receiver of webhooks.
+    WebhookEndpointId;
 }

@@ -1,4 +1,5 @@
-//! What the parts say to each other: ids, sites, secrets, events, the log record, read results and errors.
+//! What the parts say to each other: ids, sites, secrets, events, the log record, read results, webhooks
+//! and errors.
 //!
 //! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
 //! random secrets, so each rule can be tested without a server.
@@ -11,7 +12,9 @@ pub mod ids;
 pub mod log;
 pub mod problem;
 pub mod reads;
+pub mod receiver;
 pub mod secrets;
 pub mod session;
 pub mod site;
 pub mod store;
+pub mod webhook;

@@ -29,6 +29,8 @@ pub enum Code {
     RequestTimeout,
     /// 409: contradicts what is recorded.
     Conflict,
+    /// 410: was there, and its time is over.
+    Expired,
     /// 413: over a size limit.
     TooLarge,
     /// 415: content type or encoding not served.
@@ -56,6 +58,7 @@ impl Code {
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
             Self::Conflict => 409,
+            Self::Expired => 410,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::InvalidEvent | Self::InvalidRequest => 422,
@@ -77,6 +80,7 @@ impl Code {
             Self::MethodNotAllowed => "Method not allowed",
             Self::RequestTimeout => "Request timeout",
             Self::Conflict => "Conflict",
+            Self::Expired => "Expired",
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "Unsupported media type",
             Self::InvalidEvent => "Invalid event",
@@ -99,6 +103,7 @@ impl Code {
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
             Self::Conflict => "conflict",
+            Self::Expired => "expired",
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::InvalidEvent => "invalid_event",
@@ -151,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_code_on_the_wire_is_the_serde_name() {
-        for code in [Code::InvalidBody, Code::MissingScope, Code::UnsupportedMediaType, Code::Unavailable] {
+        for code in [Code::InvalidBody, Code::MissingScope, Code::Expired, Code::UnsupportedMediaType, Code::Unavailable] {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }

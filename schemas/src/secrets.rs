@@ -1,4 +1,5 @@
-//! API keys and user sessions: mint, checksum, hash. A secret is shown once, stored as a hash and never logged.
+//! API keys, user sessions, click tokens and webhook secrets: mint, checksum, hash. A secret is shown once, stored as
+//! a hash (a webhook secret, which must sign, sealed) and never logged.
 //!
 //! Must not offer a way to print a secret by accident: the plain types have no `Debug` and no `Display`. The
 //! prefixes are part of the public contract (spec.md, "API keys") and must never change.
@@ -20,6 +21,9 @@ const SHOWN_PREFIX_CHARS: usize = 12;
 /// Random base62 characters in a click token: 256 bits.
 const CLICK_TOKEN_RANDOM_CHARS: usize = 43;
 const CLICK_TOKEN_PREFIX: &str = "ctx_";
+/// Random base62 characters in a webhook secret: 256 bits.
+const WEBHOOK_SECRET_RANDOM_CHARS: usize = 43;
+const WEBHOOK_SECRET_PREFIX: &str = "whsec_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The SHA-256 of a secret: all that is ever stored; in JSON 64 hexadecimal digits.
@@ -149,6 +153,22 @@ impl PlainClickToken {
     }
 
     /// The whole token, for the one response that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key
+/// (decisions.md, "signature").
+pub struct PlainWebhookSecret(String);
+
+impl PlainWebhookSecret {
+    /// Mints a secret.
+    pub fn mint() -> Self {
+        Self(format!("{WEBHOOK_SECRET_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), WEBHOOK_SECRET_RANDOM_CHARS)))
+    }
+
+    /// The whole secret, for the one response that shows it, for sealing and for signing.
     pub fn reveal(&self) -> &str {
         &self.0
     }

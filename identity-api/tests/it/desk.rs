@@ -6,15 +6,25 @@ use identity_api::{Settings, State, organizations, routes, user_sessions};
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::http;
+use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
+use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
+pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
+pub(crate) const REQUESTS: &str = "/api/v1/identity/delegation-requests";
+pub(crate) const SETTINGS: &str = "/api/v1/identity/settings";
+pub(crate) const WEBHOOKS: &str = "/api/v1/identity/webhooks";
+/// The id of nothing.
+pub(crate) const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
 pub(crate) struct Desk {
     pub(crate) stores: TestStores,
+    pub(crate) clock: Clock,
+    pub(crate) sealer: Sealer,
     server: TestServer,
     client: reqwest::Client,
 }
@@ -36,23 +46,51 @@ pub(crate) enum Shows<'a> {
 }
 
 impl Desk {
+    /// At the system's time.
     pub(crate) async fn open() -> Self {
+        Self::open_with(Clock::System, WebhookSettings::default()).await
+    }
+
+    /// At a time that stands still until the test moves it.
+    pub(crate) async fn open_at_a_standstill() -> Self {
+        Self::open_with(Clock::manual(Clock::System.now()), WebhookSettings::default()).await
+    }
+
+    pub(crate) async fn open_with(clock: Clock, webhooks: WebhookSettings) -> Self {
         let stores = TestStores::fresh().await;
-        let settings = Settings { postgres: stores.postgres.clone() };
-        let state = State::connect(&settings, Clock::System).await.unwrap();
+        let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
+        let sealer = secrets.sealer().unwrap();
+        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks };
+        let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(state))).await;
-        Self { stores, server, client: client() }
+        Self { stores, clock, sealer, server, client: client() }
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {
         Seed(&self.stores.pool)
     }
 
-    /// An organisation, with a key of every scope.
+    /// A content owner, with a key of every scope.
     pub(crate) async fn org(&self, name: &str) -> (OrgId, String) {
-        let org = self.seed().org(name, OrgType::ContentOwner).await;
-        let key = self.seed().key(org.id, OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
+        self.org_of(name, OrgType::ContentOwner).await
+    }
+
+    /// A platform, with a key of every scope.
+    pub(crate) async fn platform(&self, name: &str) -> (OrgId, String) {
+        self.org_of(name, OrgType::Platform).await
+    }
+
+    pub(crate) async fn org_of(&self, name: &str, org_type: OrgType) -> (OrgId, String) {
+        let org = self.seed().org(name, org_type).await;
+        let key = self.seed().key(org.id, org_type, &schemas::identity::Scope::ALL).await;
         (org.id, key)
+    }
+
+    /// A content owner with a verified domain.
+    pub(crate) async fn owner_of(&self, domain: &str) -> (OrgId, String) {
+        let (org, key) = self.org(domain).await;
+        self.seed().verify(org, domain).await;
+        (org, key)
     }
 
     /// A session of a person who owns these organisations.
@@ -61,7 +99,7 @@ impl Desk {
         for org in owns {
             organizations::ensure_owner(&self.stores.pool, *org, person).await.unwrap();
         }
-        let session = user_sessions::open_session(&self.stores.pool, person, Clock::System.now()).await.unwrap();
+        let session = user_sessions::open_session(&self.stores.pool, person, self.clock.now()).await.unwrap();
         session.reveal().to_owned()
     }
 
@@ -75,8 +113,71 @@ impl Desk {
         }
     }
 
+    pub(crate) async fn get(&self, shows: Shows<'_>, path: &str) -> Answer {
+        answer(self.request(Method::GET, path, shows)).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, shows: Shows<'_>, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        answer(self.request(method, path, shows).header("content-type", "application/json").body(body)).await
+    }
+
+    pub(crate) async fn post(&self, shows: Shows<'_>, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, shows, path, body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, shows: Shows<'_>, path: &str) -> Answer {
+        answer(self.request(Method::DELETE, path, shows)).await
+    }
+
+    /// A content owner's grant.
+    pub(crate) async fn grant(&self, owner: &str, grantee: OrgId) -> Answer {
+        self.post(Shows::Key(owner), DELEGATIONS, &json!({"grantee_org_id": grantee})).await
+    }
+
+    /// A platform's request.
+    pub(crate) async fn ask(&self, platform: &str, domain: &str) -> Answer {
+        self.post(Shows::Key(platform), REQUESTS, &json!({"domain": domain})).await
+    }
+
+    /// `verb` is approve or deny.
+    pub(crate) async fn answer_request(&self, key: &str, id: &str, verb: &str) -> Answer {
+        answer(self.request(Method::POST, &format!("{REQUESTS}/{id}/{verb}"), Shows::Key(key))).await
+    }
+
+    /// An endpoint at a public address.
+    pub(crate) async fn subscribe(&self, key: &str, event_types: &[&str]) -> Answer {
+        let body = json!({"url": "https://hooks.a.test/in", "event_types": event_types});
+        self.post(Shows::Key(key), WEBHOOKS, &body).await
+    }
+
+    /// The bodies waiting for an endpoint, oldest first.
+    pub(crate) async fn outbox(&self, endpoint: &Answer) -> Vec<Value> {
+        let id: uuid::Uuid = endpoint.body["id"].as_str().unwrap().parse().unwrap();
+        let bodies: Vec<String> =
+            sqlx::query_scalar("SELECT body FROM webhook_deliveries WHERE endpoint_id = $1 ORDER BY created_at, id")
+                .bind(id)
+                .fetch_all(&self.stores.pool)
+                .await
+                .unwrap();
+        bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+    }
+
+    /// A number that a statement finds.
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&self.stores.pool).await.unwrap()
+    }
+
+    /// The actions in an organisation's audit trail, oldest first.
+    pub(crate) async fn audited(&self, org: OrgId) -> Vec<String> {
+        sqlx::query_scalar("SELECT action FROM audit_log WHERE organization_id = $1 ORDER BY id")
+            .bind(org.0)
+            .fetch_all(&self.stores.pool)
+            .await
+            .unwrap()
+    }
+
     pub(crate) async fn list(&self, shows: Shows<'_>) -> Answer {
-        answer(self.request(Method::GET, KEYS, shows)).await
+        self.get(shows, KEYS).await
     }
 
     pub(crate) async fn create(&self, shows: Shows<'_>, body: &Value) -> Answer {
@@ -84,12 +185,11 @@ impl Desk {
     }
 
     pub(crate) async fn create_from(&self, shows: Shows<'_>, body: impl Into<reqwest::Body>) -> Answer {
-        let request = self.request(Method::POST, KEYS, shows).header("content-type", "application/json");
-        answer(request.body(body)).await
+        self.send(Method::POST, shows, KEYS, body).await
     }
 
     pub(crate) async fn revoke(&self, shows: Shows<'_>, id: &str) -> Answer {
-        answer(self.request(Method::DELETE, &format!("{KEYS}/{id}"), shows)).await
+        self.delete(shows, &format!("{KEYS}/{id}")).await
     }
 }
 
@@ -107,6 +207,11 @@ pub(crate) async fn answer(request: RequestBuilder) -> Answer {
 }
 
 impl Answer {
+    /// A text member of the body.
+    pub(crate) fn text(&self, member: &str) -> &str {
+        self.body[member].as_str().unwrap_or_else(|| panic!("{member} of {}", self.body))
+    }
+
     /// The status and the code of a refusal.
     pub(crate) fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or_default())

@@ -5,5 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod api_keys;
+mod bulk_requests;
 mod credentials;
+mod delegation_requests;
+mod delegations;
 mod desk;
+mod outbox;
+mod races;
+mod routes;
+mod settings;
+mod webhooks;

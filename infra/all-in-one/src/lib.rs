@@ -4,6 +4,7 @@
 
 mod addresses;
 mod demo_env;
+mod secrets_key;
 mod seed;
 mod welcome;
 
@@ -12,7 +13,8 @@ use clap::Parser;
 use ingest_gateway::{Durability, Limits};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings};
+use service_kit::sealing::SecretsSettings;
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::{http, server, stores, telemetry};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ pub struct Cli {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
     log_format: LogFormat,
-    /// Folder in which `demo.env` is written
+    /// Folder of `demo.env`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
     #[command(flatten)]
@@ -45,6 +47,10 @@ pub struct Cli {
     clickhouse: ClickHouseSettings,
     #[command(flatten)]
     postgres: PostgresSettings,
+    #[command(flatten)]
+    secrets: SecretsSettings,
+    #[command(flatten)]
+    webhooks: WebhookSettings,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -78,17 +84,18 @@ impl Cli {
     }
 
     fn identity(&self) -> identity_api::Settings {
-        identity_api::Settings { postgres: self.postgres.clone() }
+        identity_api::Settings { postgres: self.postgres.clone(), secrets: self.secrets.clone(), webhooks: self.webhooks.clone() }
     }
 }
 
 /// Prepares the stores, seeds the demo tenant, serves until `stop`.
-pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = addresses::listen(cli.listen).await?;
     let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
     let process =
         ProcessSettings { listen: listener.local_addr()?, metrics_listen, log: cli.log.clone(), log_format: cli.log_format };
     telemetry::start(&process)?;
+    cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
 
     identity_api::migrate(&cli.identity()).await?;
     stream_workers::prepare(&cli.worker()).await?;

@@ -12,6 +12,7 @@ pub mod kafka;
 pub mod known;
 pub mod process;
 pub mod rates;
+pub mod sealing;
 pub mod server;
 pub mod settings;
 pub mod stores;

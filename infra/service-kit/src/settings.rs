@@ -5,6 +5,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser};
+use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -68,6 +69,23 @@ pub struct PostgresSettings {
     /// Address of PostgreSQL
     #[arg(long, env = "DATABASE_URL", value_name = "URL")]
     pub database_url: String,
+}
+
+/// Where webhooks may go besides public HTTPS servers.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WebhookSettings {
+    /// Receivers of webhooks that may be local, for development only
+    #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
+    pub webhook_allow: AllowedReceivers,
+}
+
+impl WebhookSettings {
+    /// Says at start-up that a guard is down.
+    pub fn warn_if_open(&self) {
+        if !self.webhook_allow.is_empty() {
+            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW is set: webhooks may go to local receivers; not for production");
+        }
+    }
 }
 
 /// Quoting an arbitrary name in DDL is not worth the risk: a plain identifier or nothing.

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use hyper::header::HeaderValue;
 use local::ports::Ports;
 use rustix::process::{Pid, Signal, kill_process};
+use service_kit::sealing::SecretsKey;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -68,7 +69,11 @@ impl Service {
                 kafka.into_iter().chain(clickhouse).chain(postgres).chain([group]).collect()
             }
             Self::Query => clickhouse.into_iter().chain(postgres).collect(),
-            Self::Identity => postgres.into_iter().collect(),
+            Self::Identity => {
+                // the stores are fresh and so is the key: nothing that is sealed outlives the run
+                let key = ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned());
+                postgres.into_iter().chain([key]).collect()
+            }
         }
     }
 }

@@ -68,6 +68,11 @@ impl ApiError {
         Self { retry_after: Some(wait), ..self }
     }
 
+    /// The sentence for the caller.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code

@@ -1,0 +1,70 @@
+//! What request bodies of this surface have in common: a JSON object of known members, and the scopes in it.
+//!
+//! Must not look anything up.
+
+use schemas::identity::Scope;
+use schemas::problem::{Code, Fault};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use service_kit::http::ApiError;
+
+/// The body as `T`: 400 when it is not a JSON object, 422 when its members are not `T`'s.
+pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(unreadable("it is not a JSON object"));
+    }
+    parse(body)
+}
+
+/// The body as a JSON array of `T`.
+pub(crate) fn array<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ApiError> {
+    if !body.trim_ascii_start().starts_with(b"[") {
+        return Err(unreadable("it is not a JSON array"));
+    }
+    parse(body)
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        Category::Data => rule_broken("body", error.to_string()),
+        _ => unreadable("it is not JSON"),
+    })
+}
+
+fn unreadable(why: &str) -> ApiError {
+    ApiError::new(Code::InvalidBody, format!("The body cannot be read: {why}."))
+}
+
+/// The named scopes, sorted and without repeats; `default` when none are named.
+pub(crate) fn scopes(names: Option<Vec<String>>, known: &[Scope], default: &[Scope]) -> Result<Vec<Scope>, Fault> {
+    let Some(names) = names else { return Ok(default.to_vec()) };
+    let mut scopes = Vec::with_capacity(names.len());
+    for name in names {
+        let Some(scope) = name.parse().ok().filter(|scope| known.contains(scope)) else {
+            let known: Vec<&str> = known.iter().map(|scope| scope.as_str()).collect();
+            return Err(fault("scopes", format!("unknown name {name:?}; scopes are {}", known.join(", "))));
+        };
+        scopes.push(scope);
+    }
+    if scopes.is_empty() {
+        return Err(fault("scopes", "scopes must name at least one"));
+    }
+    scopes.sort_unstable();
+    scopes.dedup();
+    Ok(scopes)
+}
+
+/// One broken rule.
+pub(crate) fn fault(field: &str, detail: impl Into<String>) -> Fault {
+    Fault { index: None, field: field.to_owned(), code: "invalid".to_owned(), detail: detail.into() }
+}
+
+/// 422 for one broken rule.
+pub(crate) fn refuse(fault: Fault) -> ApiError {
+    ApiError::faults(Code::InvalidRequest, vec![fault])
+}
+
+/// 422 for one broken rule, named here.
+pub(crate) fn rule_broken(field: &str, detail: impl Into<String>) -> ApiError {
+    refuse(fault(field, detail))
+}

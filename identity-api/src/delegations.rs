@@ -1,0 +1,247 @@
+//! Delegations: a content owner lets a platform read its telemetry, and takes that back.
+//!
+//! Must leave it to the database that a pair has one active delegation at a time. A change and its webhooks are one
+//! transaction; a revocation is in force before its answer is sent.
+
+use crate::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::audit::{self, Change};
+use crate::bodies::{self, rule_broken};
+use crate::outbox::{self, Event};
+use crate::{State, organizations};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{Delegation, OrgType, Scope};
+use schemas::ids::{DelegationId, OrgId};
+use schemas::problem::Code;
+use schemas::webhook::{Data, DelegationData, EventType};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::{ApiError, Parameters};
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    grantor_org_id: Uuid,
+    grantee_org_id: Uuid,
+    #[sqlx(default)]
+    grantor_name: Option<String>,
+    #[sqlx(default)]
+    grantee_name: Option<String>,
+    scopes: Vec<String>,
+    created_at: DateTime<Utc>,
+    revoked_at: Option<DateTime<Utc>>,
+}
+
+impl From<Row> for Delegation {
+    fn from(row: Row) -> Self {
+        Self {
+            id: DelegationId(row.id),
+            grantor_org_id: OrgId(row.grantor_org_id),
+            grantee_org_id: OrgId(row.grantee_org_id),
+            grantor_name: row.grantor_name,
+            grantee_name: row.grantee_name,
+            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
+            created_at: row.created_at,
+            revoked_at: row.revoked_at,
+        }
+    }
+}
+
+/// The side of a delegation, or of a request for one, on which the caller stands.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Whose telemetry it is.
+    Grantor,
+    /// Who reads it.
+    Grantee,
+}
+
+/// Which of the caller's own to list; both sides when no role is named.
+#[derive(Deserialize)]
+pub(crate) struct Side {
+    role: Option<Role>,
+}
+
+impl Side {
+    pub(crate) fn with_grantor(&self) -> bool {
+        !matches!(self.role, Some(Role::Grantee))
+    }
+
+    pub(crate) fn with_grantee(&self) -> bool {
+        !matches!(self.role, Some(Role::Grantor))
+    }
+}
+
+/// `GET /api/v1/identity/delegations`: active ones, oldest first.
+pub(crate) async fn list_delegations(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Parameters(side): Parameters<Side>,
+) -> Result<Json<Vec<Delegation>>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT d.*, r.name AS grantor_name, e.name AS grantee_name FROM delegations d \
+         JOIN organizations r ON r.id = d.grantor_org_id JOIN organizations e ON e.id = d.grantee_org_id \
+         WHERE d.revoked_at IS NULL AND (($2 AND d.grantor_org_id = $1) OR ($3 AND d.grantee_org_id = $1)) \
+         ORDER BY d.created_at, d.id",
+    )
+    .bind(actor.org_id.0)
+    .bind(side.with_grantor())
+    .bind(side.with_grantee())
+    .fetch_all(&state.pool)
+    .await?;
+    Ok(Json(rows.into_iter().map(Delegation::from).collect()))
+}
+
+/// What a content owner may say of a new delegation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewDelegation {
+    grantee_org_id: Option<String>,
+    scopes: Option<Vec<String>>,
+}
+
+/// `POST /api/v1/identity/delegations`
+pub(crate) async fn create_delegation(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Delegation>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    if organizations::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
+        return Err(ApiError::new(Code::Forbidden, "Only a content owner can delegate."));
+    }
+    let (grantee, scopes) = parse_new_delegation(&body)?;
+    if grantee == actor.org_id {
+        return Err(rule_broken("grantee_org_id", "grantee_org_id must be another organisation"));
+    }
+    match organizations::type_of(&state.pool, grantee).await? {
+        None => return Err(ApiError::new(Code::NotFound, "There is no such organisation.")),
+        Some(OrgType::Platform) => {}
+        Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform organisation")),
+    }
+    let mut transaction = state.pool.begin().await?;
+    let pair = Pair { grantor: actor.org_id, grantee };
+    pair.lock(&mut transaction).await?;
+    let id = DelegationId(Uuid::now_v7());
+    let delegation = grant(&mut transaction, &actor, pair, id, &scopes, state.now()).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(delegation)))
+}
+
+fn parse_new_delegation(body: &[u8]) -> Result<(OrgId, Vec<Scope>), ApiError> {
+    let new: NewDelegation = bodies::object(body)?;
+    let grantee = new.grantee_org_id.and_then(|id| id.parse().ok());
+    let grantee = grantee.ok_or_else(|| bodies::fault("grantee_org_id", "grantee_org_id must be a UUID"));
+    let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
+    match (grantee, scopes) {
+        (Ok(grantee), Ok(scopes)) => Ok((grantee, scopes)),
+        (grantee, scopes) => {
+            let faults = grantee.err().into_iter().chain(scopes.err()).collect();
+            Err(ApiError::faults(Code::InvalidRequest, faults))
+        }
+    }
+}
+
+/// Who would let whom read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pair {
+    pub(crate) grantor: OrgId,
+    pub(crate) grantee: OrgId,
+}
+
+impl Pair {
+    /// Until the transaction ends, nobody else grants, asks or approves for this pair: that there is neither a
+    /// delegation nor a pending request is a fact of two tables, which no one index can state.
+    pub(crate) async fn lock(&self, transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+            .bind(format!("delegation {} {}", self.grantor, self.grantee))
+            .execute(transaction)
+            .await?;
+        Ok(())
+    }
+}
+
+/// Creates a delegation with all that belongs to it; 409 when the pair has an active one.
+pub(crate) async fn grant(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    pair: Pair,
+    id: DelegationId,
+    scopes: &[Scope],
+    now: DateTime<Utc>,
+) -> Result<Delegation, ApiError> {
+    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let row: Option<Row> = sqlx::query_as(
+        "INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (grantor_org_id, grantee_org_id) WHERE revoked_at IS NULL DO NOTHING RETURNING *",
+    )
+    .bind(id.0)
+    .bind(pair.grantor.0)
+    .bind(pair.grantee.0)
+    .bind(names)
+    .bind(now)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "There is an active delegation to this organisation."))?;
+    let delegation = Delegation::from(row);
+    tell(transaction, EventType::DelegationCreated, &delegation, now).await?;
+    let detail = json!({"grantee_org_id": delegation.grantee_org_id, "scopes": delegation.scopes});
+    let change = Change { action: "delegation.created", object_kind: "delegation", object_id: id.0, detail };
+    audit::record(transaction, actor, now, change).await?;
+    Ok(delegation)
+}
+
+async fn tell(
+    transaction: &mut PgConnection,
+    kind: EventType,
+    delegation: &Delegation,
+    at: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    let to = [delegation.grantor_org_id, delegation.grantee_org_id];
+    let data = Data::Delegation(DelegationData::from(delegation));
+    outbox::announce(transaction, Event { to: &to, kind, at, data }).await
+}
+
+/// `DELETE /api/v1/identity/delegations/{id}`: 200 with the revoked delegation, also when it was revoked before.
+pub(crate) async fn revoke_delegation(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<Delegation>, ApiError> {
+    let not_found = || ApiError::new(Code::NotFound, "There is no such delegation.");
+    let id: DelegationId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let revoked: Option<Row> = sqlx::query_as(
+        "UPDATE delegations SET revoked_at = $3 WHERE id = $1 AND grantor_org_id = $2 AND revoked_at IS NULL RETURNING *",
+    )
+    .bind(id.0)
+    .bind(actor.org_id.0)
+    .bind(now)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    if let Some(row) = revoked {
+        let delegation = Delegation::from(row);
+        tell(&mut transaction, EventType::DelegationRevoked, &delegation, now).await?;
+        let change = Change { action: "delegation.revoked", object_kind: "delegation", object_id: id.0, detail: json!({}) };
+        audit::record(&mut transaction, &actor, now, change).await?;
+        transaction.commit().await?;
+        return Ok(Json(delegation));
+    }
+    let row: Option<Row> =
+        sqlx::query_as("SELECT * FROM delegations WHERE id = $1").bind(id.0).fetch_optional(&mut *transaction).await?;
+    match row.map(Delegation::from) {
+        Some(revoked_before) if revoked_before.grantor_org_id == actor.org_id => Ok(Json(revoked_before)),
+        Some(others) if others.grantee_org_id == actor.org_id => {
+            Err(ApiError::new(Code::Forbidden, "Only the organisation that granted a delegation can revoke it."))
+        }
+        _ => Err(not_found()),
+    }
+}

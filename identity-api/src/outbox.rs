@@ -1,0 +1,50 @@
+//! The outbox: what webhooks will say, written in the transaction of the change they tell of (design.md, invariant 8).
+//!
+//! Must not send anything, and must not change a row once it is written: its body is signed as it stands.
+
+use chrono::{DateTime, Utc};
+use schemas::ids::{DeliveryId, OrgId};
+use schemas::webhook::{Data, Envelope, EventType};
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Something that happened, and whom it concerns.
+pub(crate) struct Event<'a> {
+    pub(crate) to: &'a [OrgId],
+    pub(crate) kind: EventType,
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) data: Data,
+}
+
+/// One message for every active endpoint of those concerned that is subscribed to the type.
+pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -> Result<(), ApiError> {
+    let orgs: Vec<Uuid> = event.to.iter().map(|org| org.0).collect();
+    // The lock makes disabling an endpoint wait for this transaction: nothing is written for it afterwards.
+    let endpoints: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "SELECT id, organization_id FROM webhook_endpoints \
+         WHERE organization_id = ANY($1) AND disabled_at IS NULL AND $2 = ANY(event_types) ORDER BY id FOR SHARE",
+    )
+    .bind(orgs)
+    .bind(event.kind.as_str())
+    .fetch_all(&mut *transaction)
+    .await?;
+    for (endpoint, organization) in endpoints {
+        let id = DeliveryId(Uuid::now_v7());
+        let envelope = Envelope { id, kind: event.kind, created_at: event.at, data: event.data.clone() };
+        let body = serde_json::to_string(&envelope).map_err(ApiError::internal)?;
+        sqlx::query(
+            "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(id.0)
+        .bind(endpoint)
+        .bind(organization)
+        .bind(event.kind.as_str())
+        .bind(body)
+        .bind(event.at)
+        .execute(&mut *transaction)
+        .await?;
+    }
+    Ok(())
+}

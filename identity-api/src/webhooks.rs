@@ -1,0 +1,200 @@
+//! Webhook endpoints: register, list, disable. What is sent to them is `outbox`, sending it is stream-workers.
+//!
+//! Must show a secret only in the 201 that creates it, must store it sealed, and must keep an organisation at ten
+//! active endpoints whatever arrives at once.
+
+use crate::State;
+use crate::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::audit::{self, Change};
+use crate::bodies::{self, fault};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::ids::WebhookEndpointId;
+use schemas::problem::{Code, Fault};
+use schemas::receiver::{AllowedReceivers, receiver_url};
+use schemas::secrets::PlainWebhookSecret;
+use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ACTIVE_ENDPOINTS, WebhookEndpoint};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    url: String,
+    event_types: Vec<String>,
+    created_at: DateTime<Utc>,
+    disabled_at: Option<DateTime<Utc>>,
+}
+
+impl From<Row> for WebhookEndpoint {
+    fn from(row: Row) -> Self {
+        Self {
+            id: WebhookEndpointId(row.id),
+            url: row.url,
+            event_types: row.event_types.iter().filter_map(|kind| kind.parse().ok()).collect(),
+            created_at: row.created_at,
+            disabled_at: row.disabled_at,
+        }
+    }
+}
+
+/// `GET /api/v1/identity/webhooks`: active ones, oldest first.
+pub(crate) async fn list_webhooks(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<Vec<WebhookEndpoint>>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT id, url, event_types, created_at, disabled_at FROM webhook_endpoints \
+         WHERE organization_id = $1 AND disabled_at IS NULL ORDER BY created_at, id",
+    )
+    .bind(actor.org_id.0)
+    .fetch_all(&state.pool)
+    .await?;
+    Ok(Json(rows.into_iter().map(WebhookEndpoint::from).collect()))
+}
+
+/// `GET /api/v1/identity/webhooks/{id}`: also a disabled one.
+pub(crate) async fn show_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Path(id): Path<String>,
+) -> Result<Json<WebhookEndpoint>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let row: Option<Row> = sqlx::query_as(
+        "SELECT id, url, event_types, created_at, disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2",
+    )
+    .bind(id.0)
+    .bind(actor.org_id.0)
+    .fetch_optional(&state.pool)
+    .await?;
+    row.map(|row| Json(row.into())).ok_or_else(not_found)
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such webhook endpoint.")
+}
+
+/// What a caller may say of a new endpoint.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewWebhook {
+    url: Option<String>,
+    event_types: Option<Vec<String>>,
+}
+
+/// `POST /api/v1/identity/webhooks`
+pub(crate) async fn create_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<CreatedWebhookEndpoint>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let (url, event_types) = parse_new_webhook(&body, &state.receivers)?;
+    let secret = PlainWebhookSecret::mint();
+    let id = Uuid::now_v7();
+    let sealed = state.sealer.seal(secret.reveal(), id.as_bytes()).map_err(ApiError::internal)?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    admit_one_more(&mut transaction, &actor).await?;
+    let row: Row = sqlx::query_as(
+        "INSERT INTO webhook_endpoints (id, organization_id, url, event_types, secret_sealed, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6) RETURNING id, url, event_types, created_at, disabled_at",
+    )
+    .bind(id)
+    .bind(actor.org_id.0)
+    .bind(url)
+    .bind(event_types.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())
+    .bind(sealed)
+    .bind(now)
+    .fetch_one(&mut *transaction)
+    .await?;
+    let endpoint = WebhookEndpoint::from(row);
+    let detail = json!({"url": endpoint.url, "event_types": endpoint.event_types});
+    let change = Change { action: "webhook.created", object_kind: "webhook_endpoint", object_id: id, detail };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(CreatedWebhookEndpoint { endpoint, secret: secret.reveal().to_owned() })))
+}
+
+fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Result<(String, Vec<EventType>), ApiError> {
+    let new: NewWebhook = bodies::object(body)?;
+    let url = new.url.ok_or_else(|| fault("url", "url is required"));
+    let url = url.and_then(|url| receiver_url(&url, allowed).map_err(|rule| fault("url", rule)));
+    match (url, subscription(&new.event_types.unwrap_or_default())) {
+        (Ok(url), Ok(event_types)) => Ok((url.into(), event_types)),
+        (url, event_types) => {
+            let faults = url.err().into_iter().chain(event_types.err()).collect();
+            Err(ApiError::faults(Code::InvalidRequest, faults))
+        }
+    }
+}
+
+/// The named types, sorted and without repeats.
+fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
+    let mut kinds = names.iter().map(|name| name.parse::<EventType>()).collect::<Result<Vec<_>, _>>().map_err(|unknown| {
+        fault("event_types", format!("{unknown}; event types are {}", EventType::ALL.map(EventType::as_str).join(", ")))
+    })?;
+    if kinds.is_empty() {
+        return Err(fault("event_types", "event_types must name at least one"));
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    Ok(kinds)
+}
+
+/// Holds the organisation's row until the transaction ends: whoever counts next sees this endpoint.
+async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
+    sqlx::query("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(actor.org_id.0)
+        .execute(&mut *transaction)
+        .await?;
+    let active: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL")
+            .bind(actor.org_id.0)
+            .fetch_one(transaction)
+            .await?;
+    if active < MAX_ACTIVE_ENDPOINTS {
+        return Ok(());
+    }
+    let detail = format!("The organisation has {MAX_ACTIVE_ENDPOINTS} active webhook endpoints; delete one first.");
+    Err(ApiError::new(Code::Conflict, detail))
+}
+
+/// `DELETE /api/v1/identity/webhooks/{id}`: 204, also when it was disabled before. Nothing is sent to it any more.
+pub(crate) async fn disable_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let disabled = sqlx::query(
+        "UPDATE webhook_endpoints SET disabled_at = $3 WHERE id = $1 AND organization_id = $2 AND disabled_at IS NULL",
+    )
+    .bind(id.0)
+    .bind(actor.org_id.0)
+    .bind(now)
+    .execute(&mut *transaction)
+    .await?;
+    if disabled.rows_affected() == 1 {
+        let change = Change { action: "webhook.disabled", object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
+        audit::record(&mut transaction, &actor, now, change).await?;
+        transaction.commit().await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let was_disabled: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = $1 AND organization_id = $2)")
+            .bind(id.0)
+            .bind(actor.org_id.0)
+            .fetch_one(&mut *transaction)
+            .await?;
+    if was_disabled { Ok(StatusCode::NO_CONTENT) } else { Err(not_found()) }
+}

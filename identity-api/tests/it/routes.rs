@@ -1,0 +1,77 @@
+//! S3 for this surface: every route, by every credential.
+
+use crate::desk::{Desk, NOBODY, Shows};
+use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+
+/// Every route with an empty object as the body, and the id of nothing where it takes one.
+const GOLDEN: [(&str, &str, [u16; 8]); 18] = [
+    // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
+    ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 201, 401, 201, 401, 403]),
+    ("DELETE", "/api/v1/identity/api-keys/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("GET", "/api/v1/identity/delegations", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("POST", "/api/v1/identity/delegations", [401, 403, 403, 422, 401, 422, 401, 403]),
+    ("DELETE", "/api/v1/identity/delegations/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("GET", "/api/v1/identity/delegation-requests", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("POST", "/api/v1/identity/delegation-requests", [401, 403, 403, 422, 401, 422, 401, 403]),
+    ("POST", "/api/v1/identity/delegation-requests/bulk", [401, 403, 403, 400, 401, 400, 401, 403]),
+    ("POST", "/api/v1/identity/delegation-requests/{id}/approve", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("POST", "/api/v1/identity/delegation-requests/{id}/deny", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("GET", "/api/v1/identity/settings", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("PATCH", "/api/v1/identity/settings", [401, 403, 403, 422, 401, 422, 401, 403]),
+    ("GET", "/api/v1/identity/webhooks", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("POST", "/api/v1/identity/webhooks", [401, 403, 403, 422, 401, 422, 401, 403]),
+    ("GET", "/api/v1/identity/webhooks/{id}", [401, 403, 404, 404, 401, 404, 401, 403]),
+    ("DELETE", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("PUT", "/api/v1/identity/webhooks/{id}", [405, 405, 405, 405, 405, 405, 405, 405]),
+];
+
+#[tokio::test]
+async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
+    let desk = Desk::open().await;
+    let (org, gone) = (desk.seed().org("owner", OrgType::ContentOwner).await.id, desk.org("gone").await);
+    let key = async |scopes: &[Scope]| desk.seed().key(org, OrgType::ContentOwner, scopes).await;
+    let unscoped = key(&[Scope::TelemetryRead, Scope::TelemetryWrite]).await;
+    let (reader, writer) = (key(&[Scope::IdentityRead]).await, key(&[Scope::IdentityWrite]).await);
+    desk.seed().revoke_keys(gone.0).await;
+    let (member, stranger) = (desk.session("member@a.test", &[org]).await, desk.session("stranger@a.test", &[]).await);
+    let expired = desk.session("late@a.test", &[org]).await;
+    sqlx::query("UPDATE user_sessions SET expires_at = now() FROM users u WHERE u.id = user_id AND u.email = 'late@a.test'")
+        .execute(&desk.stores.pool)
+        .await
+        .unwrap();
+    let credentials = [
+        Shows::Nothing,
+        Shows::Key(&unscoped),
+        Shows::Key(&reader),
+        Shows::Key(&writer),
+        Shows::Key(&gone.1),
+        Shows::Session(&member),
+        Shows::Session(&expired),
+        Shows::Session(&stranger),
+    ];
+    for (method, route, expected) in GOLDEN {
+        let mut found = Vec::new();
+        for shows in credentials {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            found.push(desk.send(method, shows, &route.replace("{id}", NOBODY), "{}").await.status);
+        }
+        assert_eq!(found, expected, "{method} {route}");
+    }
+}
+
+#[test]
+fn s3_a_route_missing_from_the_table_fails() {
+    let mut routes = Vec::new();
+    for registration in include_str!("../../src/lib.rs").split(".route(").skip(1) {
+        let registration = registration.split(".with_state").next().unwrap();
+        let path = registration.split('"').nth(1).unwrap();
+        for (method, call) in [("GET", "get("), ("POST", "post("), ("PATCH", "patch("), ("PUT", "put("), ("DELETE", "delete(")] {
+            routes.extend(registration.contains(call).then_some((method, path)));
+        }
+    }
+    let table: Vec<_> =
+        GOLDEN.iter().filter(|(.., answers)| answers[0] != 405).map(|(method, path, _)| (*method, *path)).collect();
+    assert_eq!(routes, table, "add the new route to GOLDEN, with what each credential gets");
+}

@@ -1,0 +1,36 @@
+//! A content owner lets a platform read its telemetry.
+//!
+//! Must not decide who may grant or revoke.
+
+use super::Scope;
+use crate::ids::{DelegationId, OrgId};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// A delegation (spec.md, "Delegation").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegation {
+    /// For revoking.
+    pub id: DelegationId,
+    /// The content owner; what readers pass as `delegated_from`.
+    pub grantor_org_id: OrgId,
+    /// The partner.
+    pub grantee_org_id: OrgId,
+    /// Of the content owner; in lists only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grantor_name: Option<String>,
+    /// Of the partner; in lists only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grantee_name: Option<String>,
+    /// What the partner may do.
+    pub scopes: Vec<Scope>,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+    /// RFC 3339; absent while it is active.
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+impl Delegation {
+    /// All that can be delegated, and what a delegation gets when nobody says.
+    pub const SCOPES: [Scope; 1] = [Scope::TelemetryRead];
+}

@@ -1,0 +1,260 @@
+//! A platform asks a content owner for a delegation: pending, then approved, denied or expired, once.
+//!
+//! Must not read a clock: every transition is told the time. Resolved beats expired (409 before 410).
+
+use super::Scope;
+use crate::ids::{DelegationId, DelegationRequestId, OrgId};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How long a request waits for an answer.
+pub const REQUEST_LIFETIME: TimeDelta = TimeDelta::days(30);
+/// Most requests in one bulk call.
+pub const MAX_BULK_REQUESTS: usize = 100;
+
+/// A request (decisions.md, "delegation request").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegationRequest {
+    /// For approving and denying.
+    pub id: DelegationRequestId,
+    /// Who asks.
+    pub requester_org_id: OrgId,
+    /// Its name.
+    pub requester_name: String,
+    /// Who is asked: the verified owner of the domain when the request was filed.
+    pub grantor_org_id: OrgId,
+    /// Its name.
+    pub grantor_name: String,
+    /// By which the grantor was found, canonical.
+    pub domain: String,
+    /// What is asked for.
+    pub scopes: Vec<Scope>,
+    /// `status`, `resolved_at` and `delegation_id`.
+    #[serde(flatten)]
+    pub state: RequestState,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+    /// RFC 3339; from here on a pending request is expired.
+    pub expires_at: DateTime<Utc>,
+}
+
+/// Where a request stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Members", try_from = "Members")]
+pub enum RequestState {
+    /// Nobody has answered.
+    Pending,
+    /// The grantor granted it.
+    Approved {
+        /// When.
+        resolved_at: DateTime<Utc>,
+        /// What came of it.
+        delegation_id: DelegationId,
+    },
+    /// The grantor refused it.
+    Denied {
+        /// When.
+        resolved_at: DateTime<Utc>,
+    },
+    /// Nobody answered in time.
+    Expired,
+}
+
+/// Why a request can no longer be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidTransition {
+    /// It was approved or denied before: 409.
+    AlreadyResolved,
+    /// Its time is over: 410.
+    Expired,
+}
+
+impl fmt::Display for InvalidTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyResolved => "the request is already resolved",
+            Self::Expired => "the request is expired",
+        })
+    }
+}
+
+impl std::error::Error for InvalidTransition {}
+
+impl DelegationRequest {
+    /// As it stands at `now`: time alone turns a pending request into an expired one.
+    #[must_use]
+    pub fn at(mut self, now: DateTime<Utc>) -> Self {
+        if self.state == RequestState::Pending && now >= self.expires_at {
+            self.state = RequestState::Expired;
+        }
+        self
+    }
+
+    /// Pending → approved, with the delegation that comes of it.
+    pub fn approve(self, delegation_id: DelegationId, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
+        self.resolve(RequestState::Approved { resolved_at: now, delegation_id }, now)
+    }
+
+    /// Pending → denied.
+    pub fn deny(self, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
+        self.resolve(RequestState::Denied { resolved_at: now }, now)
+    }
+
+    fn resolve(self, answered: RequestState, now: DateTime<Utc>) -> Result<Self, InvalidTransition> {
+        let current = self.at(now);
+        match current.state {
+            RequestState::Pending => Ok(Self { state: answered, ..current }),
+            RequestState::Approved { .. } | RequestState::Denied { .. } => Err(InvalidTransition::AlreadyResolved),
+            RequestState::Expired => Err(InvalidTransition::Expired),
+        }
+    }
+}
+
+impl RequestState {
+    /// Reads what was stored or sent; a status that contradicts the other members is none.
+    pub fn of(status: &str, resolved_at: Option<DateTime<Utc>>, delegation_id: Option<DelegationId>) -> Option<Self> {
+        match (status, resolved_at, delegation_id) {
+            ("pending", None, None) => Some(Self::Pending),
+            ("approved", Some(resolved_at), Some(delegation_id)) => Some(Self::Approved { resolved_at, delegation_id }),
+            ("denied", Some(resolved_at), None) => Some(Self::Denied { resolved_at }),
+            ("expired", None, None) => Some(Self::Expired),
+            _ => None,
+        }
+    }
+
+    /// The name on the wire.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved { .. } => "approved",
+            Self::Denied { .. } => "denied",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// When it was answered.
+    pub fn resolved_at(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Approved { resolved_at, .. } | Self::Denied { resolved_at } => Some(*resolved_at),
+            Self::Pending | Self::Expired => None,
+        }
+    }
+
+    /// What came of it.
+    pub fn delegation_id(&self) -> Option<DelegationId> {
+        match self {
+            Self::Approved { delegation_id, .. } => Some(*delegation_id),
+            Self::Pending | Self::Denied { .. } | Self::Expired => None,
+        }
+    }
+}
+
+/// A state as it stands in JSON.
+#[derive(Serialize, Deserialize)]
+struct Members {
+    status: String,
+    resolved_at: Option<DateTime<Utc>>,
+    delegation_id: Option<DelegationId>,
+}
+
+impl From<RequestState> for Members {
+    fn from(state: RequestState) -> Self {
+        Self { status: state.status().to_owned(), resolved_at: state.resolved_at(), delegation_id: state.delegation_id() }
+    }
+}
+
+impl TryFrom<Members> for RequestState {
+    type Error = &'static str;
+
+    fn try_from(members: Members) -> Result<Self, Self::Error> {
+        Self::of(&members.status, members.resolved_at, members.delegation_id).ok_or("no state of a delegation request")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    const DELEGATION: DelegationId = DelegationId(Uuid::from_u128(9));
+
+    fn filed_at() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_790_000_000, 0).unwrap()
+    }
+
+    fn pending() -> DelegationRequest {
+        DelegationRequest {
+            id: DelegationRequestId(Uuid::from_u128(1)),
+            requester_org_id: OrgId(Uuid::from_u128(2)),
+            requester_name: "Partner".to_owned(),
+            grantor_org_id: OrgId(Uuid::from_u128(3)),
+            grantor_name: "Owner".to_owned(),
+            domain: "example.com".to_owned(),
+            scopes: vec![Scope::TelemetryRead],
+            state: RequestState::Pending,
+            created_at: filed_at(),
+            expires_at: filed_at() + REQUEST_LIFETIME,
+        }
+    }
+
+    #[test]
+    fn a_pending_request_is_answered_once_and_only_in_time() {
+        let last_moment = filed_at() + REQUEST_LIFETIME - TimeDelta::microseconds(1);
+        let approved = pending().approve(DELEGATION, last_moment).unwrap();
+        assert_eq!(approved.state, RequestState::Approved { resolved_at: last_moment, delegation_id: DELEGATION });
+        let denied = pending().deny(last_moment).unwrap();
+        assert_eq!(denied.state, RequestState::Denied { resolved_at: last_moment });
+        let too_late = filed_at() + REQUEST_LIFETIME;
+        assert_eq!(pending().approve(DELEGATION, too_late), Err(InvalidTransition::Expired));
+        assert_eq!(pending().deny(too_late), Err(InvalidTransition::Expired));
+    }
+
+    #[test]
+    fn resolved_beats_expired() {
+        let now = filed_at();
+        for resolved in [pending().approve(DELEGATION, now).unwrap(), pending().deny(now).unwrap()] {
+            for later in [now, now + REQUEST_LIFETIME, now + REQUEST_LIFETIME * 2] {
+                assert_eq!(resolved.clone().at(later), resolved, "time does not change it");
+                assert_eq!(resolved.clone().approve(DELEGATION, later), Err(InvalidTransition::AlreadyResolved));
+                assert_eq!(resolved.clone().deny(later), Err(InvalidTransition::AlreadyResolved));
+            }
+        }
+    }
+
+    #[test]
+    fn an_expired_request_stays_expired_whatever_the_clock_says() {
+        let expired = pending().at(filed_at() + REQUEST_LIFETIME);
+        assert_eq!(expired.state, RequestState::Expired);
+        assert_eq!(expired.clone().at(filed_at()), expired);
+        assert_eq!(expired.approve(DELEGATION, filed_at()), Err(InvalidTransition::Expired));
+    }
+
+    #[test]
+    fn every_state_is_read_back_and_contradictions_are_not() {
+        let now = filed_at();
+        let states = [
+            pending(),
+            pending().approve(DELEGATION, now).unwrap(),
+            pending().deny(now).unwrap(),
+            pending().at(now + REQUEST_LIFETIME),
+        ];
+        for request in states {
+            let json = serde_json::to_value(&request).unwrap();
+            assert_eq!(json["status"], request.state.status());
+            assert!(json.get("resolved_at").is_some() && json.get("delegation_id").is_some(), "both are there, if null: {json}");
+            assert_eq!(serde_json::from_value::<DelegationRequest>(json).unwrap(), request);
+        }
+        for (status, resolved_at, delegation_id) in [
+            ("pending", Some(now), None),
+            ("approved", Some(now), None),
+            ("denied", None, None),
+            ("expired", None, Some(DELEGATION)),
+            ("", None, None),
+        ] {
+            assert_eq!(RequestState::of(status, resolved_at, delegation_id), None, "{status}");
+        }
+        assert!(serde_json::from_value::<RequestState>(json!({"status": "approved"})).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! What is pushed to webhook endpoints: the event types, the envelope and its data, and the endpoint as lists show it.
+//!
+//! Must not send anything, and must not change a body once it is made: its exact text is signed.
+
+use crate::identity::{Delegation, DelegationRequest, Scope, UnknownName};
+use crate::ids::{DelegationId, DeliveryId, InviteId, OrgId, WebhookEndpointId};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// Most active endpoints of one organisation.
+pub const MAX_ACTIVE_ENDPOINTS: i64 = 10;
+
+/// What an endpoint can subscribe to (spec.md, "Webhook events").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum EventType {
+    /// To both organisations.
+    #[serde(rename = "delegation.created")]
+    DelegationCreated,
+    /// To both organisations.
+    #[serde(rename = "delegation.revoked")]
+    DelegationRevoked,
+    /// To the grantor.
+    #[serde(rename = "delegation_request.created")]
+    DelegationRequestCreated,
+    /// To the provisioning organisation.
+    #[serde(rename = "invite.claimed")]
+    InviteClaimed,
+}
+
+impl EventType {
+    /// Every type, alphabetical.
+    pub const ALL: [Self; 4] =
+        [Self::DelegationCreated, Self::DelegationRevoked, Self::DelegationRequestCreated, Self::InviteClaimed];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DelegationCreated => "delegation.created",
+            Self::DelegationRevoked => "delegation.revoked",
+            Self::DelegationRequestCreated => "delegation_request.created",
+            Self::InviteClaimed => "invite.claimed",
+        }
+    }
+}
+
+impl FromStr for EventType {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
+    }
+}
+
+/// The body of one delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Stays the same over every attempt; also in `X-Svc-Delivery-Id`.
+    pub id: DeliveryId,
+    /// Also in `X-Svc-Event-Type`.
+    #[serde(rename = "type")]
+    pub kind: EventType,
+    /// RFC 3339: when it happened, not when it is sent.
+    pub created_at: DateTime<Utc>,
+    /// By type.
+    pub data: Data,
+}
+
+/// What happened (decisions.md, "webhook `data`").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Data {
+    /// Of `delegation.created` and `delegation.revoked`.
+    Delegation(DelegationData),
+    /// Of `delegation_request.created`.
+    DelegationRequest(Box<DelegationRequest>),
+    /// Of `invite.claimed`.
+    Invite(InviteData),
+}
+
+/// A delegation as webhooks tell of it: exactly these members (spec.md, "Webhook events").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegationData {
+    /// Which one.
+    pub id: DelegationId,
+    /// The content owner.
+    pub grantor_org_id: OrgId,
+    /// The partner.
+    pub grantee_org_id: OrgId,
+    /// What the partner may do, or might.
+    pub scopes: Vec<Scope>,
+    /// RFC 3339; only when it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// An invitation as webhooks tell of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InviteData {
+    /// Which one.
+    pub id: InviteId,
+    /// The organisation that was claimed.
+    pub organization_id: OrgId,
+    /// Who was invited.
+    pub email: String,
+    /// RFC 3339.
+    pub claimed_at: DateTime<Utc>,
+}
+
+impl From<&Delegation> for DelegationData {
+    fn from(delegation: &Delegation) -> Self {
+        Self {
+            id: delegation.id,
+            grantor_org_id: delegation.grantor_org_id,
+            grantee_org_id: delegation.grantee_org_id,
+            scopes: delegation.scopes.clone(),
+            revoked_at: delegation.revoked_at,
+        }
+    }
+}
+
+/// An endpoint as lists show it (decisions.md, "webhook endpoint").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookEndpoint {
+    /// For deleting.
+    pub id: WebhookEndpointId,
+    /// Where deliveries go.
+    pub url: String,
+    /// What is sent there, sorted.
+    pub event_types: Vec<EventType>,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+    /// RFC 3339; absent while it is active.
+    pub disabled_at: Option<DateTime<Utc>>,
+}
+
+/// The 201 of a registered endpoint: the only place where its secret is shown.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct CreatedWebhookEndpoint {
+    /// The endpoint's public members.
+    #[serde(flatten)]
+    pub endpoint: WebhookEndpoint,
+    /// What signs its deliveries.
+    pub secret: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    #[test]
+    fn the_type_on_the_wire_is_the_serde_name_and_is_read_back() {
+        for kind in EventType::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(kind.as_str().parse(), Ok(kind));
+        }
+        assert!("delegation".parse::<EventType>().is_err());
+    }
+
+    #[test]
+    fn a_created_delegation_is_told_with_exactly_the_published_members() {
+        let id = |n| Uuid::from_u128(n);
+        let data = DelegationData {
+            id: DelegationId(id(1)),
+            grantor_org_id: OrgId(id(2)),
+            grantee_org_id: OrgId(id(3)),
+            scopes: vec![Scope::TelemetryRead],
+            revoked_at: None,
+        };
+        let envelope = Envelope {
+            id: DeliveryId(id(4)),
+            kind: EventType::DelegationCreated,
+            created_at: DateTime::from_timestamp(1_790_000_000, 0).unwrap(),
+            data: Data::Delegation(data),
+        };
+        let expected = json!({
+            "id": id(4), "type": "delegation.created", "created_at": "2026-09-21T14:13:20Z",
+            "data": {"delegation": {"id": id(1), "grantor_org_id": id(2), "grantee_org_id": id(3), "scopes": ["telemetry:read"]}}
+        });
+        assert_eq!(serde_json::to_value(&envelope).unwrap(), expected);
+        assert_eq!(serde_json::from_value::<Envelope>(expected).unwrap(), envelope);
+    }
+}
