@@ -11,6 +11,7 @@ mod delegation_requests;
 mod delegations;
 mod desk;
 mod outbox;
+mod process;
 mod races;
 mod routes;
 mod settings;
