@@ -3,6 +3,7 @@
 //! Must not count before the log has acknowledged.
 
 use crate::{State, metrics};
+use chrono::{DateTime, Utc};
 use lru::LruCache;
 use schemas::ids::OrgId;
 use schemas::log::{LogEvent, LogRecord, RecordKind};
@@ -63,11 +64,21 @@ impl State {
         events: Vec<LogEvent>,
         request_id: &str,
     ) -> Result<(), ApiError> {
-        let received_at_us = self.clock.now().timestamp_micros();
-        let v = LogRecord::version_of(&events);
-        let record = LogRecord { v, org: caller.org_id, received_at_us, kind, session, events };
+        let record = record(caller.org_id, kind, session, events, self.clock.now());
         self.log.append(&record, request_id).await
     }
+}
+
+/// What one accepted write becomes on the log.
+pub(crate) fn record(
+    org: OrgId,
+    kind: RecordKind,
+    session: Option<SessionFacts>,
+    events: Vec<LogEvent>,
+    now: DateTime<Utc>,
+) -> LogRecord {
+    let v = LogRecord::version_of(&events);
+    LogRecord { v, org, received_at_us: now.timestamp_micros(), kind, session, events }
 }
 
 /// Names the observations of a request, whatever else it says.

@@ -5,9 +5,10 @@
 use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
 use crate::sessions::Sighting;
-use crate::validate::{Binding, Context, Faults, ValidEvent, bind_session, token_of, validate_event};
+use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
+use schemas::ids::OrgId;
 use schemas::log::LogEvent;
 use schemas::problem::Code;
 use schemas::session::PrivacyLevel;
@@ -43,28 +44,47 @@ impl<'a> Batch<'a> {
         caller: &Caller,
         idempotency_key: Option<&str>,
     ) -> Result<Vec<LogEvent>, ApiError> {
-        let Self { context, events, mut faults } = self;
-        let presented = events.iter().filter_map(|(_, event)| token_of(event, &context)).map(str::to_owned).collect();
+        let (context, events) = (&self.context, &self.events);
+        let presented = events.iter().filter_map(|(_, event)| token_of(event, context)).map(str::to_owned).collect();
         let tokens = state.tokens.resolve(presented, context.now).await?;
+        let bound = self.bind_to(&tokens)?;
+        if let Some(owned) = owned_sites(state, caller).await? {
+            require_own_hosts(bound.events.iter().map(|(event, _)| event), &owned)?;
+        }
+        let (now, level, is_whole_session) = (bound.context.now, bound.context.privacy_level, bound.context.is_whole_session);
+        let mut events = bound.normalise(caller.org_id, idempotency_key);
+        // An upload creates its session itself.
+        let is_met = is_whole_session || state.sightings.note(named_sessions(caller, &events, level)).await;
+        name_agents(state, caller, &mut events, now, is_met).await;
+        Ok(events)
+    }
+
+    /// Binds every event to its session by what the tokens stand for.
+    pub(crate) fn bind_to(self, tokens: &Tokens) -> Result<Bound<'a>, ApiError> {
+        let Self { context, events, mut faults } = self;
         let mut bound = Vec::with_capacity(events.len());
         for (index, event) in events {
             faults.enter(index);
-            let binding = bind_session(&event, &context, &tokens, &mut faults);
+            let binding = bind_session(&event, &context, tokens, &mut faults);
             bound.push((event, binding));
         }
         faults.into_result()?;
-        if let Some(owned) = owned_sites(state, caller).await? {
-            require_own_hosts(bound.iter().map(|(event, _)| event), &owned)?;
-        }
-        let origin = Origin { org: caller.org_id, agent_id: context.agent_id.as_deref(), idempotency_key };
-        let normalised =
-            |(index, (event, binding)): (usize, (ValidEvent<'_>, Binding))| normalise(event, binding, &origin, index);
-        let mut events: Vec<LogEvent> = bound.into_iter().enumerate().map(normalised).collect();
-        // An upload creates its session itself.
-        let is_met =
-            context.is_whole_session || state.sightings.note(named_sessions(caller, &events, context.privacy_level)).await;
-        name_agents(state, caller, &mut events, context.now, is_met).await;
-        Ok(events)
+        Ok(Bound { context, events: bound })
+    }
+}
+
+/// Events that keep every rule, each with its session.
+pub(crate) struct Bound<'a> {
+    context: Context<'a>,
+    events: Vec<(ValidEvent<'a>, Binding)>,
+}
+
+impl Bound<'_> {
+    /// The events as the log keeps them.
+    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>) -> Vec<LogEvent> {
+        let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key };
+        let events = self.events.into_iter().enumerate();
+        events.map(|(index, (event, binding))| normalise(event, binding, &origin, index)).collect()
     }
 }
 

@@ -32,6 +32,7 @@ mod overload;
 mod privacy;
 mod publish;
 mod raw;
+mod rehearsal;
 mod seldom;
 mod sessions;
 mod spill;
@@ -41,6 +42,7 @@ mod validate;
 
 pub use limits::Limits;
 pub use publish::{Durability, Log};
+pub use rehearsal::{Document, rehearse};
 
 use accept::Remembered;
 use axum::Router;

@@ -11,7 +11,7 @@ mod start;
 mod store;
 
 pub(crate) use agents::SessionAgents;
-pub(crate) use bulk::upload_session;
+pub(crate) use bulk::{read_session, upload_session};
 pub(crate) use end::end_session;
 pub(crate) use facts::privacy_level;
 pub(crate) use sightings::{Sighting, Sightings};

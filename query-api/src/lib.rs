@@ -17,9 +17,12 @@
 
 mod period;
 mod reads;
+mod rehearsal;
 mod resolve;
 mod sql;
 mod visibility;
+
+pub use rehearsal::rehearse_period;
 
 use axum::Router;
 use axum::routing::get;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// What a summary may be asked for.
 #[derive(Deserialize)]
 pub(crate) struct SummaryParameters {
-    since: Option<String>,
-    until: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
     domain: Option<String>,
     delegated_from: Option<String>,
 }

@@ -196,8 +196,9 @@ fn strip_click_token(url: &mut Url) {
 }
 
 fn strip_trailing_dot(url: &mut Url) {
-    let Some(host) = url.host_str().and_then(|host| host.strip_suffix('.')).map(str::to_owned) else { return };
-    // A host of nothing but dots stays as it is; it has no site either way.
+    let host = url.host_str().and_then(|host| host.strip_suffix('.'));
+    // With more than one it has no site, and must not get one when what is stored is read again.
+    let Some(host) = host.filter(|host| !host.is_empty() && !host.ends_with('.')).map(str::to_owned) else { return };
     let _ = url.set_host(Some(&host));
 }
 
@@ -233,6 +234,7 @@ mod tests {
         check("https://example。com/", "https://example.com/", Some("com.example"));
         check("https://еxample.com/", "https://xn--xample-2of.com/", Some("com.xn--xample-2of"));
         check("https://a.test\\@b.test/", "https://a.test/@b.test/", Some("test.a"));
+        check("https://example.com../", "https://example.com../", None);
     }
 
     #[test]

@@ -19,11 +19,14 @@ mod consume;
 mod decode;
 mod fold;
 mod metrics;
+mod rehearsal;
 mod rejected;
 mod resolve;
 mod row;
 mod store;
 mod worker;
+
+pub use rehearsal::rehearse;
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::health::{self, Probe};

@@ -6,17 +6,20 @@ use super::{facts, store};
 use crate::State;
 use crate::batch::Batch;
 use crate::bodies::{self, WriteRequest};
-use crate::raw::as_array;
+use crate::limits::Limits;
+use crate::raw::{RawObject, as_array};
 use crate::validate::{Context, Faults, Member, members, strict};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::log::RecordKind;
+use schemas::session::SessionFacts;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use service_kit::auth::Reporter;
+use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -39,34 +42,44 @@ pub(crate) async fn upload_session(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let now = state.clock.now();
     let object = bodies::as_object(bodies::as_text(&request.body)?)?;
-    if let Some(name) = facts::first_repeated(&object) {
-        return Err(bodies::invalid(format!("the member {name} stands twice")));
-    }
-    let mut faults = Faults::default();
-    bodies::check_version(&object, &mut faults);
-    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
-    let session_id = session_id.unwrap_or_else(|| SessionId(Uuid::new_v4()));
-    let facts = facts::read(&object, session_id, now, state.limits.max_ahead(), &mut faults);
-    let events = listed(object.get("events"), state.limits.max_events, &mut faults);
-    let context = Context {
-        session_id: Some(session_id),
-        agent_id: facts.agent_id.clone(),
-        privacy_level: facts.privacy_level,
-        is_whole_session: true,
-        is_before_1_0: bodies::is_before_1_0(&object),
-        ..Context::new(&state.limits, now, &caller)
-    };
-    if context.is_strict {
-        strict::check_session(&object, &events, &mut faults);
-    }
-    let batch = Batch::validate(&events, context, faults);
+    let (facts, batch) = read_session(&object, &state.limits, state.clock.now(), &caller)?;
+    let session_id = facts.session_id;
     let events = batch.bind(&state, &caller, request.idempotency_key.as_deref()).await?;
 
     let outcome_recorded = store::merge(&state.pool, caller.org_id, &facts).await?;
     let created = state.accept(&caller, RecordKind::Session, Some(facts), events, &request.request_id).await?;
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
+}
+
+/// Everything a session document says, with its events checked one by one. Pure.
+pub(crate) fn read_session<'a>(
+    object: &RawObject<'a>,
+    limits: &'a Limits,
+    now: DateTime<Utc>,
+    caller: &Caller,
+) -> Result<(SessionFacts, Batch<'a>), ApiError> {
+    if let Some(name) = facts::first_repeated(object) {
+        return Err(bodies::invalid(format!("the member {name} stands twice")));
+    }
+    let mut faults = Faults::default();
+    bodies::check_version(object, &mut faults);
+    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    let session_id = session_id.unwrap_or_else(|| SessionId(Uuid::new_v4()));
+    let facts = facts::read(object, session_id, now, limits.max_ahead(), &mut faults);
+    let events = listed(object.get("events"), limits.max_events, &mut faults);
+    let context = Context {
+        session_id: Some(session_id),
+        agent_id: facts.agent_id.clone(),
+        privacy_level: facts.privacy_level,
+        is_whole_session: true,
+        is_before_1_0: bodies::is_before_1_0(object),
+        ..Context::new(limits, now, caller)
+    };
+    if context.is_strict {
+        strict::check_session(object, &events, &mut faults);
+    }
+    Ok((facts, Batch::validate(&events, context, faults)))
 }
 
 /// The events of a session: none is fine, here.

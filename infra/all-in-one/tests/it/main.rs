@@ -9,6 +9,7 @@ mod crash;
 mod demo;
 mod end_to_end;
 mod first_screen;
+mod lookalikes;
 mod npm_client;
 mod refusals;
 mod restart;

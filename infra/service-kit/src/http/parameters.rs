@@ -4,6 +4,7 @@
 
 use super::ApiError;
 use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 use schemas::problem::Code;
@@ -16,7 +17,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        match Query::<T>::try_from_uri(&parts.uri) {
+        Self::of_uri(&parts.uri)
+    }
+}
+
+impl<T: DeserializeOwned> Parameters<T> {
+    /// Reads the query string of a request target.
+    pub fn of_uri(uri: &Uri) -> Result<Self, ApiError> {
+        match Query::<T>::try_from_uri(uri) {
             Ok(Query(value)) => Ok(Self(value)),
             Err(_) => Err(ApiError::new(Code::InvalidParameter, "A query parameter is repeated or does not parse.")),
         }

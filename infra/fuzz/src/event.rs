@@ -1,0 +1,133 @@
+//! A body of `POST /events` and of `POST /sessions/bulk`, in loose and in strict mode.
+//!
+//! - What is refused is the caller's fault, and the answer says which.
+//! - Strict mode takes nothing that loose mode refuses, and drops no event of what it takes.
+//! - A retry lands on the same keys.
+//! - What the gateway accepts, the worker decodes, every event of it.
+//! - Normalising what is normal changes nothing.
+//! - Nothing that must not be kept reaches the log.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use ingest_gateway::{Document, Limits, rehearse};
+use schemas::log::{LogEvent, LogRecord, MAX_RECORD_BYTES};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// An instant after every timestamp of the seeds.
+const NOW_MS: i64 = 1_800_000_000_000;
+/// 2000-01-01, the earliest timestamp that is taken.
+const EARLIEST_AT_MS: i64 = 946_684_800_000;
+
+/// Checks the laws; whether one of the two endpoints takes the body.
+pub fn enter(body: &[u8]) -> bool {
+    [Document::Events, Document::Session].map(|document| check(body, document)).contains(&true)
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(NOW_MS).expect("the constant is an instant")
+}
+
+fn check(body: &[u8], document: Document) -> bool {
+    let read = |strict| rehearse(body, document, &Limits { strict, ..Limits::default() }, now());
+    let (loose, strict) = (read(false), read(true));
+    for refused in [&loose, &strict].into_iter().filter_map(|outcome| outcome.as_ref().err()) {
+        let status = refused.code().status();
+        assert!(matches!(status, 400 | 413 | 422), "refused with {status}");
+    }
+    let Ok(record) = loose else {
+        assert!(strict.is_err(), "strict mode takes what loose mode refuses");
+        return false;
+    };
+    if let Ok(strict) = strict {
+        assert_eq!(strict.events.len(), record.events.len(), "strict mode stores what loose mode stores");
+    }
+    record.events.iter().for_each(check_event);
+    check_worker(&record);
+    // A session without an id is given a random one.
+    if document == Document::Events || declared(body, "session_id").is_some() {
+        let again = read(false).expect("the same body is accepted again");
+        assert_eq!(texts(&again.events), texts(&record.events), "a retry is another event");
+    }
+    check_normal(&record, declared(body, "privacy_level"));
+    true
+}
+
+fn texts(events: &[LogEvent]) -> Vec<String> {
+    events.iter().map(|event| serde_json::to_string(event).expect("a log event serialises")).collect()
+}
+
+fn declared(body: &[u8], member: &str) -> Option<String> {
+    let members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> = serde_json::from_slice(body).ok()?;
+    serde_json::from_str(members.get(member)?.get()).ok()
+}
+
+fn check_event(event: &LogEvent) {
+    let text = serde_json::to_string(event).expect("a log event serialises");
+    assert!(!text.contains(r"\u0000") || text.contains(r"\\u0000"), "a NUL reaches the log: {text}");
+    assert!((EARLIEST_AT_MS..=NOW_MS + 3_600_000).contains(&event.at_ms), "{} is no time an event may have", event.at_ms);
+    for object in [&event.data, &event.extra].into_iter().flatten() {
+        let value: Value = serde_json::from_str(object.get()).unwrap_or_default();
+        assert!(object.get().starts_with('{'), "{object}");
+        assert!(!names_address_hash(&value), "an address hash reaches the log: {object}");
+    }
+    if let Some(url) = &event.content_url {
+        assert!(super::site::check_url(url), "{url} is stored and no content URL");
+    }
+}
+
+fn names_address_hash(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, value)| name == "ip_hash" || names_address_hash(value)),
+        Value::Array(values) => values.iter().any(names_address_hash),
+        _ => false,
+    }
+}
+
+fn check_worker(record: &LogRecord) {
+    let bytes = serde_json::to_vec(record).expect("a record serialises");
+    assert!(bytes.len() < MAX_RECORD_BYTES);
+    // Observers of one retrieval are apart, everything else of one key is one.
+    let distinct: HashSet<_> =
+        record.events.iter().map(|event| (event.key, &event.site, event.source_role.filter(|_| event.correlated))).collect();
+    let decoded = stream_workers::rehearse(&bytes);
+    assert_eq!(decoded, Ok(distinct.len()), "the worker reads something else than what was accepted");
+}
+
+/// Reports what would be stored once more, as it would be stored.
+fn check_normal(record: &LogRecord, privacy_level: Option<String>) {
+    let Some(agent) = record.events.first().map(|event| event.agent_id.clone()) else { return };
+    let mut body = String::from("{");
+    for (name, value) in [("agent_id", agent), ("privacy_level", privacy_level)] {
+        let Some(value) = value else { continue };
+        let _ = write!(body, "\"{name}\":{},", Value::from(value));
+    }
+    let events: Vec<String> = record.events.iter().map(reported).collect();
+    let _ = write!(body, "\"events\":[{}]}}", events.join(","));
+    let again = rehearse(body.as_bytes(), Document::Events, &Limits::default(), now());
+    let again = again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
+    assert_eq!(texts(&again.events), texts(&record.events), "what is stored is not its own normal form");
+}
+
+/// A stored event in the words of a reporter.
+fn reported(event: &LogEvent) -> String {
+    let at = DateTime::from_timestamp_millis(event.at_ms).expect("a stored time is an instant");
+    let text = |value: &Option<String>| value.clone().map(Value::from);
+    let members = [
+        ("type", Some(Value::from(event.event_type.clone()))),
+        ("timestamp", Some(Value::from(at.to_rfc3339_opts(SecondsFormat::Millis, true)))),
+        ("source_role", event.source_role.map(|role| Value::from(role.as_str()))),
+        ("id", text(&event.id)),
+        ("content_url", text(&event.content_url)),
+        ("content_id", text(&event.content_id)),
+        ("content_telemetry_id", text(&event.content_telemetry_id)),
+        ("session_id", event.session_id.map(|session| Value::from(session.to_string()))),
+        ("turn_id", text(&event.turn_id)),
+        ("output_id", text(&event.output_id)),
+    ];
+    let mut written: Vec<String> =
+        members.into_iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value?))).collect();
+    written.extend(event.data.as_ref().map(|data| format!("\"data\":{data}")));
+    written.extend(event.extra.as_ref().map(|extra| extra.get()[1..extra.get().len() - 1].to_owned()));
+    format!("{{{}}}", written.join(","))
+}

@@ -1,0 +1,48 @@
+//! A domain or a URL, as it stands in an event, a query string or a domain's registration.
+//!
+//! - What is canonical is its own canonical form.
+//! - The site of a URL is its host's, and a site lies within itself and every parent.
+//! - No user name, fragment or click token is kept.
+
+use schemas::site::{ContentUrl, MAX_URL_BYTES, Site};
+
+/// Checks the laws; whether the text is a domain or a URL.
+pub fn enter(text: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let is_domain = check_domain(text);
+    let is_url = check_url(text);
+    check_url(&format!("https://{text}"));
+    check_url(&format!("https://www.example.com/{text}"));
+    is_domain || is_url
+}
+
+fn check_domain(text: &str) -> bool {
+    let Ok(site) = Site::from_domain(text) else { return false };
+    assert_eq!(Site::from_domain(&site.domain()).as_ref(), Ok(&site), "a domain is its own canonical form");
+    assert_eq!(Site::from_stored(site.as_str()), site);
+    let candidates = site.candidates();
+    assert_eq!(candidates.first(), Some(&site));
+    assert!(candidates.iter().all(|parent| site.is_within(parent)), "a site lies within its parents");
+    assert!(candidates.iter().skip(1).all(|parent| !parent.is_within(&site)), "a parent lies within its child");
+    let url = ContentUrl::parse(&format!("https://{}/", site.domain())).expect("a domain is a host");
+    assert_eq!(url.site, Some(site), "a domain and a URL of it are one site");
+    true
+}
+
+/// Checks the laws of a URL; whether the text is one.
+pub(crate) fn check_url(text: &str) -> bool {
+    let Ok(url) = ContentUrl::parse(text) else { return false };
+    assert!(url.stored.len() <= MAX_URL_BYTES);
+    assert!(!url.stored.contains('#'), "a fragment is kept: {}", url.stored);
+    let query = url.stored.split_once('?').map_or("", |(_, query)| query);
+    assert!(!query.split('&').any(|pair| pair == "ctx" || pair.starts_with("ctx=")), "a click token is kept: {}", url.stored);
+    let again = ContentUrl::parse(&url.stored).expect("what is stored is a content URL");
+    assert_eq!(again, url, "what is stored is its own canonical form");
+    let authority = url.stored.split('/').nth(2).unwrap_or_default();
+    assert!(!authority.contains('@'), "a user name is kept: {}", url.stored);
+    if let Some(site) = &url.site {
+        let host = authority.split(':').next().unwrap_or_default();
+        assert_eq!(Site::from_domain(host).as_ref(), Ok(site), "the site is the host's");
+    }
+    true
+}

@@ -1,0 +1,54 @@
+//! S13 on every run: each target with its seeds and a fixed number of changed ones.
+//!
+//! Must be bounded by a number, not by time: a slow machine tests as much as a fast one.
+
+use fuzz::mutate::Inputs;
+use fuzz::{TARGETS, Target};
+use service_kit::testing::random_seed;
+
+/// Enters a target; at least one input in `one_in` must be taken, or the inputs no longer reach what they should test.
+fn enter(name: &str, cases: usize, one_in: usize) {
+    let target: &Target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let mut inputs = Inputs::of(target, random_seed()).unwrap();
+    for seed in inputs.seeds() {
+        target.try_enter(seed).unwrap_or_else(|law| panic!("a seed of {name} fails: {law}\n{}", seed.escape_ascii()));
+    }
+    let mut taken = 0;
+    for case in 0..cases {
+        let input = inputs.next_input();
+        let outcome = target.try_enter(&input);
+        taken += usize::from(outcome.unwrap_or_else(|law| panic!("input {case} of {name} fails: {law}\n{}", input.escape_ascii())));
+    }
+    println!("{name}: {taken} of {cases} inputs are taken");
+    assert!(taken * one_in >= cases, "only {taken} of {cases} inputs of {name} are taken");
+}
+
+#[test]
+fn s13_bodies() {
+    enter("event", 4_000, 20);
+}
+
+#[test]
+fn s13_sites() {
+    enter("site", 20_000, 20);
+}
+
+#[test]
+fn s13_parameters() {
+    enter("parameters", 40_000, 50);
+}
+
+#[test]
+fn s13_tokens() {
+    enter("token", 40_000, 200);
+}
+
+#[test]
+fn every_target_has_a_way_in_for_libfuzzer() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");
+    for target in TARGETS {
+        let text = std::fs::read_to_string(folder.join(format!("{}.rs", target.name))).unwrap();
+        assert!(text.contains(&format!("fuzz::{}::enter(input)", target.name)), "{}", target.name);
+    }
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), TARGETS.len());
+}

@@ -1,0 +1,12 @@
+//! Consuming without its effects: what a record's bytes would become, or why they would be a dead letter.
+//!
+//! Must stay the path that records take, minus everything with state: it is what fuzzing enters.
+
+use crate::decode::decode;
+use crate::fold::fold;
+use crate::row::ObservationRow;
+
+/// How many observations a record's bytes hold, or the reason on the dead letter.
+pub fn rehearse(payload: &[u8]) -> Result<usize, String> {
+    Ok(fold(ObservationRow::of(decode(payload)?)).len())
+}
