@@ -37,8 +37,9 @@ pub(crate) fn allows(level: PrivacyLevel, name: &str) -> bool {
 pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
     let members = RawObject::parse(turn.get()).ok()?;
     let level = turn_level(&members, around);
-    let kept =
-        members.members().filter(|(name, _)| allows(level, name) && *name != LEVEL).map(|(name, value)| (name, value.get()));
+    let allowed = members.members().filter(|(name, _)| allows(level, name) && *name != LEVEL);
+    let kept: Vec<_> = allowed.filter_map(|(name, value)| Some((name, without_address_hashes(value)?))).collect();
+    let kept = kept.iter().map(|(name, value)| (*name, value.get()));
     let is_declared = members.get(LEVEL).is_some() || around.is_some();
     let level = format!("\"{}\"", level.as_str());
     RawObject::assemble(is_declared.then_some((LEVEL, level.as_str())).into_iter().chain(kept))
@@ -128,6 +129,13 @@ mod tests {
         assert_eq!(without(r#"{"a": 1.10, "b": null}"#).as_deref(), Some(r#"{"a": 1.10, "b": null}"#));
         assert_eq!(without(r#"{"s": "\u00e9", "m": {}}"#).as_deref(), Some(r#"{"s": "\u00e9", "m": {}}"#));
         assert_eq!(without(r#"{"ip_hash":"h"}"#), None);
+    }
+
+    #[test]
+    fn address_hashes_are_found_at_any_depth_of_a_turn_too() {
+        let turn = r#"{"privacy_level":"full","response_text":{"client":{"ip_hash":"h","x":1}},"own":[{"ip\u005fhash":"h"}]}"#;
+        let kept = strip_turn(&RawValue::from_string(turn.to_owned()).unwrap(), None).unwrap();
+        assert_eq!(kept.get(), r#"{"privacy_level":"full","response_text":{"client":{"x":1}},"own":[]}"#);
     }
 
     #[test]

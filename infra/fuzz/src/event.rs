@@ -105,7 +105,8 @@ fn check_normal(record: &LogRecord, privacy_level: Option<String>) {
     let events: Vec<String> = record.events.iter().map(reported).collect();
     let _ = write!(body, "\"events\":[{}]}}", events.join(","));
     let again = rehearse(body.as_bytes(), Document::Events, &Limits::default(), now());
-    let again = again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
+    let again =
+        again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
     assert_eq!(texts(&again.events), texts(&record.events), "what is stored is not its own normal form");
 }
 

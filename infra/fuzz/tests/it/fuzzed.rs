@@ -17,7 +17,8 @@ fn enter(name: &str, cases: usize, one_in: usize) {
     for case in 0..cases {
         let input = inputs.next_input();
         let outcome = target.try_enter(&input);
-        taken += usize::from(outcome.unwrap_or_else(|law| panic!("input {case} of {name} fails: {law}\n{}", input.escape_ascii())));
+        taken +=
+            usize::from(outcome.unwrap_or_else(|law| panic!("input {case} of {name} fails: {law}\n{}", input.escape_ascii())));
     }
     println!("{name}: {taken} of {cases} inputs are taken");
     assert!(taken * one_in >= cases, "only {taken} of {cases} inputs of {name} are taken");
