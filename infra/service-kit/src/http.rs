@@ -6,6 +6,7 @@ mod body;
 mod boundary;
 mod error;
 mod inflate;
+mod inflaters;
 mod parameters;
 
 pub use body::{BodyLimits, BodyReader};

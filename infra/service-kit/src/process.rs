@@ -3,6 +3,7 @@
 //! Must not hold a service's own work; that takes the token from here.
 
 use crate::server::DRAIN_DEADLINE;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,8 @@ where
     F: FnOnce(CancellationToken) -> Fut,
     Fut: Future<Output = anyhow::Result<()>>,
 {
+    let open_files = raise_open_files();
+    tracing::debug!(open_files, "may keep so many files and connections open");
     let stop = CancellationToken::new();
     let work = work(stop.clone());
     tokio::pin!(work);
@@ -30,6 +33,16 @@ where
         () = signal() => { tracing::warn!("asked to stop twice; leaving at once"); ExitCode::FAILURE }
         () = tokio::time::sleep(DRAIN_DEADLINE + GRACE) => { tracing::error!("draining took too long; leaving"); ExitCode::FAILURE }
     }
+}
+
+/// Takes as many open files as the system lets this process have, and says how many those are. The usual 1,024 are a
+/// courtesy to programs that use `select`; here a few slow callers could hold them all.
+pub fn raise_open_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    // Where the system refuses (macOS, when there is no hard limit), the old one goes on.
+    let held = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    held.unwrap_or(u64::MAX)
 }
 
 /// Runs work that ends by itself, such as a migration.

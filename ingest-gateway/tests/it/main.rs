@@ -16,5 +16,6 @@ mod outages;
 mod records;
 mod refusals;
 mod sessions;
+mod siege;
 mod strict;
 mod threats;

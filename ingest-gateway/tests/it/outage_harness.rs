@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_ingest-gateway");
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A broker, a key, and a folder for the spill; gateways are started on them.
@@ -104,21 +105,10 @@ impl Site {
 
     /// A gateway that has not answered yet.
     pub(crate) fn launch(&self, settings: &[(&str, &str)]) -> Process {
-        let (listen, metrics_listen) = (free_address(), free_address());
-        let spill = self.spill();
-        let own = [
-            ("TELEMETRY_LISTEN", listen.to_string()),
-            ("TELEMETRY_METRICS_LISTEN", metrics_listen.to_string()),
-            ("KAFKA_BROKERS", self.kafka.kafka_brokers.clone()),
-            ("TELEMETRY_TOPIC", self.kafka.topic.clone()),
-            ("TELEMETRY_REJECTED_TOPIC", self.kafka.rejected_topic.clone()),
-            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
-            ("TELEMETRY_SPILL_DIR", spill.to_string_lossy().into_owned()),
-        ];
+        let (own, url) = process_settings(&self.stores, &self.kafka, &self.spill());
         let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let all: Vec<(&str, String)> = own.into_iter().chain(given).collect();
-        let child = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_ingest-gateway")), &[], &all);
-        let url = format!("http://{listen}");
+        let child = TestProcess::start(Path::new(BINARY), &[], &all);
         let sender = Sender { url: format!("{url}/events"), client: client(), key: self.key.clone() };
         Process { child, url, sender }
     }
@@ -148,6 +138,25 @@ impl Site {
         let spill = self.spill();
         eventually("the spill is drained", || async { spilled_files(&spill).is_empty().then_some(()) }).await;
     }
+}
+
+/// What a gateway process needs on these stores, and its URL.
+pub(crate) fn process_settings(
+    stores: &TestStores,
+    kafka: &KafkaSettings,
+    spill: &Path,
+) -> (Vec<(&'static str, String)>, String) {
+    let listen = free_address();
+    let settings = vec![
+        ("TELEMETRY_LISTEN", listen.to_string()),
+        ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
+        ("KAFKA_BROKERS", kafka.kafka_brokers.clone()),
+        ("TELEMETRY_TOPIC", kafka.topic.clone()),
+        ("TELEMETRY_REJECTED_TOPIC", kafka.rejected_topic.clone()),
+        ("DATABASE_URL", stores.postgres.database_url.clone()),
+        ("TELEMETRY_SPILL_DIR", spill.to_string_lossy().into_owned()),
+    ];
+    (settings, format!("http://{listen}"))
 }
 
 impl Sender {

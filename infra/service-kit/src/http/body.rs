@@ -4,20 +4,17 @@
 
 use super::ApiError;
 use super::inflate::{Encoding, inflate};
+use super::inflaters::Inflaters;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use schemas::problem::Code;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// The longest pause between two parts of a body.
 const CHUNK_DEADLINE: Duration = Duration::from_secs(10);
 /// The longest a whole body may take.
 const BODY_DEADLINE: Duration = Duration::from_secs(20);
-/// Bodies inflated at a time: a hundred bombs cost the memory of a few.
-const MAX_INFLATING: usize = 8;
 
 /// How large a body may be.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +36,13 @@ impl BodyLimits {
 #[derive(Clone, Debug)]
 pub struct BodyReader {
     limits: BodyLimits,
-    inflating: Arc<Semaphore>,
+    inflaters: Inflaters,
 }
 
 impl BodyReader {
     /// A reader under `limits`.
     pub fn new(limits: BodyLimits) -> Self {
-        Self { limits, inflating: Arc::new(Semaphore::new(MAX_INFLATING)) }
+        Self { limits, inflaters: Inflaters::start() }
     }
 
     /// The whole body of a request that must be JSON, inflated.
@@ -60,9 +57,8 @@ impl BodyReader {
         if encoding == Encoding::Identity && wire.len() <= self.limits.inflated_bytes {
             return Ok(wire);
         }
-        let _permit = self.inflating.acquire().await.map_err(ApiError::internal)?;
         let limit = self.limits.inflated_bytes;
-        tokio::task::spawn_blocking(move || inflate(&wire, encoding, limit)).await.map_err(ApiError::internal)?
+        self.inflaters.run(move || inflate(&wire, encoding, limit)).await?
     }
 
     async fn read_wire(&self, mut body: Body) -> Result<Vec<u8>, ApiError> {

@@ -55,10 +55,12 @@ pub(super) fn inflate(wire: &[u8], encoding: Encoding, max_bytes: usize) -> Resu
     Ok(inflated)
 }
 
-/// One byte over the limit is enough to know.
+/// One byte over the limit is enough to know. The room is taken at once, because a buffer that grows leaves its smaller
+/// selves behind in the allocator; what is not written costs no memory.
 fn read_capped(reader: impl Read, max_bytes: usize) -> io::Result<Vec<u8>> {
-    let mut inflated = Vec::new();
+    let mut inflated = Vec::with_capacity(max_bytes + 1);
     reader.take(max_bytes as u64 + 1).read_to_end(&mut inflated)?;
+    inflated.shrink_to_fit();
     Ok(inflated)
 }
 

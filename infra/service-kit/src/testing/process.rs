@@ -38,6 +38,22 @@ impl TestProcess {
         Self { child, stdout, stderr, listeners }
     }
 
+    /// The most memory it has held at a time, in bytes.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(self.proc("status")).expect("it still runs, and this is Linux");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next());
+        peak.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel says so in KiB") * 1024
+    }
+
+    /// How many files and connections it has open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(self.proc("fd")).expect("it still runs, and this is Linux").count()
+    }
+
+    fn proc(&self, file: &str) -> String {
+        format!("/proc/{}/{file}", self.child.id().expect("it still runs"))
+    }
+
     /// What it has printed so far.
     pub fn stdout(&self) -> String {
         text(&self.stdout)

@@ -1,0 +1,146 @@
+//! S9 on a process of its own: what thousands of slow callers and hundreds of bombs cost the others, and it.
+//!
+//! Must not assert how fast anything is: latencies are printed (`cargo test -p ingest-gateway siege -- --nocapture`).
+
+use crate::encodings::{ENCODINGS, compress};
+use crate::harness::{answer, retrieval, with};
+use crate::outage_harness::{BINARY, process_settings};
+use schemas::identity::OrgType;
+use serde_json::json;
+use service_kit::process::raise_open_files;
+use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+const SLOW_SOCKETS: usize = 5_000;
+/// What this process needs besides the slow sockets.
+const OTHER_FILES: u64 = 1_000;
+/// How many files the gateway may open until it asks for more.
+const USUAL_LIMIT: usize = 1_024;
+/// Heads and parts of bodies have ten seconds; the rest is for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BOMBS: usize = 100;
+const MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+
+struct Besieged {
+    process: TestProcess,
+    url: String,
+    key: String,
+    client: reqwest::Client,
+    _spill: TempDir,
+}
+
+impl Besieged {
+    async fn start() -> Self {
+        let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().expect("a folder is made"));
+        let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
+        let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
+        let usual = format!("ulimit -S -n {USUAL_LIMIT} && exec \"$0\"");
+        let mut process = TestProcess::start(Path::new("/bin/sh"), &["-c", &usual, BINARY], &settings);
+        process.answers(&format!("{url}/health")).await;
+        Self { process, url, key, client: client(), _spill: spill }
+    }
+
+    fn post(&self) -> reqwest::RequestBuilder {
+        let request = self.client.post(format!("{}/events", self.url)).header("content-type", "application/json");
+        request.header("x-api-key", &self.key)
+    }
+
+    /// Reports `count` events, one after the other, and says how long each took; every one must be accepted.
+    async fn report(&self, name: &str, count: usize) -> Vec<Duration> {
+        let mut took = Vec::new();
+        for n in 0..count {
+            let event = with(retrieval("https://a.test/"), json!({"id": format!("{name}-{n}")}));
+            let begun = Instant::now();
+            let accepted = answer(self.post().body(json!({"events": [event]}).to_string())).await;
+            assert_eq!(accepted.status, 201, "{name} {n}: {}", accepted.body);
+            took.push(begun.elapsed());
+        }
+        took.sort_unstable();
+        took
+    }
+}
+
+fn p99(sorted: &[Duration]) -> Duration {
+    sorted[sorted.len() * 99 / 100]
+}
+
+/// Where a slow caller stops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stops {
+    InTheHead,
+    InTheBody,
+}
+
+/// Opens one socket, sends a part of a request and then nothing.
+async fn stop_halfway(address: String, key: String, stops: Stops) -> (Stops, TcpStream) {
+    let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
+    let text = match stops {
+        Stops::InTheHead => "GET / HTTP/1.1\r\n".to_owned(),
+        Stops::InTheBody => format!(
+            "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
+        ),
+    };
+    stream.write_all(text.as_bytes()).await.expect("the gateway listens");
+    (stops, stream)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut_off() {
+    let may_open = raise_open_files();
+    let needed = SLOW_SOCKETS as u64 + OTHER_FILES;
+    assert!(may_open >= needed, "this test opens {needed} files and may open {may_open}: raise the hard limit (ulimit -H -n)");
+    let besieged = Besieged::start().await;
+    let before = besieged.report("before", 300).await;
+
+    let address = besieged.url.trim_start_matches("http://").to_owned();
+    let mut opening = JoinSet::new();
+    for n in 0..SLOW_SOCKETS {
+        let stops = if n % 2 == 0 { Stops::InTheHead } else { Stops::InTheBody };
+        opening.spawn(stop_halfway(address.clone(), besieged.key.clone(), stops));
+    }
+    let opened = opening.join_all().await;
+    let held = besieged.process.open_files();
+    let during = besieged.report("during", 300).await;
+    println!("p99 {:?} before and {:?} during {held} open files of the gateway", p99(&before), p99(&during));
+    assert!(held > USUAL_LIMIT, "the gateway holds {held} files: it does not take what the system would give it");
+
+    let mut closing = JoinSet::new();
+    for (stops, mut stream) in opened {
+        closing.spawn(async move {
+            let mut said = Vec::new();
+            let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
+            assert!(closed.is_ok(), "a socket that stopped {stops:?} is kept");
+            (stops, String::from_utf8_lossy(&said).into_owned())
+        });
+    }
+    for (stops, said) in closing.join_all().await {
+        let is_fitting = match stops {
+            Stops::InTheHead => said.is_empty() || said.starts_with("HTTP/1.1 408"),
+            Stops::InTheBody => said.starts_with("HTTP/1.1 408"),
+        };
+        assert!(is_fitting, "{stops:?} is told {said:.80}");
+    }
+    besieged.report("after", 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_a_hundred_bombs_of_each_encoding_are_refused_in_bounded_memory() {
+    let besieged = Besieged::start().await;
+    let spaces = vec![b' '; 200 * 1024 * 1024];
+    for encoding in ENCODINGS {
+        let bomb = compress(encoding, &spaces);
+        assert!(bomb.len() * 900 < spaces.len(), "{encoding}: {} bytes are no bomb", bomb.len());
+        let sent = (0..BOMBS).map(|_| answer(besieged.post().header("content-encoding", encoding).body(bomb.clone())));
+        let statuses: Vec<u16> = futures::future::join_all(sent).await.iter().map(|answer| answer.status).collect();
+        assert!(statuses.iter().all(|status| *status == 413), "{encoding}: {statuses:?}");
+        let peak = besieged.process.peak_memory_bytes();
+        println!("{encoding}: {BOMBS} bombs of {} bytes, at most {} MiB", bomb.len(), peak / 1024 / 1024);
+        assert!(peak <= MEMORY_BYTES, "{encoding}: {peak} bytes");
+    }
+    besieged.report("after", 20).await;
+}
