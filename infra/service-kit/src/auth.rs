@@ -106,7 +106,50 @@ pub fn presented_session(headers: &HeaderMap) -> Option<PlainUserSession> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::Directory;
     use axum::http::HeaderValue;
+    use schemas::secrets::SecretHash;
+    use sha2::{Digest, Sha256};
+    use std::sync::Mutex;
+
+    /// Notes what is looked up, and knows nobody.
+    struct Notes {
+        directory: Directory,
+        asked: Mutex<Vec<SecretHash>>,
+    }
+
+    impl HasDirectory for Notes {
+        fn directory(&self) -> &Directory {
+            &self.directory
+        }
+
+        async fn find_caller(&self, hash: &SecretHash) -> Result<Option<Caller>, ApiError> {
+            self.asked.lock().unwrap().push(*hash);
+            Ok(None)
+        }
+    }
+
+    #[tokio::test]
+    async fn x21_a_key_is_looked_up_by_the_hash_of_all_of_it_and_never_compared() {
+        let pool = sqlx::PgPool::connect_lazy("postgres://nobody@localhost/nothing").unwrap();
+        let notes = Notes { directory: Directory::new(pool), asked: Mutex::default() };
+        let ask = async |presented: &str| {
+            let request = axum::http::Request::builder().header(API_KEY_HEADER, presented).body(()).unwrap();
+            let refused = Caller::from_request_parts(&mut request.into_parts().0, &notes).await.unwrap_err();
+            (refused.code(), std::mem::take(&mut *notes.asked.lock().unwrap()))
+        };
+        let key = PlainApiKey::mint(OrgType::Agent);
+        let sha256: [u8; 32] = Sha256::digest(key.reveal().as_bytes()).into();
+        let (code, asked) = ask(key.reveal()).await;
+        assert_eq!(code, Code::Unauthenticated);
+        assert_eq!(asked.iter().map(SecretHash::as_bytes).collect::<Vec<_>>(), [&sha256], "one look-up, whoever holds it");
+        // The checksum is no secret: whoever presents a wrong one knows that it is wrong without asking.
+        let typo = format!("{}{}", &key.reveal()[..key.reveal().len() - 1], if key.reveal().ends_with('x') { "y" } else { "x" });
+        for never_minted in [typo.as_str(), "", "svc_pk_", &key.reveal()[1..], &key.reveal().to_uppercase()] {
+            let (refused, asked) = ask(never_minted).await;
+            assert_eq!((refused, asked.len()), (code, 0), "{never_minted}");
+        }
+    }
 
     #[test]
     fn two_key_headers_are_none() {

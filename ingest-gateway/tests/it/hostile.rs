@@ -1,4 +1,4 @@
-//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X15, X17).
+//! Callers that do not play by the rules of HTTP: slow, ambiguous, gone (threats X1, X2, X6, X15 to X17).
 
 use crate::harness::{Gateway, answer, retrieval};
 use schemas::identity::OrgType;
@@ -52,6 +52,74 @@ async fn x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile
             _ => assert!(!said.starts_with("HTTP/1.1 2"), "a slow head: {said:.60}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x2_a_body_that_trickles_is_cut_off_as_a_whole() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let head = format!(
+        "POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
+    );
+    let mut stream = connect(&gateway).await;
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (reading, mut writing) = stream.into_split();
+    // Never so slow that one part is late by itself.
+    let trickle = tokio::spawn(async move {
+        while writing.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    let mut said = String::new();
+    let mut reading = reading.take(1_000);
+    let answered = tokio::time::timeout(PATIENCE, async {
+        while !said.contains("\r\n") {
+            let mut part = [0; 200];
+            let length = reading.read(&mut part).await.unwrap_or(0);
+            said.push_str(&String::from_utf8_lossy(&part[..length]));
+            if length == 0 {
+                break;
+            }
+        }
+    });
+    assert!(answered.await.is_ok(), "a body that never ends is waited for");
+    assert!(said.starts_with("HTTP/1.1 408"), "{said:.60}");
+    trickle.abort();
+}
+
+#[tokio::test]
+async fn x6_what_is_left_of_a_refused_body_is_never_the_next_request() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let event = json!({"events": [retrieval("https://a.test/smuggled")]}).to_string();
+    let head = format!("POST /events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n");
+    let smuggled = format!("{head}content-length: {}\r\n\r\n{event}", event.len());
+    let body = smuggled.repeat(1024 * 1024 / smuggled.len() + 1);
+    let mut stream = connect(&gateway).await;
+    let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
+    let said = until_closed(stream).await;
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said:.200}");
+    assert!(said.matches("HTTP/1.1").count() <= 1, "one request, at most one answer: {said:.500}");
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test]
+async fn x16_http_2_is_not_spoken() {
+    let gateway = Gateway::start().await;
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    // A stream that is opened and reset, over and over.
+    let flood = b"\0\0\x01\x01\x05\0\0\0\x01\x82\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08".repeat(1_000);
+    for start in [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), b"PRI * HTTP/2.0\r\nhost: x\r\n\r\n"] {
+        let mut stream = connect(&gateway).await;
+        let _ = stream.write_all(&[start, settings, &flood].concat()).await;
+        let said = until_closed(stream).await;
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said:.60}");
+    }
+    let upgrade = "GET /events HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings, close\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n";
+    let mut stream = connect(&gateway).await;
+    stream.write_all(upgrade.as_bytes()).await.unwrap();
+    let said = until_closed(stream).await;
+    assert!(said.starts_with("HTTP/1.1 405"), "an upgrade is not taken up: {said:.60}");
 }
 
 #[tokio::test]

@@ -18,4 +18,6 @@ mod refusals;
 mod sessions;
 mod siege;
 mod strict;
+mod threat_table;
 mod threats;
+mod threats_sessions;

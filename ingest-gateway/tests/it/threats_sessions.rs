@@ -1,0 +1,136 @@
+//! The threats to sessions (S2, S3, S5, S7, S8, S10) that `sessions` does not cover.
+//!
+//! Must keep the names that `threat_table` lists.
+
+use crate::harness::{Answer, Gateway, answer, with};
+use crate::outage_harness::{BINARY, process_settings};
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+async fn post(url: &str, path: &str, key: &str, body: &Value) -> Answer {
+    let request = client().post(format!("{url}{path}")).header("x-api-key", key).header("content-type", "application/json");
+    answer(request.body(body.to_string())).await
+}
+
+fn cited(id: &str) -> Value {
+    json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "id": id, "content_url": "https://a.test/x"})
+}
+
+#[tokio::test]
+async fn s2_a_manifest_that_is_named_is_not_fetched() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = canary.local_addr().unwrap().port();
+    let hits = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&hits);
+    let listening = tokio::spawn(async move {
+        while canary.accept().await.is_ok() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
+        let manifest = format!("https://{host}/.well-known/content-telemetry.json");
+        let started = post(&gateway.server.url, "/sessions/start", &key, &json!({"manifest_ref": manifest})).await;
+        assert!(matches!(started.status, 201 | 422), "{manifest}: {}", started.body);
+        let uploaded = json!({"session_id": Uuid::new_v4(), "manifest_ref": manifest, "events": [cited("e")]});
+        let uploaded = post(&gateway.server.url, "/sessions/bulk", &key, &uploaded).await;
+        assert_eq!(uploaded.status, started.status, "{}", uploaded.body);
+    }
+    // What would come has had the time of these requests and of one connection of our own.
+    tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    service_kit::testing::eventually("the canary counts", || async { (hits.load(Ordering::SeqCst) > 0).then_some(()) }).await;
+    assert_eq!(hits.load(Ordering::SeqCst), 1, "only our own connection");
+    listening.abort();
+}
+
+#[tokio::test]
+async fn s3_naming_anothers_session_as_prior_tells_and_changes_nothing() {
+    let gateway = Gateway::start().await;
+    let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
+    let url = &gateway.server.url;
+    let started = post(url, "/sessions/start", &theirs.key, &json!({"agent_id": "victim"})).await;
+    let named = json!({"prior_session_ids": [started.body["session_id"]]});
+    let unknown = json!({"prior_session_ids": [Uuid::new_v4()]});
+    let (named, unknown) =
+        (post(url, "/sessions/start", &mine.key, &named).await, post(url, "/sessions/start", &mine.key, &unknown).await);
+    let shape = |answer: &Answer| (answer.status, answer.body.as_object().map(|body| body.keys().cloned().collect::<Vec<_>>()));
+    assert_eq!((shape(&named), named.status), (shape(&unknown), 201));
+    let rows: Vec<(Uuid, i64)> = sqlx::query_as("SELECT organization_id, count(*) FROM sessions GROUP BY 1 ORDER BY 2")
+        .fetch_all(&gateway.stores.pool)
+        .await
+        .unwrap();
+    assert_eq!(rows, [(theirs.id.0, 1), (mine.id.0, 2)], "nothing was added to the other's");
+}
+
+#[tokio::test]
+async fn s5_s7_uploading_anothers_session_id_makes_a_session_of_ones_own() {
+    let gateway = Gateway::start().await;
+    let (mine, theirs) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
+    let url = &gateway.server.url;
+    let id = post(url, "/sessions/start", &theirs.key, &json!({"agent_id": "victim", "privacy_level": "full"})).await.body["session_id"].clone();
+    let upload = |id: Value| {
+        json!({"session_id": id, "agent_id": "thief", "privacy_level": "minimal", "events": [cited("e1")],
+        "outcome": {"type": "browse"}})
+    };
+    let there = post(url, "/sessions/bulk", &mine.key, &upload(id.clone())).await;
+    let nowhere = post(url, "/sessions/bulk", &mine.key, &upload(json!(Uuid::new_v4()))).await;
+    assert_eq!((there.status, &there.body["outcome_recorded"]), (nowhere.status, &nowhere.body["outcome_recorded"]));
+    assert_eq!((there.status, &there.body["outcome_recorded"]), (201, &json!(true)));
+    let session: Uuid = id.as_str().unwrap().parse().unwrap();
+    let row: (Option<String>, Option<i16>) =
+        sqlx::query_as("SELECT agent_id, privacy_level FROM sessions WHERE session_id = $1 AND organization_id = $2")
+            .bind(session)
+            .bind(theirs.id.0)
+            .fetch_one(&gateway.stores.pool)
+            .await
+            .unwrap();
+    assert_eq!(row.0.as_deref(), Some("victim"), "theirs is as it was: {row:?}");
+    let ended = json!({"session_id": id, "outcome": {"type": "conversion"}});
+    assert_eq!(post(url, "/sessions/end", &theirs.key, &ended).await.status, 200, "its outcome is still open");
+}
+
+#[tokio::test]
+async fn s8_an_upload_repeated_twenty_times_is_the_same_events() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let without_id = with(cited("x"), json!({"id": null}));
+    let body = json!({"session_id": Uuid::new_v4(), "events": [cited("e1"), without_id], "outcome": {"type": "browse"}});
+    for round in 0..20 {
+        let uploaded = post(&gateway.server.url, "/sessions/bulk", &key, &body).await;
+        assert_eq!((uploaded.status, &uploaded.body["outcome_recorded"]), (201, &json!(true)), "{round}");
+        assert_eq!(uploaded.body["events_created"], if round == 0 { 2 } else { 0 }, "{round}");
+    }
+    let records = gateway.records(20).await;
+    let keys: std::collections::BTreeSet<_> = records.iter().flat_map(|record| &record.events).map(|event| event.key).collect();
+    assert_eq!(keys.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer() {
+    let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+    let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
+    let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let mut process = TestProcess::start(Path::new(BINARY), &[], &settings);
+        process.answers(&format!("{url}/health")).await;
+        let started = post(&url, "/sessions/start", &key, &json!({"agent_id": "bot"})).await;
+        process.kill_9().await;
+        assert_eq!(started.status, 201, "{}", started.body);
+        ids.push(started.body["session_id"].clone());
+    }
+    let mut process = TestProcess::start(Path::new(BINARY), &[], &settings);
+    process.answers(&format!("{url}/health")).await;
+    for id in ids {
+        let reported = json!({"session_id": id, "events": [cited(id.as_str().unwrap())]});
+        assert_eq!(post(&url, "/events", &key, &reported).await.status, 201, "{id}");
+        assert_eq!(post(&url, "/sessions/end", &key, &json!({"session_id": id})).await.status, 200, "{id} is known");
+    }
+}
