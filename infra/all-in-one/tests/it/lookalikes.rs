@@ -107,7 +107,8 @@ async fn e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve()
         let reported = demo.post(demo.env("AGENT_KEY"), &json!({"events": [event(url)]})).await;
         let expected = if *whose == Refused { 422 } else { 201 };
         assert_eq!(reported.status, expected, "{url:?}: {}", reported.body);
-        let resolved = answer(demo.client.get(demo.url("/resolve")).query(&[("url", url)])).await;
+        let address = reqwest::Url::parse_with_params(&demo.url("/resolve"), &[("url", url)]).unwrap();
+        let resolved = answer(demo.client.get(address)).await;
         let organization = resolved.body["organization"]["id"].as_str().map(str::to_owned);
         let owner = match whose {
             Com => Some(demo.env("OWNER_ORG_ID")),
