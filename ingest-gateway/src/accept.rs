@@ -2,6 +2,8 @@
 //!
 //! Must not count before the log has acknowledged.
 
+use crate::bodies::WriteRequest;
+use crate::normalised::Normalised;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;
@@ -10,7 +12,6 @@ use schemas::log::{LogEvent, LogRecord, RecordKind};
 use schemas::session::SessionFacts;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
-use sha2::{Digest, Sha256};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
@@ -35,6 +36,11 @@ impl Remembered {
 }
 
 impl State {
+    /// 422 when the request's `Idempotency-Key` came with other events before.
+    pub(crate) fn require_same_request(&self, batch: &Normalised<'_>, idempotency_key: Option<&str>) -> Result<(), ApiError> {
+        self.idempotency.require_same(batch.org, idempotency_key, &batch.fingerprint())
+    }
+
     /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
     /// the log again: it changes no figure, and memory is no proof that another gateway's record is complete.
     pub(crate) async fn accept(
@@ -42,12 +48,14 @@ impl State {
         caller: &Caller,
         kind: RecordKind,
         session: Option<SessionFacts>,
-        events: Vec<LogEvent>,
-        request_id: &str,
+        batch: Normalised<'_>,
+        request: &WriteRequest,
     ) -> Result<usize, ApiError> {
-        let (count, fingerprint) = (events.len(), fingerprint(caller.org_id, &events));
+        let (fingerprint, events) = (batch.fingerprint(), batch.events);
+        let count = events.len();
         let unresolved = events.iter().filter(|event| event.is_unresolved()).count();
-        self.append(caller, kind, session, events, request_id).await?;
+        self.append(caller, kind, session, events, &request.request_id).await?;
+        self.idempotency.remember(caller.org_id, request.idempotency_key.as_deref(), fingerprint);
         let is_known = self.remembered.has(&fingerprint);
         self.remembered.add(fingerprint);
         metrics::accepted(count);
@@ -79,18 +87,4 @@ pub(crate) fn record(
 ) -> LogRecord {
     let v = LogRecord::version_of(&events);
     LogRecord { v, org, received_at_us: now.timestamp_micros(), kind, session, events }
-}
-
-/// Names the observations of a request, whatever else it says.
-fn fingerprint(org: OrgId, events: &[LogEvent]) -> [u8; 16] {
-    let mut digest = Sha256::new();
-    digest.update(org.0.as_bytes());
-    for event in events {
-        digest.update(event.key.0.to_be_bytes());
-        digest.update([schemas::event::SourceRole::code(event.source_role)]);
-    }
-    let bytes: [u8; 32] = digest.finalize().into();
-    let mut fingerprint = [0; 16];
-    fingerprint.copy_from_slice(&bytes[..16]);
-    fingerprint
 }

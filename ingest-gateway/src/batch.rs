@@ -1,22 +1,18 @@
-//! The events of one request on their way to the log: validated together, bound to sessions, normalised.
+//! The events of one request on their way to the log: validated together, bound to sessions.
 //!
 //! Must not accept part of a batch: it is taken whole or refused whole, with every fault listed.
 
 use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
-use crate::sessions::Sighting;
+use crate::normalised::Normalised;
 use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
-use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
-use schemas::log::LogEvent;
 use schemas::problem::Code;
-use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 use service_kit::auth::Caller;
 use service_kit::directory::OwnedSite;
 use service_kit::http::ApiError;
-use std::collections::BTreeSet;
 
 /// Validated events, with the faults found so far.
 pub(crate) struct Batch<'a> {
@@ -37,13 +33,8 @@ impl<'a> Batch<'a> {
         Self { context, events: valid, faults }
     }
 
-    /// Binds every event to its session, checks whose hosts they are, and normalises them.
-    pub(crate) async fn bind(
-        self,
-        state: &State,
-        caller: &Caller,
-        idempotency_key: Option<&str>,
-    ) -> Result<Vec<LogEvent>, ApiError> {
+    /// Binds every event to its session, and checks whose hosts they are.
+    pub(crate) async fn admit(self, state: &State, caller: &Caller) -> Result<Bound<'a>, ApiError> {
         let (context, events) = (&self.context, &self.events);
         let presented = events.iter().filter_map(|(_, event)| token_of(event, context)).map(str::to_owned).collect();
         let tokens = state.tokens.resolve(presented, context.now).await?;
@@ -51,12 +42,7 @@ impl<'a> Batch<'a> {
         if let Some(owned) = owned_sites(state, caller).await? {
             require_own_hosts(bound.events.iter().map(|(event, _)| event), &owned)?;
         }
-        let (now, level, is_whole_session) = (bound.context.now, bound.context.privacy_level, bound.context.is_whole_session);
-        let mut events = bound.normalise(caller.org_id, idempotency_key);
-        // An upload creates its session itself.
-        let is_met = is_whole_session || state.sightings.note(named_sessions(caller, &events, level)).await;
-        name_agents(state, caller, &mut events, now, is_met).await;
-        Ok(events)
+        Ok(bound)
     }
 
     /// Binds every event to its session by what the tokens stand for.
@@ -79,39 +65,18 @@ pub(crate) struct Bound<'a> {
     events: Vec<(ValidEvent<'a>, Binding)>,
 }
 
-impl Bound<'_> {
-    /// The events as the log keeps them.
-    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>) -> Vec<LogEvent> {
+impl<'a> Bound<'a> {
+    /// The events as the log keeps them, as far as the request alone decides that.
+    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>) -> Normalised<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key };
-        let events = self.events.into_iter().enumerate();
-        events.map(|(index, (event, binding))| normalise(event, binding, &origin, index)).collect()
-    }
-}
-
-/// The caller's own sessions that the events name: they exist from now on. Beside a token that is not resolved yet,
-/// a session may be somebody else's.
-fn named_sessions(caller: &Caller, events: &[LogEvent], level: Option<PrivacyLevel>) -> Vec<Sighting> {
-    let own = events.iter().filter(|event| event.session_org.is_none() && !event.is_unresolved());
-    let own = own.filter_map(|event| event.session_id);
-    own.map(|session| (caller.org_id, session, level)).collect()
-}
-
-/// Fills in the agent of each event's session, after the keys are made: what is known of a session must not
-/// change which event it is. Whose session stands behind an unresolved token is for the worker to find out, and with
-/// it the agent.
-async fn name_agents(state: &State, caller: &Caller, events: &mut [LogEvent], now: DateTime<Utc>, may_ask: bool) {
-    let session = |event: &LogEvent| event.session_id.map(|session| (event.session_org.unwrap_or(caller.org_id), session));
-    let is_nameless = |event: &LogEvent| event.agent_id.is_none() && !event.is_unresolved();
-    let nameless: BTreeSet<_> = events.iter().filter(|event| is_nameless(event)).filter_map(session).collect();
-    if nameless.is_empty() {
-        return;
-    }
-    let agents = match may_ask {
-        true => state.agents.resolve(nameless, now).await,
-        false => state.agents.remembered(nameless, now).0,
-    };
-    for event in events.iter_mut().filter(|event| is_nameless(event)) {
-        event.agent_id = session(event).and_then(|session| agents.get(&session).cloned());
+        let (mut events, mut conversations) = (Vec::with_capacity(self.events.len()), Vec::new());
+        for (index, (event, binding)) in self.events.into_iter().enumerate() {
+            let (event, conversation) = normalise(event, binding, &origin, index);
+            conversations.extend(conversation.map(|conversation| (index, conversation)));
+            events.push(event);
+        }
+        let Context { now, privacy_level: declared, is_whole_session, .. } = self.context;
+        Normalised { org, events, conversations, declared, now, is_whole_session }
     }
 }
 

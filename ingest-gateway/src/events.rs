@@ -36,7 +36,10 @@ pub(crate) async fn post_events(
     let mut faults = Faults::default();
     let context = Context::of(&envelope, &state.limits, state.clock.now(), &caller, &mut faults);
     let batch = Batch::validate(&envelope.events, context, faults);
-    let events = batch.bind(&state, &caller, request.idempotency_key.as_deref()).await?;
-    let accepted = state.accept(&caller, RecordKind::Events, None, events, &request.request_id).await?;
+    let idempotency_key = request.idempotency_key.as_deref();
+    let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
+    state.require_same_request(&batch, idempotency_key)?;
+    batch.fill_in(&state).await;
+    let accepted = state.accept(&caller, RecordKind::Events, None, batch, &request).await?;
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }

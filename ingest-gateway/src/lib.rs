@@ -23,15 +23,19 @@ mod accept;
 mod batch;
 mod bodies;
 mod callers;
+mod conversation;
 mod envelope;
 mod events;
+mod idempotency;
 mod limits;
 mod metrics;
 mod normalise;
+mod normalised;
 mod overload;
 mod privacy;
 mod publish;
 mod raw;
+mod redact;
 mod rehearsal;
 mod seldom;
 mod sessions;
@@ -50,6 +54,7 @@ use axum::middleware;
 use axum::routing::post;
 use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
+use idempotency::IdempotencyKeys;
 use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
@@ -59,7 +64,7 @@ use service_kit::http::{ApiError, BodyReader};
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, server, stores};
-use sessions::{SessionAgents, Sightings};
+use sessions::{SessionMemory, Sightings};
 use sqlx::PgPool;
 use std::sync::Arc;
 use tokens::ClickTokens;
@@ -112,8 +117,9 @@ pub struct State {
     rates: Rates,
     tokens: ClickTokens,
     sightings: Sightings,
-    agents: Arc<SessionAgents>,
+    memory: Arc<SessionMemory>,
     remembered: Remembered,
+    idempotency: IdempotencyKeys,
     log: Log,
     limits: Limits,
     clock: Clock,
@@ -137,16 +143,17 @@ impl State {
         stores::check_postgres(&pool).await?;
         metrics::describe();
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
-        let agents = Arc::new(SessionAgents::new(pool.clone()));
+        let memory = Arc::new(SessionMemory::new(pool.clone()));
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
             rates: Rates::per_key(settings.limits.key_rate),
             tokens: ClickTokens::new(pool.clone()),
-            sightings: Sightings::start(pool.clone(), Arc::clone(&agents), clock.clone()),
-            agents,
+            sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
+            memory,
             remembered: Remembered::new(),
+            idempotency: IdempotencyKeys::new(),
             pool,
             log,
             limits: settings.limits.clone(),

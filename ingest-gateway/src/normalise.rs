@@ -2,15 +2,14 @@
 //!
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
-use crate::raw::RawObject;
-use crate::validate::{Binding, KNOWN, ValidEvent};
-use crate::{privacy, tolerate};
+use crate::conversation::Conversation;
+use crate::redact;
+use crate::validate::{Binding, ValidEvent};
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
 use schemas::log::LogEvent;
 use schemas::site::Site;
-use serde_json::value::RawValue;
 
 /// What an event's key takes from the request around it.
 pub(crate) struct Origin<'a> {
@@ -19,9 +18,16 @@ pub(crate) struct Origin<'a> {
     pub(crate) idempotency_key: Option<&'a str>,
 }
 
-/// Normalises the event at `index` of its request.
-pub(crate) fn normalise(event: ValidEvent<'_>, binding: Binding, origin: &Origin<'_>, index: usize) -> LogEvent {
+/// Normalises the event at `index` of its request. What it says of a conversation comes beside it, when it does: its
+/// session may ask for less of it to be kept.
+pub(crate) fn normalise<'a>(
+    event: ValidEvent<'a>,
+    binding: Binding,
+    origin: &Origin<'_>,
+    index: usize,
+) -> (LogEvent, Option<Conversation<'a>>) {
     let site = attributed_site(&event).cloned();
+    let conversation = Conversation::of(&event.event_type, event.members, event.turn, event.data);
     let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
     let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
     let mut normalised = LogEvent {
@@ -31,9 +37,9 @@ pub(crate) fn normalise(event: ValidEvent<'_>, binding: Binding, origin: &Origin
         at_ms: event.at_ms,
         source_role: event.source_role,
         site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
-        extra: extra(&event),
-        data: data(&event),
-        content_url: event.content_url.map(|url| url.stored),
+        extra: conversation.extra(event.privacy_level),
+        data: conversation.data(event.privacy_level),
+        content_url: event.content_url.map(|url| redact::without_click_tokens(url.stored)),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
         session_id: None,
@@ -47,7 +53,7 @@ pub(crate) fn normalise(event: ValidEvent<'_>, binding: Binding, origin: &Origin
     put_reported_binding(&mut normalised, binding);
     normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
     put_binding(&mut normalised, binding, origin.org);
-    normalised
+    (normalised, Some(conversation).filter(Conversation::is_private))
 }
 
 /// The session, or the token, as the reporter gives it: all that a key may depend on. A retry must be the same event
@@ -87,32 +93,15 @@ fn key(event: &LogEvent, site: Option<&Site>, content: Option<&str>, origin: &Or
             Identity::Retrieval { site, content_telemetry_id, content }
         }
         (_, _, Some(id), _) => Identity::Reported { org, id },
-        (_, _, None, Some(idempotency_key)) => Identity::Idempotent { org, idempotency_key, index },
+        (_, _, None, Some(idempotency_key)) => {
+            let subject = LogEvent { at_ms: 0, data: None, extra: None, ..event.clone() };
+            let canonical_subject = serde_json::to_vec(&subject).expect("a log event serialises");
+            return EventKey::of(&Identity::Idempotent { org, idempotency_key, canonical_subject: &canonical_subject, index });
+        }
         (_, _, None, None) => {
             let canonical = serde_json::to_vec(event).expect("a log event serialises");
             return EventKey::of(&Identity::Content { org, canonical_event: &canonical, index });
         }
     };
     EventKey::of(&identity)
-}
-
-/// `data` as it is kept; on a conversation's turn it may not say what `turn` may not.
-fn data(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
-    let data = privacy::without_address_hashes(event.data?)?;
-    if event.event_type.family() != EventFamily::Turn {
-        return tolerate::rewrite_data(&data, &event.event_type);
-    }
-    let members = RawObject::parse(data.get()).ok()?;
-    members.retain(|name| privacy::is_kept_outside_turn(name, event.privacy_level))
-}
-
-/// Members this build does not know, and the stripped `turn`, as one object.
-fn extra(event: &ValidEvent<'_>) -> Option<Box<RawValue>> {
-    let unknown = event.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept_outside_turn(name, event.privacy_level));
-    let unknown = unknown.as_deref().and_then(privacy::without_address_hashes);
-    let turn = event.turn.and_then(|turn| privacy::strip_turn(turn, event.privacy_level));
-    let Some(turn) = turn else { return unknown };
-    let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
-    let text = format!("{{\"turn\":{}{rest}}}", turn.get());
-    Some(RawValue::from_string(text).expect("an object of valid values is valid JSON"))
 }

@@ -4,6 +4,7 @@
 //! Must strip, never refuse: a reporter that sends too much still has its event counted.
 
 use crate::raw::{RawObject, as_array, as_str};
+use crate::redact;
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
@@ -12,6 +13,7 @@ pub(crate) const TURN: &str = "turn";
 /// A hash of an address is an address to whoever can enumerate addresses.
 pub(crate) const IP_HASH: &str = "ip_hash";
 const LEVEL: &str = "privacy_level";
+const METADATA: &str = "metadata";
 
 const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
 const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
@@ -57,7 +59,8 @@ fn names_address_hash(value: &RawValue) -> bool {
     }
 }
 
-fn is_known(name: &str) -> bool {
+/// Whether a level may withhold a member of this name.
+pub(crate) fn is_known(name: &str) -> bool {
     [AT_MINIMAL, AT_INTENT, AT_SUMMARY].iter().any(|list| list.contains(&name))
 }
 
@@ -69,6 +72,22 @@ pub(crate) fn is_kept(name: &str) -> bool {
 /// Whether a member outside of `turn` may be kept: the conversation's members are no freer there.
 pub(crate) fn is_kept_outside_turn(name: &str, around: Option<PrivacyLevel>) -> bool {
     is_kept(name) && (!is_known(name) || allows(around.unwrap_or(PrivacyLevel::Minimal), name))
+}
+
+/// An object of somebody's own members, such as a session's or an outcome's, without what a level withholds; also
+/// inside the `metadata` that the clients' outcomes carry.
+pub(crate) fn strip_members(object: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
+    let members = RawObject::parse(object.get()).ok()?;
+    let kept: Vec<_> = members
+        .members()
+        .filter(|(name, _)| is_kept_outside_turn(name, around))
+        .filter_map(|(name, value)| match name {
+            METADATA if RawObject::parse(value.get()).is_ok() => Some((name, strip_members(value, around)?)),
+            _ => Some((name, without_address_hashes(value)?)),
+        })
+        .collect();
+    let object = RawObject::assemble(kept.iter().map(|(name, value)| (*name, value.get())))?;
+    Some(redact::json_without_click_tokens(object))
 }
 
 /// The value without address hashes at any depth; untouched, byte for byte, when it names none. Nesting is bounded by

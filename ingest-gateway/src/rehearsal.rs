@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::bodies;
 use crate::envelope::Envelope;
 use crate::limits::Limits;
-use crate::sessions::read_session;
+use crate::sessions::{read_session, unnamed_session};
 use crate::validate::{Context, Faults, Tokens};
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
@@ -38,7 +38,7 @@ pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<
     };
     let normalised = |batch: Batch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
-        bound.map(|bound| bound.normalise(caller.org_id, None))
+        bound.map(|bound| bound.normalise(caller.org_id, None).events)
     };
     match document {
         Document::Events => {
@@ -50,7 +50,7 @@ pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<
         }
         Document::Session => {
             let object = bodies::as_object(bodies::as_text(body)?)?;
-            let (facts, batch) = read_session(&object, limits, now, &caller)?;
+            let (facts, batch) = read_session(&object, unnamed_session(caller.org_id, None, body), limits, now, &caller)?;
             Ok(record(caller.org_id, RecordKind::Session, Some(facts), normalised(batch)?, now))
         }
     }

@@ -2,18 +2,27 @@
 //!
 //! Must not let anybody touch a session of another organisation: every statement carries the caller's.
 
-mod agents;
 mod bulk;
 mod end;
 mod facts;
+mod memory;
 mod sightings;
 mod start;
 mod store;
 
-pub(crate) use agents::SessionAgents;
-pub(crate) use bulk::{read_session, upload_session};
+pub(crate) use bulk::{read_session, unnamed_session, upload_session};
 pub(crate) use end::end_session;
 pub(crate) use facts::privacy_level;
+pub(crate) use memory::{Known, Session, SessionMemory, Wanted};
 pub(crate) use sightings::{Sighting, Sightings};
 pub(crate) use start::start_session;
 pub(crate) use store::exists as session_exists;
+
+use schemas::event_key::{EventKey, Identity};
+use schemas::ids::SessionId;
+
+/// An id of ours that a retry gets again.
+fn assigned_id(identity: &Identity<'_>) -> SessionId {
+    let EventKey(bits) = EventKey::of(identity);
+    SessionId(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
+}

@@ -32,14 +32,32 @@ pub enum Identity<'a> {
         /// As canonicalised by [`canonical_id`].
         id: &'a str,
     },
-    /// No id, but the caller's `Idempotency-Key`.
+    /// No id, but the caller's `Idempotency-Key`. What happened to what, where, is in the key as well: a header value
+    /// that is used again for something else must not make two events one. The time and the details are not: a retry
+    /// may write them anew.
     Idempotent {
         /// Who reported it.
         org: OrgId,
         /// The header's value.
         idempotency_key: &'a str,
+        /// The event as it goes to the log, without key, time, `data` and unknown members.
+        canonical_subject: &'a [u8],
         /// Place in the request.
         index: usize,
+    },
+    /// A session to be started under the caller's `Idempotency-Key`: a retry starts the same one.
+    Started {
+        /// Who starts it.
+        org: OrgId,
+        /// The header's value.
+        idempotency_key: &'a str,
+    },
+    /// A session uploaded whole without an id or a key of the caller's: a retry is the same one.
+    Uploaded {
+        /// Who uploads it.
+        org: OrgId,
+        /// The body as sent.
+        body: &'a [u8],
     },
     /// Nothing to go by: the normalised event itself, so that a retry collapses.
     Content {
@@ -61,9 +79,12 @@ impl EventKey {
                 hash("retrieval", &[site.as_bytes(), content_telemetry_id.as_bytes(), content.as_bytes()])
             }
             Identity::Reported { org, id } => hash("reported", &[org.0.as_bytes(), id.as_bytes()]),
-            Identity::Idempotent { org, idempotency_key, index } => {
-                hash("idempotent", &[org.0.as_bytes(), idempotency_key.as_bytes(), &index.to_be_bytes()])
-            }
+            Identity::Idempotent { org, idempotency_key, canonical_subject, index } => hash(
+                "idempotent subject",
+                &[org.0.as_bytes(), idempotency_key.as_bytes(), canonical_subject, &index.to_be_bytes()],
+            ),
+            Identity::Started { org, idempotency_key } => hash("started", &[org.0.as_bytes(), idempotency_key.as_bytes()]),
+            Identity::Uploaded { org, body } => hash("uploaded", &[org.0.as_bytes(), body]),
             Identity::Content { org, canonical_event, index } => {
                 hash("content", &[org.0.as_bytes(), canonical_event, &index.to_be_bytes()])
             }

@@ -9,6 +9,7 @@ use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::ops::Range;
 
 /// Random base62 characters in an API key: 178 bits.
 const KEY_RANDOM_CHARS: usize = 30;
@@ -156,6 +157,24 @@ impl PlainClickToken {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// Where click tokens as [`PlainClickToken::mint`] makes them stand in a text.
+pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_token = |random: &[u8]| random.iter().all(u8::is_ascii_alphanumeric);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        while let Some(at) = text[from..].find(CLICK_TOKEN_PREFIX).map(|at| from + at) {
+            let random = at + CLICK_TOKEN_PREFIX.len();
+            let end = random + CLICK_TOKEN_RANDOM_CHARS;
+            from = random;
+            if text.as_bytes().get(random..end).is_some_and(is_token) {
+                from = end;
+                return Some(at..end);
+            }
+        }
+        None
+    })
 }
 
 /// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key

@@ -2,7 +2,7 @@
 //!
 //! Must not attach to anybody else's session of the same id.
 
-use super::{facts, store};
+use super::{assigned_id, facts, store};
 use crate::State;
 use crate::batch::Batch;
 use crate::bodies::{self, WriteRequest};
@@ -14,7 +14,8 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::ids::SessionId;
+use schemas::event_key::Identity;
+use schemas::ids::{OrgId, SessionId};
 use schemas::log::RecordKind;
 use schemas::session::SessionFacts;
 use serde::Serialize;
@@ -22,7 +23,6 @@ use serde_json::value::RawValue;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// The 201 of `POST /sessions/bulk`.
 #[derive(Serialize)]
@@ -43,18 +43,31 @@ pub(crate) async fn upload_session(
 ) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
     let object = bodies::as_object(bodies::as_text(&request.body)?)?;
-    let (facts, batch) = read_session(&object, &state.limits, state.clock.now(), &caller)?;
+    let idempotency_key = request.idempotency_key.as_deref();
+    let unnamed = unnamed_session(caller.org_id, idempotency_key, &request.body);
+    let (mut facts, batch) = read_session(&object, unnamed, &state.limits, state.clock.now(), &caller)?;
     let session_id = facts.session_id;
-    let events = batch.bind(&state, &caller, request.idempotency_key.as_deref()).await?;
+    let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
+    state.require_same_request(&batch, idempotency_key)?;
 
-    let outcome_recorded = store::merge(&state.pool, caller.org_id, &facts).await?;
-    let created = state.accept(&caller, RecordKind::Session, Some(facts), events, &request.request_id).await?;
+    let outcome_recorded = store::record(&state, caller.org_id, &mut facts).await?;
+    batch.fill_in(&state).await;
+    let created = state.accept(&caller, RecordKind::Session, Some(facts), batch, &request).await?;
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
+}
+
+/// The session of a document that names none.
+pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &[u8]) -> SessionId {
+    assigned_id(&match idempotency_key {
+        Some(idempotency_key) => Identity::Started { org, idempotency_key },
+        None => Identity::Uploaded { org, body },
+    })
 }
 
 /// Everything a session document says, with its events checked one by one. Pure.
 pub(crate) fn read_session<'a>(
     object: &RawObject<'a>,
+    unnamed: SessionId,
     limits: &'a Limits,
     now: DateTime<Utc>,
     caller: &Caller,
@@ -65,8 +78,8 @@ pub(crate) fn read_session<'a>(
     let mut faults = Faults::default();
     bodies::check_version(object, &mut faults);
     let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
-    let session_id = session_id.unwrap_or_else(|| SessionId(Uuid::new_v4()));
-    let facts = facts::read(object, session_id, now, limits.max_ahead(), &mut faults);
+    let session_id = session_id.unwrap_or(unnamed);
+    let facts = facts::read(object, session_id, now, limits, &mut faults);
     let events = listed(object.get("events"), limits.max_events, &mut faults);
     let context = Context {
         session_id: Some(session_id),

@@ -43,7 +43,7 @@ pub(crate) async fn end_session(
     if object.get("session_id").is_none() {
         faults.add(Member("session_id"), "required", "session_id is required");
     }
-    let outcome = object.get("outcome").and_then(|outcome| facts::read_outcome(outcome, &mut faults));
+    let outcome = facts::read_outcome(&object, &state.limits, &mut faults);
     faults.into_result_as(Code::InvalidRequest)?;
     let session_id = session_id.ok_or_else(|| bodies::invalid("session_id is missing"))?;
 

@@ -2,13 +2,14 @@
 //!
 //! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
 
-use crate::raw::{RawObject, as_array, as_str};
+use crate::limits::{Limits, MAX_DATA_LEVELS};
+use crate::privacy;
+use crate::raw::{RawObject, as_array, as_str, depth};
 use crate::validate::{Faults, Member, members};
 use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
 use serde_json::value::RawValue;
-use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
@@ -31,7 +32,6 @@ const KNOWN: &[&str] = &[
     "events",
     "document_type",
     "schema_version",
-    "ip_hash",
 ];
 
 /// Refuses a body in which a member this build reads stands twice.
@@ -44,7 +44,7 @@ pub(super) fn read(
     object: &RawObject<'_>,
     session_id: SessionId,
     now: DateTime<Utc>,
-    ahead: Duration,
+    limits: &Limits,
     faults: &mut Faults,
 ) -> SessionFacts {
     let mut text = |name: &'static str| members::text(object.get(name), Member(name), faults);
@@ -59,15 +59,17 @@ pub(super) fn read(
     facts.prior_session_ids = prior_sessions(object, faults);
     facts.privacy_level = privacy_level(object, faults);
     let mut instant = |name: &'static str| {
-        let at_ms = members::instant(object, Member(name), now, ahead, faults)?;
+        let at_ms = members::instant(object, Member(name), now, limits.max_ahead(), faults)?;
         DateTime::from_timestamp_millis(at_ms)
     };
     (facts.started_at, facts.ended_at) = (instant("started_at"), instant("ended_at"));
     if facts.started_at.zip(facts.ended_at).is_some_and(|(start, end)| end < start) {
         faults.add(Member("ended_at"), "before_start", "ended_at lies before started_at");
     }
-    facts.outcome = object.get("outcome").and_then(|outcome| read_outcome(outcome, faults));
-    facts.extra = object.retain(|name| !KNOWN.contains(&name));
+    facts.outcome = read_outcome(object, limits, faults);
+    let extra = object.retain(|name| !KNOWN.contains(&name));
+    check_own_members(extra.as_deref(), Member("session"), limits, faults);
+    facts.extra = extra.and_then(|extra| privacy::strip_members(&extra, facts.privacy_level));
     facts
 }
 
@@ -120,8 +122,24 @@ fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Vec<SessionId>
     sessions
 }
 
-/// An outcome with the defaults of decisions.md filled in.
-pub(super) fn read_outcome(value: &RawValue, faults: &mut Faults) -> Option<Outcome> {
+/// Members that this build does not know are kept, within the limits of an event's `data`.
+fn check_own_members(extra: Option<&RawValue>, member: Member, limits: &Limits, faults: &mut Faults) {
+    let Some(extra) = extra else { return };
+    if extra.get().len() > limits.max_data_bytes {
+        let detail = format!("the members that are not known are larger than {} bytes", limits.max_data_bytes);
+        faults.add(member, "too_large", detail);
+    }
+    // the object around them is not a level of theirs
+    if depth(extra) > MAX_DATA_LEVELS + 1 {
+        faults.add(member, "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
+    }
+}
+
+/// The outcome that a body carries, with the defaults of decisions.md filled in. It is no part of the conversation:
+/// whatever the session's level, it keeps none of the conversation's members, so that the same outcome said twice is
+/// the same.
+pub(super) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
+    let value = body.get("outcome")?;
     let Ok(object) = RawObject::parse(value.get()) else {
         faults.add(Member("outcome"), "wrong_type", "outcome must be an object");
         return None;
@@ -136,11 +154,13 @@ pub(super) fn read_outcome(value: &RawValue, faults: &mut Faults) -> Option<Outc
     }
     let value_amount = amount(&object, faults);
     let currency = currency(&object, faults);
+    let extra = object.retain(|name| !matches!(name, "type" | "value_amount" | "currency"));
+    check_own_members(extra.as_deref(), Member("outcome"), limits, faults);
     Some(Outcome {
         outcome_type: outcome_type?,
         value_amount: value_amount?,
         currency: currency?,
-        extra: object.retain(|name| !matches!(name, "type" | "value_amount" | "currency")),
+        extra: extra.and_then(|extra| privacy::strip_members(&extra, Some(PrivacyLevel::Minimal))),
     })
 }
 

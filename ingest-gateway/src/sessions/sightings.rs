@@ -4,7 +4,7 @@
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
 //! written waits here, bounded, and is written when PostgreSQL is back.
 
-use super::{SessionAgents, store};
+use super::{SessionMemory, store};
 use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
@@ -45,19 +45,19 @@ pub(crate) struct Sightings {
 struct Writer {
     pool: PgPool,
     clock: Clock,
-    agents: Arc<SessionAgents>,
+    memory: Arc<SessionMemory>,
     written: Arc<Mutex<LruCache<Sighting, ()>>>,
     away_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Sightings {
-    /// Starts the writer, which tells `agents` what it learns; it ends when the last handle is gone.
-    pub(crate) fn start(pool: PgPool, agents: Arc<SessionAgents>, clock: Clock) -> Self {
+    /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone.
+    pub(crate) fn start(pool: PgPool, memory: Arc<SessionMemory>, clock: Clock) -> Self {
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
         let away_until = Arc::default();
-        let writer = Writer { pool, clock, agents, written: Arc::clone(&written), away_until: Arc::clone(&away_until) };
+        let writer = Writer { pool, clock, memory, written: Arc::clone(&written), away_until: Arc::clone(&away_until) };
         tokio::spawn(writer.write_all(waiting));
         Self { written, away_until, queue }
     }
@@ -102,15 +102,15 @@ impl Writer {
 
     async fn write(&self, seen: Vec<Sighting>) {
         let asked_at = self.clock.now();
-        let agents = loop {
+        let known = loop {
             match store::add_seen(&self.pool, &seen).await {
-                Ok(agents) => break agents,
+                Ok(known) => break known,
                 Err(error) => tracing::warn!(sessions = seen.len(), "sessions are not written yet: {error}"),
             }
             *self.away_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + AWAY);
             tokio::time::sleep(BACK_OFF).await;
         };
-        self.agents.learn(seen.iter().map(|(org, session, _)| (*org, *session)), &agents, asked_at);
+        self.memory.learn(seen.iter().map(|(org, session, _)| (*org, *session)), &known, asked_at);
         let mut remembered = self.written.lock().expect("no holder of the lock panics");
         for sighting in seen {
             remembered.put(sighting, ());

@@ -2,7 +2,7 @@
 //!
 //! Must answer the same id for the same `Idempotency-Key`.
 
-use super::{facts, store};
+use super::{assigned_id, facts, store};
 use crate::State;
 use crate::bodies::{self, WriteRequest};
 use crate::raw::RawObject;
@@ -11,8 +11,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
-use schemas::event_key::{EventKey, Identity};
-use schemas::ids::{OrgId, SessionId};
+use schemas::event_key::Identity;
+use schemas::ids::SessionId;
 use schemas::log::RecordKind;
 use schemas::problem::Code;
 use serde::Serialize;
@@ -40,20 +40,17 @@ pub(crate) async fn start_session(
     if let Some(name) = facts::first_repeated(&object) {
         return Err(bodies::invalid(format!("the member {name} stands twice")));
     }
-    let session_id = new_session(caller.org_id, request.idempotency_key.as_deref());
+    let session_id = match request.idempotency_key.as_deref() {
+        Some(idempotency_key) => assigned_id(&Identity::Started { org: caller.org_id, idempotency_key }),
+        None => SessionId(Uuid::new_v4()),
+    };
     let mut faults = Faults::default();
-    let mut facts = facts::read(&object, session_id, now, state.limits.max_ahead(), &mut faults);
+    let mut facts = facts::read(&object, session_id, now, &state.limits, &mut faults);
     faults.into_result_as(Code::InvalidRequest)?;
     facts.initiator_type.get_or_insert_with(|| "user".to_owned());
     facts.started_at.get_or_insert(now);
 
-    store::merge(&state.pool, caller.org_id, &facts).await?;
+    store::record(&state, caller.org_id, &mut facts).await?;
     state.append(&caller, RecordKind::SessionStarted, Some(facts), Vec::new(), &request.request_id).await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
-}
-
-fn new_session(org: OrgId, idempotency_key: Option<&str>) -> SessionId {
-    let Some(idempotency_key) = idempotency_key else { return SessionId(Uuid::new_v4()) };
-    let EventKey(bits) = EventKey::of(&Identity::Idempotent { org, idempotency_key, index: usize::MAX });
-    SessionId(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
 }

@@ -2,6 +2,8 @@
 //!
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
+use super::memory::{Known, Session};
+use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
@@ -20,11 +22,22 @@ pub(super) enum Ended {
     Unknown,
 }
 
+/// Merges facts into the session, withholds from them what its level does not let be kept, and remembers what the
+/// session has said by now. Answers whether `facts.outcome` is the outcome on record.
+pub(super) async fn record(state: &State, org: OrgId, facts: &mut SessionFacts) -> Result<bool, sqlx::Error> {
+    let asked_at = state.clock.now();
+    let (is_outcome_recorded, known) = merge(&state.pool, org, facts).await?;
+    facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
+    let session = (org, facts.session_id);
+    state.memory.learn([session], &HashMap::from([(session, known)]), asked_at);
+    Ok(is_outcome_recorded)
+}
+
 /// Adds a session, or merges what is new into it: what was said first stays. Answers whether `facts.outcome` is
-/// the outcome on record.
-pub(super) async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<bool, sqlx::Error> {
+/// the outcome on record, and what the session has said by now.
+async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<(bool, Known), sqlx::Error> {
     let outcome = facts.outcome.as_ref().map(written);
-    let recorded: Option<String> = sqlx::query_scalar(
+    let (recorded, agent, level): (Option<String>, Option<String>, Option<i16>) = sqlx::query_as(
         "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
              external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
@@ -39,7 +52,7 @@ pub(super) async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Re
              started_at = coalesce(s.started_at, excluded.started_at), \
              ended_at = coalesce(s.ended_at, excluded.ended_at), \
              outcome = coalesce(s.outcome, excluded.outcome) \
-         RETURNING outcome",
+         RETURNING outcome, agent_id, privacy_level",
     )
     .bind(org.0)
     .bind(facts.session_id.0)
@@ -55,7 +68,7 @@ pub(super) async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Re
     .bind(&outcome)
     .fetch_one(pool)
     .await?;
-    Ok(outcome.is_some() && recorded == outcome)
+    Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))
 }
 
 /// Ends a session; again with the same or no outcome changes nothing.
@@ -91,15 +104,14 @@ pub(crate) async fn exists(pool: &PgPool, org: OrgId, session: SessionId) -> Res
         .await
 }
 
-/// The agents of those sessions that have named one.
-pub(super) async fn agents_of(
-    pool: &PgPool,
-    sessions: &[(OrgId, SessionId)],
-) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
+type KnownRow = (Uuid, Uuid, Option<String>, Option<i16>);
+
+/// What those sessions that exist have said of themselves.
+pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, Known>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
-    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
-        "SELECT s.organization_id, s.session_id, s.agent_id FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
-         JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session WHERE s.agent_id IS NOT NULL",
+    let rows: Vec<KnownRow> = sqlx::query_as(
+        "SELECT s.organization_id, s.session_id, s.agent_id, s.privacy_level FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
+         JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session",
     )
     .bind(orgs)
     .bind(ids)
@@ -108,24 +120,25 @@ pub(super) async fn agents_of(
     Ok(by_session(rows))
 }
 
-/// Sessions that events named, with the privacy level their envelope declared: they exist from now on. Answers the
-/// agents of those that had named one; one statement for both, because the first event of every session asks for it.
+/// Sessions that events named, with the privacy level their envelope declared: they exist from now on. Answers what
+/// they had said of themselves before; one statement for both, because the first event of every session asks for it.
 pub(super) async fn add_seen(
     pool: &PgPool,
     seen: &[(OrgId, SessionId, Option<PrivacyLevel>)],
-) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
+) -> Result<HashMap<Session, Known>, sqlx::Error> {
     let orgs: Vec<Uuid> = seen.iter().map(|(org, ..)| org.0).collect();
     let sessions: Vec<Uuid> = seen.iter().map(|(_, session, _)| session.0).collect();
     let levels: Vec<Option<i16>> = seen.iter().map(|(.., level)| level.map(code)).collect();
-    // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise.
-    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
+    // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise. The last
+    // SELECT sees the table as it was before, so the given level is reckoned in.
+    let rows: Vec<KnownRow> = sqlx::query_as(
         "WITH seen AS (SELECT org, session, min(level) AS level FROM unnest($1::uuid[], $2::uuid[], $3::smallint[]) \
          AS given (org, session, level) GROUP BY org, session ORDER BY org, session), \
          added AS (INSERT INTO sessions AS s (organization_id, session_id, privacy_level) SELECT org, session, level FROM seen \
          ON CONFLICT (organization_id, session_id) DO UPDATE SET privacy_level = least(s.privacy_level, excluded.privacy_level) \
          WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)) \
-         SELECT s.organization_id, s.session_id, s.agent_id FROM seen \
-         JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session WHERE s.agent_id IS NOT NULL",
+         SELECT seen.org, seen.session, s.agent_id, least(s.privacy_level, seen.level) FROM seen \
+         LEFT JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session",
     )
     .bind(orgs)
     .bind(sessions)
@@ -135,8 +148,14 @@ pub(super) async fn add_seen(
     Ok(by_session(rows))
 }
 
-fn by_session(rows: Vec<(Uuid, Uuid, String)>) -> HashMap<(OrgId, SessionId), String> {
-    rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect()
+fn by_session(rows: Vec<KnownRow>) -> HashMap<Session, Known> {
+    let known = |agent, level: Option<i16>| Known { agent, level: level.map(level_of) };
+    rows.into_iter().map(|(org, session, agent, level)| ((OrgId(org), SessionId(session)), known(agent, level))).collect()
+}
+
+/// A level that a newer build wrote is not known to be laxer than the strictest.
+fn level_of(stored: i16) -> PrivacyLevel {
+    PrivacyLevel::ALL.into_iter().find(|level| code(*level) == stored).unwrap_or(PrivacyLevel::Minimal)
 }
 
 fn code(level: PrivacyLevel) -> i16 {

@@ -1,6 +1,8 @@
 //! Who may report: keys, scopes and verified hosts.
 
 use crate::harness::{Gateway, answer, retrieval};
+use chrono::TimeDelta;
+use ingest_gateway::Limits;
 use schemas::identity::{OrgType, Scope};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
@@ -150,13 +152,13 @@ async fn an_owners_key_reports_only_for_its_verified_hosts() {
 }
 
 /// S3 for this surface: every route, by every credential, with an empty object as the body.
-pub(crate) const GOLDEN: [(&str, [u16; 8]); 5] = [
-    // none, unknown, revoked, session, no scope, owner, platform, agent
-    ("/events", [401, 401, 401, 401, 403, 422, 422, 422]),
-    ("/sessions/start", [401, 401, 401, 401, 403, 201, 201, 201]),
-    ("/sessions/end", [401, 401, 401, 401, 403, 422, 422, 422]),
-    ("/sessions/bulk", [401, 401, 401, 401, 403, 201, 201, 201]),
-    ("/click-tokens", [401, 401, 401, 401, 403, 403, 422, 422]),
+pub(crate) const GOLDEN: [(&str, [u16; 9]); 5] = [
+    // none, unknown, revoked, session, expired session, no scope, owner, platform, agent
+    ("/events", [401, 401, 401, 401, 401, 403, 422, 422, 422]),
+    ("/sessions/start", [401, 401, 401, 401, 401, 403, 201, 201, 201]),
+    ("/sessions/end", [401, 401, 401, 401, 401, 403, 422, 422, 422]),
+    ("/sessions/bulk", [401, 401, 401, 401, 401, 403, 201, 201, 201]),
+    ("/click-tokens", [401, 401, 401, 401, 401, 403, 403, 422, 422]),
 ];
 
 #[tokio::test]
@@ -169,12 +171,14 @@ async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
     let reader =
         seed.key(platform.id, OrgType::Platform, &[Scope::TelemetryRead, Scope::IdentityRead, Scope::IdentityWrite]).await;
     let unknown = PlainApiKey::mint(OrgType::Agent).reveal().to_owned();
-    let session = PlainUserSession::mint().reveal().to_owned();
-    let credentials: [(&str, &str); 8] = [
+    let session = seed.session("person@a.test", TimeDelta::days(1)).await;
+    let expired = seed.session("late@a.test", TimeDelta::seconds(-1)).await;
+    let credentials: [(&str, &str); 9] = [
         ("x-none", "x"),
         ("x-api-key", &unknown),
         ("x-api-key", &gone.key),
         ("authorization", &format!("Bearer {session}")),
+        ("authorization", &format!("Bearer {expired}")),
         ("x-api-key", &reader),
         ("x-api-key", &owner.key),
         ("x-api-key", &platform.key),
@@ -188,6 +192,30 @@ async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
         }
         assert_eq!(found, expected, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_key_over_its_rate_gets_429_and_its_events_later_and_others_do_not_notice() {
+    let gateway = Gateway::start_with(Limits { key_rate: 1, ..Limits::default() }).await;
+    let (busy, calm) = (gateway.seed().org("busy", OrgType::Agent).await, gateway.seed().org("calm", OrgType::Agent).await);
+    let (mut accepted, mut refused) = (0, None);
+    while refused.is_none() {
+        let answer = gateway.post(&busy.key, &batch()).await;
+        match answer.status {
+            201 => accepted += 1,
+            _ => refused = Some(answer),
+        }
+        assert!(accepted < 1_000, "a rate of one a second was never exceeded");
+    }
+    let refused = refused.expect("the loop ended");
+    assert_eq!((refused.status, refused.body["code"].as_str()), (429, Some("too_many_requests")), "{}", refused.body);
+    assert_eq!(refused.headers["content-type"], "application/problem+json");
+    let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().expect("whole seconds");
+    assert!((1..=2).contains(&wait), "{wait}");
+    assert_eq!(gateway.post(&calm.key, &batch()).await.status, 201);
+    assert_eq!(gateway.record_count(), accepted + 1, "a refused request leaves nothing on the log");
+    tokio::time::sleep(std::time::Duration::from_secs(wait)).await;
+    assert_eq!(gateway.post(&busy.key, &batch()).await.status, 201, "after the named seconds");
 }
 
 #[test]

@@ -67,6 +67,27 @@ async fn c11_a_stopped_database_does_not_stop_known_keys() {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (met, unmet) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+    let turn = |session: uuid::Uuid, text: &str| {
+        json!({"events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
+            "turn": {"privacy_level": "full", "query_text": text, "query_tokens": 3}}]})
+    };
+    assert_eq!(gateway.post(&key, &turn(met, "text-before")).await.status, 201);
+    database.pause();
+    assert_eq!(gateway.post(&key, &turn(met, "text-met")).await.status, 201);
+    assert_eq!(gateway.post(&key, &turn(unmet, "text-unmet")).await.status, 201);
+    let log = gateway.record_texts(3).await.join("\n");
+    database.resume();
+    assert!(log.contains("text-before") && log.contains("text-met"), "what was known goes on to hold: {log}");
+    assert!(!log.contains("text-unmet"), "it may have been started at a stricter level: {log}");
+    assert_eq!(log.matches("query_tokens").count(), 3, "the event itself is there");
+}
+
 #[tokio::test]
 async fn s4_a_revocation_reaches_every_gateway_within_a_second() {
     let one = Gateway::start().await;

@@ -130,7 +130,8 @@ async fn the_stricter_of_envelope_and_turn_decides_what_is_kept() {
     let kept = async |around: Value, own: Value| {
         let turn =
             json!({"privacy_level": own, "query_text": "planted-text", "query_intent": "planted-intent", "query_tokens": 3});
-        let body = json!({"session_id": SESSION, "privacy_level": around, "events":
+        // what one envelope declares holds for its session from then on
+        let body = json!({"session_id": uuid::Uuid::new_v4(), "privacy_level": around, "events":
             [{"id": format!("{around}{own}"), "type": "turn_completed", "timestamp": AT, "turn": turn}]});
         let accepted = gateway.post(&agent.key, &body).await;
         assert_eq!(accepted.status, 201, "{}", accepted.body);
@@ -141,11 +142,20 @@ async fn the_stricter_of_envelope_and_turn_decides_what_is_kept() {
     }
     kept(Value::Null, Value::Null).await;
     kept(json!("summary"), Value::Null).await;
-    let mut found: Vec<(bool, bool)> = Vec::new();
-    for record in gateway.records(6).await {
-        found.push((extra(&record.events[0]).contains("planted-text"), extra(&record.events[0]).contains("planted-intent")));
+    let mut found = std::collections::BTreeMap::new();
+    for event in gateway.records(6).await.into_iter().flat_map(|record| record.events) {
+        let kept = (extra(&event).contains("planted-text"), extra(&event).contains("planted-intent"));
+        found.insert(event.id.clone().unwrap_or_default().replace('"', ""), kept);
     }
-    assert_eq!(found, [(true, true), (false, true), (false, true), (false, false), (false, false), (true, true)]);
+    let expected = [
+        ("fullfull", (true, true)),
+        ("fullintent", (false, true)),
+        ("intentfull", (false, true)),
+        ("minimalfull", (false, false)),
+        ("nullnull", (false, false)),
+        ("summarynull", (true, true)),
+    ];
+    assert_eq!(found, expected.map(|(levels, kept)| (levels.to_owned(), kept)).into());
     let refused = gateway.post(&agent.key, &json!({"privacy_level": "loud", "events": [{}]})).await;
     assert!(refused.faults().contains(&(None, "privacy_level".to_owned(), "unknown_value".to_owned())), "{}", refused.body);
 }

@@ -3,6 +3,7 @@
 //! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
 
 mod clicks_away;
+mod conversations;
 mod credentials;
 mod database_away;
 mod durability;
@@ -11,6 +12,7 @@ mod encodings;
 mod fixtures;
 mod harness;
 mod hostile;
+mod idempotency;
 mod outage_harness;
 mod outages;
 mod records;

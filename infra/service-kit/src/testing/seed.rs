@@ -2,9 +2,11 @@
 //!
 //! Must stay out of production: there only identity-api writes these tables.
 
+use crate::clock::Clock;
+use chrono::TimeDelta;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
-use schemas::secrets::PlainApiKey;
+use schemas::secrets::{PlainApiKey, PlainUserSession};
 use schemas::site::Site;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -53,6 +55,24 @@ impl Seed<'_> {
             .await
             .expect("a key is inserted");
         key.reveal().to_owned()
+    }
+
+    /// The session of a person, which ends after `lifetime` from now on; a negative one is over.
+    pub async fn session(&self, email: &str, lifetime: TimeDelta) -> String {
+        let session = PlainUserSession::mint();
+        let now = Clock::System.now();
+        sqlx::query(
+            "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id) \
+             INSERT INTO user_sessions (token_hash, user_id, created_at, expires_at) SELECT $2, id, $3, $4 FROM person",
+        )
+        .bind(email)
+        .bind(session.hash().as_bytes().as_slice())
+        .bind(now - TimeDelta::days(1))
+        .bind(now + lifetime)
+        .execute(self.0)
+        .await
+        .expect("a session is inserted");
+        session.reveal().to_owned()
     }
 
     /// Holds every key of an organisation to the public 1.0 rules whole.

@@ -1,0 +1,113 @@
+//! What is known of sessions: which agent answers in them, and how much of their conversation may be kept. Both are said
+//! once, when a session is started or uploaded, and wanted on its events.
+//!
+//! Resolved at acceptance and kept on the log, so that a replay years later gives the same figures. Must not stand
+//! in the way of an event: while PostgreSQL is away, of a session this gateway has not met nothing is known.
+
+use super::store;
+use chrono::{DateTime, TimeDelta, Utc};
+use lru::LruCache;
+use schemas::ids::{OrgId, SessionId};
+use schemas::session::PrivacyLevel;
+use sqlx::PgPool;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Sessions remembered at a time.
+const REMEMBERED: usize = 100_000;
+/// How long what can still change is believed: a named agent never changes, and nothing is stricter than `minimal`.
+const BELIEVED: TimeDelta = TimeDelta::seconds(10);
+/// What the question may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A session and whose it is.
+pub(crate) type Session = (OrgId, SessionId);
+
+/// What a session has said of itself so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The answering agent.
+    pub(crate) agent: Option<String>,
+    /// The strictest level declared.
+    pub(crate) level: Option<PrivacyLevel>,
+}
+
+/// Which of it an event needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) agent: bool,
+    pub(crate) level: bool,
+}
+
+impl Wanted {
+    /// Both needs.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { agent: self.agent || other.agent, level: self.level || other.level }
+    }
+
+    /// Whether what is known can change no more.
+    fn is_settled_by(self, known: &Known) -> bool {
+        (!self.agent || known.agent.is_some()) && (!self.level || known.level == Some(PrivacyLevel::Minimal))
+    }
+}
+
+/// Sessions by id, as of when they were asked for.
+pub(crate) struct SessionMemory {
+    pool: PgPool,
+    known: Mutex<LruCache<Session, (Known, DateTime<Utc>)>>,
+}
+
+impl SessionMemory {
+    pub(crate) fn new(pool: PgPool) -> Self {
+        let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
+        Self { pool, known: Mutex::new(LruCache::new(capacity)) }
+    }
+
+    /// Takes over what was found out about sessions; one that is not among `found` has said nothing.
+    pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &HashMap<Session, Known>, now: DateTime<Utc>) {
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        for session in met {
+            known.put(session, (found.get(&session).cloned().unwrap_or_default(), now));
+        }
+    }
+
+    /// What is known of the sessions, as far as wanted; one query for all that are not remembered, unless nobody may
+    /// ask. A session that is missing from the answer may have said anything.
+    pub(crate) async fn recall(
+        &self,
+        sessions: BTreeMap<Session, Wanted>,
+        now: DateTime<Utc>,
+        may_ask: bool,
+    ) -> HashMap<Session, Known> {
+        let (mut known, stale) = self.remembered(sessions, now);
+        if may_ask && !stale.is_empty() {
+            known.extend(self.ask(stale, now).await);
+        }
+        known
+    }
+
+    /// Everything that is remembered, and the sessions that should be asked for nevertheless.
+    fn remembered(&self, sessions: BTreeMap<Session, Wanted>, now: DateTime<Utc>) -> (HashMap<Session, Known>, Vec<Session>) {
+        let (mut found, mut stale) = (HashMap::new(), Vec::new());
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        for (session, wanted) in sessions {
+            let remembered = known.get(&session);
+            if remembered.is_none_or(|(known, asked_at)| !wanted.is_settled_by(known) && now - *asked_at >= BELIEVED) {
+                stale.push(session);
+            }
+            found.extend(remembered.map(|(known, _)| (session, known.clone())));
+        }
+        (found, stale)
+    }
+
+    async fn ask(&self, sessions: Vec<Session>, now: DateTime<Utc>) -> HashMap<Session, Known> {
+        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, store::known_of(&self.pool, &sessions)).await else {
+            tracing::warn!(sessions = sessions.len(), "sessions could not be looked up; their events go without agent and texts");
+            return HashMap::new();
+        };
+        self.learn(sessions.iter().copied(), &found, now);
+        sessions.into_iter().map(|session| (session, found.get(&session).cloned().unwrap_or_default())).collect()
+    }
+}

@@ -1,0 +1,178 @@
+//! What of a conversation reaches the log: the strictest level that anybody declared for its session holds, and no click
+//! token does.
+
+use crate::harness::{Answer, Gateway, answer, with};
+use schemas::identity::OrgType;
+use schemas::log::LogRecord;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const TEXT: &str = "planted-text";
+const INTENT: &str = "planted-intent";
+
+async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
+}
+
+async fn started(gateway: &Gateway, key: &str, level: &str) -> String {
+    let answer = post(gateway, "/sessions/start", key, &json!({"privacy_level": level})).await;
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer.body["session_id"].as_str().expect("an id").to_owned()
+}
+
+/// A turn that says everything, without an id: its key is made of what it says.
+fn turn(session: &str, own_level: Option<&str>) -> Value {
+    json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session, "query_text": TEXT,
+        "turn": {"privacy_level": own_level, "query_text": TEXT, "query_intent": INTENT, "query_tokens": 3}})
+}
+
+/// Whether texts and intents of each event were kept.
+fn kept(records: &[LogRecord]) -> Vec<(bool, bool)> {
+    let events = records.iter().flat_map(|record| &record.events);
+    let texts = events.map(|event| serde_json::to_string(event).expect("an event serialises"));
+    texts.map(|text| (text.contains(TEXT), text.contains(INTENT))).collect()
+}
+
+#[tokio::test]
+async fn the_level_a_session_was_started_with_binds_its_later_events() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    for (session_level, own_level, expected) in [
+        ("minimal", Some("full"), (false, false)),
+        ("intent", Some("full"), (false, true)),
+        ("summary", Some("intent"), (true, true)),
+        ("full", None, (true, true)),
+        ("full", Some("minimal"), (true, false)),
+    ] {
+        let session = started(&gateway, &key, session_level).await;
+        let before = gateway.record_count();
+        assert_eq!(gateway.post(&key, &json!({"events": [turn(&session, own_level)]})).await.status, 201);
+        let records = gateway.records(usize::try_from(before).unwrap() + 1).await;
+        let of_session: Vec<LogRecord> = records.into_iter().filter(|record| !record.events.is_empty()).collect();
+        let mine = of_session.iter().filter(|record| record.events[0].session_id.is_some_and(|id| id.to_string() == session));
+        let mine: Vec<LogRecord> = mine.cloned().collect();
+        // a turn's own level is about the turn: the copy beside it goes by the session's
+        assert_eq!(kept(&mine), [expected], "{session_level} {own_level:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_level_is_tightened_by_whoever_is_strictest_and_never_loosened() {
+    let gateway = Gateway::start().await;
+    let other = gateway.beside().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = started(&gateway, &key, "full").await;
+    let event = json!({"events": [turn(&session, Some("full"))]});
+    assert_eq!(gateway.post(&key, &event).await.status, 201);
+    let minimal = with(event.clone(), json!({"privacy_level": "minimal"}));
+    assert_eq!(gateway.post(&key, &minimal).await.status, 201);
+    for gateway in [&gateway, &other] {
+        let loosened = with(event.clone(), json!({"privacy_level": "full"}));
+        assert_eq!(gateway.post(&key, &loosened).await.status, 201);
+    }
+    let whole =
+        json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+    let records = gateway.records(6).await;
+    let mut texts: Vec<(bool, bool)> = kept(&records);
+    texts.sort_unstable();
+    assert_eq!(texts, [(false, false), (false, false), (false, false), (false, false), (true, true)], "only the first");
+    let facts: Vec<String> =
+        records.iter().filter_map(|record| record.session.as_ref()).map(|facts| format!("{facts:?}")).collect();
+    assert!(facts.iter().all(|facts| !facts.contains(TEXT)), "{facts:?}");
+}
+
+#[tokio::test]
+async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = Uuid::new_v4().to_string();
+    let event = json!({"events": [turn(&session, Some("full"))]});
+    assert_eq!(gateway.post(&key, &event).await.status, 201);
+    let tightened = json!({"session_id": session, "privacy_level": "minimal"});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &tightened).await.status, 201);
+    let again = gateway.post(&key, &event).await;
+    assert_eq!((again.status, &again.body["events_created"]), (201, &json!(0)), "a repeat");
+    let records = gateway.records(3).await;
+    let keys: std::collections::BTreeSet<_> = records.iter().flat_map(|record| &record.events).map(|event| event.key).collect();
+    assert_eq!(keys.len(), 1);
+    let mut texts = kept(&records);
+    texts.sort_unstable();
+    assert_eq!(texts, [(false, false), (true, true)]);
+}
+
+#[tokio::test]
+async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let planted = json!({"query_text": TEXT, "ip_hash": "planted-hash", "client": {"ip_hash": "planted-hash", "x": 1}});
+    let outcome = json!({"type": "browse", "query_text": TEXT, "metadata": {"query_text": TEXT, "ip_hash": "planted-hash", "kept": 2},
+        "products": [{"ip_hash": "planted-hash", "sku": "s1"}]});
+    let session = post(&gateway, "/sessions/start", &key, &planted).await.body["session_id"].clone();
+    let end = json!({"session_id": session, "outcome": outcome});
+    for _ in 0..2 {
+        assert_eq!(post(&gateway, "/sessions/end", &key, &end).await.status, 200, "the same outcome is the same");
+    }
+    let whole = with(with(planted, json!({"session_id": Uuid::new_v4()})), json!({"outcome": outcome}));
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+    let log = gateway.record_texts(4).await.join("\n");
+    assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
+    for kept in [r#""client":{"x":1}"#, r#""kept":2"#, r#""sku":"s1""#] {
+        assert_eq!(log.matches(kept).count(), if kept.contains("client") { 2 } else { 3 }, "{kept} in {log}");
+    }
+    let stored: Vec<String> = sqlx::query_scalar("SELECT outcome FROM sessions WHERE outcome IS NOT NULL")
+        .fetch_all(&gateway.stores.pool)
+        .await
+        .unwrap();
+    assert!(stored.iter().all(|outcome| !outcome.contains(TEXT) && !outcome.contains("ip_hash")), "{stored:?}");
+}
+
+#[tokio::test]
+async fn what_a_session_says_of_its_own_is_bounded() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let large = "x".repeat(64 * 1024);
+    let outcome = |extra: Value| json!({"outcome": with(json!({"type": "browse"}), extra)});
+    for (body, field, code) in [
+        (json!({"own": large}), "session", "too_large"),
+        (json!({"own": nested(33)}), "session", "too_deep"),
+        (outcome(json!({"metadata": large})), "outcome", "too_large"),
+        (outcome(json!({"metadata": nested(33)})), "outcome", "too_deep"),
+    ] {
+        let with_id = with(body.clone(), json!({"session_id": Uuid::new_v4()}));
+        for (path, body) in [("/sessions/start", &body), ("/sessions/bulk", &with_id), ("/sessions/end", &with_id)] {
+            if path == "/sessions/end" && field == "session" {
+                continue;
+            }
+            let refused = post(&gateway, path, &key, body).await;
+            assert_eq!(refused.status, 422, "{path} {field} {code}");
+            assert!(refused.faults().contains(&(None, field.to_owned(), code.to_owned())), "{path} {:?}", refused.faults());
+        }
+    }
+    assert_eq!(post(&gateway, "/sessions/start", &key, &json!({"own": nested(32)})).await.status, 201);
+    assert_eq!(gateway.record_count(), 1);
+}
+
+#[tokio::test]
+async fn a_click_token_reaches_the_log_by_no_other_way_either() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = started(&gateway, &key, "full").await;
+    let minted = post(&gateway, "/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
+    let token = minted.body["token"].as_str().expect("a token").to_owned();
+    let link = format!("https://a.test/x?utm=1&ctx={token}#y");
+    let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": token, "content_url": link,
+        "data": {"referrer": link, "engagement_type": "link_click"}, "landing": {"href": link}});
+    let cited = json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
+        "turn": {"content_urls_cited": [link, "https://b.test/"], "response_text": format!("see {link}")}});
+    let renamed = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
+        "content_url": format!("https://a.test/?CTX={token}")});
+    assert_eq!(gateway.post(&key, &json!({"events": [engaged, cited, renamed]})).await.status, 201);
+    let whole = json!({"landing": link, "outcome": {"type": "browse", "metadata": {"landing": link}}});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+    let log = gateway.record_texts(3).await.join("\n");
+    assert!(!log.contains(&token), "{log}");
+    assert_eq!(log.matches("ctx_withheld").count(), 7, "each place keeps the rest of what it said: {log}");
+}

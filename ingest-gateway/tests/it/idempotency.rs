@@ -1,0 +1,70 @@
+//! `Idempotency-Key`: a retry is the same events, whatever it writes anew, and other events are never lost to it.
+
+use crate::harness::{Answer, Gateway, answer, retrieval, with};
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+async fn post(gateway: &Gateway, path: &str, key: &str, idempotency_key: &str, body: &Value) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    let request = request.header("x-api-key", key).header("idempotency-key", idempotency_key);
+    answer(request.header("content-type", "application/json").body(body.to_string())).await
+}
+
+async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {
+    gateway.records(records).await.into_iter().flat_map(|record| record.events).map(|event| event.key.0).collect()
+}
+
+#[tokio::test]
+async fn a_key_that_comes_with_other_events_is_refused_and_nothing_is_lost() {
+    let gateway = Gateway::start().await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let events = |url: &str| json!({"events": [retrieval(url)]});
+    for path in ["/events", "/sessions/bulk"] {
+        let first = post(&gateway, path, &agent.key, path, &events("https://a.test/1")).await;
+        assert_eq!((first.status, &first.body["events_created"]), (201, &json!(1)), "{path}");
+        let before = gateway.record_count();
+        let other = post(&gateway, path, &agent.key, path, &events("https://a.test/2")).await;
+        assert_eq!((other.status, other.body["code"].as_str()), (422, Some("invalid_request")), "{path}");
+        let more = json!({"events": [retrieval("https://a.test/1"), retrieval("https://a.test/1")]});
+        assert_eq!(post(&gateway, path, &agent.key, path, &more).await.status, 422, "{path}");
+        assert_eq!(gateway.record_count(), before, "{path}");
+        let retried = with(retrieval("https://a.test/1"), json!({"timestamp": "2026-11-01T10:00:07Z", "data": {"try": 2}}));
+        let retried = post(&gateway, path, &agent.key, path, &json!({"events": [retried]})).await;
+        assert_eq!((retried.status, &retried.body["events_created"]), (201, &json!(0)), "{path}");
+    }
+    let stranger = gateway.seed().org("stranger", OrgType::Agent).await;
+    assert_eq!(post(&gateway, "/events", &stranger.key, "/events", &events("https://a.test/9")).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
+    let gateway = Gateway::start().await;
+    let other = gateway.beside().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let events = |url: &str, at: &str| json!({"events": [with(retrieval(url), json!({"timestamp": at}))]});
+    let (early, late) = ("2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z");
+    assert_eq!(post(&gateway, "/events", &key, "k", &events("https://a.test/1", early)).await.status, 201);
+    assert_eq!(post(&other, "/events", &key, "k", &events("https://a.test/1", late)).await.status, 201);
+    assert_eq!(keys(&gateway, 2).await.len(), 1, "a retry elsewhere, with a new time");
+    let third = gateway.beside().await;
+    assert_eq!(post(&third, "/events", &key, "k", &events("https://a.test/2", early)).await.status, 201);
+    assert_eq!(keys(&gateway, 3).await.len(), 2, "another page is another event");
+}
+
+#[tokio::test]
+async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let upload = |body: Value| {
+        let request = service_kit::testing::client().post(format!("{}/sessions/bulk", gateway.server.url));
+        answer(request.header("x-api-key", key.clone()).header("content-type", "application/json").body(body.to_string()))
+    };
+    let body = json!({"agent_id": "bot", "events": [retrieval("https://a.test/1")]});
+    let (first, retry) = (upload(body.clone()).await, upload(body.clone()).await);
+    assert_eq!((first.status, &first.body["events_created"], &retry.body["events_created"]), (201, &json!(1), &json!(0)));
+    assert_eq!(first.body["session_id"], retry.body["session_id"]);
+    let other = upload(with(body, json!({"agent_id": "other"}))).await;
+    assert_ne!(first.body["session_id"], other.body["session_id"]);
+    assert_eq!(keys(&gateway, 3).await.len(), 2);
+}
