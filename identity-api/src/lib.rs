@@ -10,12 +10,15 @@ mod bodies;
 mod delegation_requests;
 mod delegations;
 pub mod domains;
+pub mod email_address;
+pub mod mail;
 pub mod organizations;
 mod outbox;
 mod settings;
 pub mod user_sessions;
 mod webhooks;
 
+use crate::mail::{MailSettings, Mailer};
 use axum::Router;
 use axum::routing::{delete, get, post};
 use chrono::{DateTime, SubsecRound, Utc};
@@ -68,6 +71,9 @@ pub struct Settings {
     /// Where webhooks may go
     #[command(flatten)]
     pub webhooks: WebhookSettings,
+    /// Where mail goes
+    #[command(flatten)]
+    pub mail: MailSettings,
 }
 
 /// Largest body of this surface.
@@ -81,6 +87,8 @@ pub struct State {
     bodies: BodyReader,
     sealer: Sealer,
     receivers: AllowedReceivers,
+    #[expect(dead_code, reason = "sign-in and invites send")]
+    mailer: Mailer,
 }
 
 impl HasDirectory for State {
@@ -93,12 +101,13 @@ impl State {
     /// Connects and refuses tables that are older than this build, and a key that cannot seal.
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let sealer = settings.secrets.sealer()?;
+        let mailer = settings.mail.mailer()?;
         settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         let receivers = settings.webhooks.webhook_allow.clone();
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers }))
+        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer }))
     }
 
     /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.

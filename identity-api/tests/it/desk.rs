@@ -2,6 +2,7 @@
 //!
 //! Must not assert anything.
 
+use identity_api::mail::MailSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
@@ -12,6 +13,7 @@ use service_kit::http;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
+use tempfile::TempDir;
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
 pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
@@ -25,6 +27,9 @@ pub(crate) struct Desk {
     pub(crate) stores: TestStores,
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
+    /// Where each mail is a file.
+    #[expect(dead_code, reason = "removed when the test ends")]
+    mail_dir: TempDir,
     server: TestServer,
     client: reqwest::Client,
 }
@@ -60,10 +65,12 @@ impl Desk {
         let stores = TestStores::fresh().await;
         let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
         let sealer = secrets.sealer().unwrap();
-        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks };
+        let mail_dir = tempfile::tempdir().unwrap();
+        let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
+        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(state))).await;
-        Self { stores, clock, sealer, server, client: client() }
+        Self { stores, clock, sealer, mail_dir, server, client: client() }
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {

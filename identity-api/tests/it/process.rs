@@ -2,11 +2,12 @@
 //!
 //! Must not look at the store: a bad key is refused before anything is asked of it.
 
+use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
 use std::path::Path;
 
 #[tokio::test]
-async fn without_a_key_for_secrets_it_does_not_start_and_names_the_fix_in_one_line() {
+async fn without_a_key_for_secrets_or_a_way_to_send_mail_it_does_not_start_and_names_the_fix_in_one_line() {
     let stores = TestStores::fresh().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());
     for key in [None, Some("hunter2")] {
@@ -18,6 +19,13 @@ async fn without_a_key_for_secrets_it_does_not_start_and_names_the_fix_in_one_li
         assert!(last.contains("TELEMETRY_SECRETS_KEY") && last.contains("openssl rand -base64 32"), "{said}");
         assert!(!said.contains("hunter2"), "a refused key is not repeated: {said}");
     }
+    let key = SecretsKey::mint();
+    let without_mail = [database, ("TELEMETRY_SECRETS_KEY", key.reveal())];
+    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &without_mail);
+    assert_eq!(process.exit_code().await, Some(1));
+    let said = process.stderr();
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("TELEMETRY_SMTP_URL") && last.contains("TELEMETRY_MAIL_DIR"), "{said}");
     let binary = Path::new(env!("CARGO_BIN_EXE_identity-api"));
     assert_eq!(TestProcess::start(binary, &["migrate"], &[database]).exit_code().await, Some(0), "only serving needs it");
 }

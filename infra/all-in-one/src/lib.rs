@@ -10,6 +10,7 @@ mod welcome;
 
 use axum::Router;
 use clap::Parser;
+use identity_api::mail::MailSettings;
 use ingest_gateway::{Durability, Limits};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
@@ -38,7 +39,7 @@ pub struct Cli {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
     log_format: LogFormat,
-    /// Folder of `demo.env`, and of `secrets.key` when no key is set
+    /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
     #[command(flatten)]
@@ -51,6 +52,8 @@ pub struct Cli {
     secrets: SecretsSettings,
     #[command(flatten)]
     webhooks: WebhookSettings,
+    #[command(flatten)]
+    mail: MailSettings,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -84,7 +87,13 @@ impl Cli {
     }
 
     fn identity(&self) -> identity_api::Settings {
-        identity_api::Settings { postgres: self.postgres.clone(), secrets: self.secrets.clone(), webhooks: self.webhooks.clone() }
+        let mail_dir = self.mail.mail_dir.clone().unwrap_or_else(|| self.state_dir.join("mail"));
+        identity_api::Settings {
+            postgres: self.postgres.clone(),
+            secrets: self.secrets.clone(),
+            webhooks: self.webhooks.clone(),
+            mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
+        }
     }
 }
 

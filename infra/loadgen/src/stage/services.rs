@@ -72,7 +72,9 @@ impl Service {
             Self::Identity => {
                 // the stores are fresh and so is the key: nothing that is sealed outlives the run
                 let key = ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned());
-                postgres.into_iter().chain([key]).collect()
+                // relative to the folder where it runs
+                let mail = ("TELEMETRY_MAIL_DIR", "mail".to_owned());
+                postgres.into_iter().chain([key, mail]).collect()
             }
         }
     }

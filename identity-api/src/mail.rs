@@ -1,0 +1,179 @@
+//! Sending mail: over SMTP, or as one `.eml` file a mail where no server is set.
+//!
+//! Must not log what a mail says: it holds tokens. Must not decide who gets mail.
+
+use crate::email_address::EmailAddress;
+use anyhow::{Context, bail};
+use clap::Args;
+use lettre::message::Mailbox;
+use lettre::message::header::ContentType;
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// What one step of a conversation with a mail server may take.
+const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Who sends, where only files are written.
+const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
+
+/// Where mail goes; only serving needs it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MailSettings {
+    /// Mail server, as in `smtps://user:password@mail.example.com` or, with STARTTLS, `smtp://host:587?tls=required`
+    #[arg(long, env = "TELEMETRY_SMTP_URL", value_name = "URL", hide_env_values = true)]
+    pub smtp_url: Option<SmtpUrl>,
+    /// Sender of every mail, as in `Telemetry <telemetry@example.com>`; needed with a mail server
+    #[arg(long, env = "TELEMETRY_MAIL_FROM", value_name = "ADDRESS")]
+    pub mail_from: Option<String>,
+    /// Folder that gets one `.eml` file a mail when no mail server is set, the newest last by name
+    #[arg(long, env = "TELEMETRY_MAIL_DIR", value_name = "DIR")]
+    pub mail_dir: Option<PathBuf>,
+}
+
+/// An address with a password in it; checked only where it is used, because a refused setting is repeated.
+#[derive(Clone)]
+pub struct SmtpUrl(String);
+
+impl From<String> for SmtpUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for SmtpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SmtpUrl(redacted)")
+    }
+}
+
+impl MailSettings {
+    /// What sends, or one line that names the fix.
+    pub fn mailer(&self) -> anyhow::Result<Mailer> {
+        let from = match (&self.mail_from, &self.smtp_url) {
+            (Some(from), _) => from.as_str(),
+            (None, None) => LOCAL_SENDER,
+            (None, Some(_)) => bail!("TELEMETRY_MAIL_FROM is not set: name the sender of mail beside TELEMETRY_SMTP_URL"),
+        };
+        let from: Mailbox = from.parse().ok().with_context(|| {
+            format!("TELEMETRY_MAIL_FROM={from:?}: not an address; write it as in `Telemetry <telemetry@example.com>`")
+        })?;
+        let outlet = match (&self.smtp_url, &self.mail_dir) {
+            (Some(url), _) => Outlet::Server(smtp(url)?),
+            (None, Some(folder)) => Outlet::Folder(folder.clone()),
+            (None, None) => {
+                bail!("mail cannot be sent: set TELEMETRY_SMTP_URL, or TELEMETRY_MAIL_DIR to keep each mail as a file")
+            }
+        };
+        Ok(Mailer { from, outlet })
+    }
+}
+
+fn smtp(url: &SmtpUrl) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
+    // What lettre says of a bad address may repeat the password.
+    let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(&url.0).map_err(|_| {
+        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it as in smtps://user:password@mail.example.com")
+    })?;
+    Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
+}
+
+/// Sends mail; cheap to clone.
+#[derive(Clone)]
+pub struct Mailer {
+    from: Mailbox,
+    outlet: Outlet,
+}
+
+#[derive(Clone)]
+enum Outlet {
+    Server(AsyncSmtpTransport<Tokio1Executor>),
+    Folder(PathBuf),
+}
+
+impl Mailer {
+    /// Sends one mail and waits until the server has it, or the file is there.
+    pub async fn send(&self, to: &EmailAddress, subject: &str, text: &str) -> anyhow::Result<()> {
+        let to: Address = to.as_str().parse().context("a parsed address is an address")?;
+        // Names that people chose may stand in a subject: nothing in them may end the line.
+        let subject: String = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mail = Message::builder()
+            .from(self.from.clone())
+            .to(Mailbox::new(None, to))
+            .subject(subject)
+            .header(ContentType::TEXT_PLAIN)
+            .body(text.to_owned())?;
+        match &self.outlet {
+            Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server did not take a mail"),
+            Outlet::Folder(folder) => {
+                let folder = folder.clone();
+                let bytes = mail.formatted();
+                tokio::task::spawn_blocking(move || keep(&folder, &bytes)).await?
+            }
+        }
+    }
+}
+
+/// Appears whole or not at all, for its owner only. The name is a time with a counter, so names sort as mails do.
+fn keep(folder: &Path, mail: &[u8]) -> anyhow::Result<()> {
+    let name = Uuid::now_v7();
+    let fresh = folder.join(format!(".{name}.new"));
+    let kept = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?.write_all(mail)?;
+        fs::rename(&fresh, folder.join(format!("{name}.eml")))
+    });
+    kept.with_context(|| format!("TELEMETRY_MAIL_DIR={}: a mail cannot be kept", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn refusal(settings: &MailSettings) -> String {
+        settings.mailer().err().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn without_a_server_each_mail_is_a_file_and_the_newest_is_last() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("mail");
+        let mailer = MailSettings { mail_dir: Some(folder.clone()), ..MailSettings::default() }.mailer().unwrap();
+        let to = EmailAddress::parse("jane@example.com").unwrap();
+        for number in 0..50 {
+            mailer.send(&to, "Gr\u{fc}\u{df}e\r\nBcc: evil@example.com", &format!("mail {number}\n")).await.unwrap();
+        }
+        let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        assert_eq!(names.len(), 50, "and nothing else is left");
+        for (number, path) in names.iter().enumerate() {
+            let mail = fs::read_to_string(path).unwrap();
+            let (head, body) = mail.split_once("\r\n\r\n").unwrap();
+            assert_eq!(body.trim_end(), format!("mail {number}"), "{}", path.display());
+            assert!(head.contains("To: jane@example.com") && !head.contains("\r\nBcc"), "{head}");
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_send_are_refused_in_one_line_that_does_not_repeat_a_password() {
+        let nothing = refusal(&MailSettings::default());
+        assert!(nothing.contains("TELEMETRY_SMTP_URL") && nothing.contains("TELEMETRY_MAIL_DIR"), "{nothing}");
+        let server = |url: &str, from: Option<&str>| MailSettings {
+            smtp_url: Some(url.to_owned().into()),
+            mail_from: from.map(str::to_owned),
+            mail_dir: None,
+        };
+        assert!(refusal(&server("smtps://mail.example.com", None)).starts_with("TELEMETRY_MAIL_FROM is not set"));
+        assert!(refusal(&server("smtps://mail.example.com", Some("nobody"))).starts_with("TELEMETRY_MAIL_FROM=\"nobody\""));
+        for url in ["", "hunter2", "http://user:hunter2@mail.example.com", "smtp://"] {
+            let refused = refusal(&server(url, Some("a@example.com")));
+            assert!(refused.starts_with("TELEMETRY_SMTP_URL") && !refused.contains("hunter2"), "{refused}");
+        }
+        let shown = format!("{:?}", server("smtps://user:hunter2@mail.example.com", None));
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
