@@ -10,7 +10,7 @@ use schemas::identity::Scope;
 use schemas::ids::{ApiKeyId, OrgId, UserId};
 use schemas::problem::Code;
 use serde::Deserialize;
-use service_kit::auth::{API_KEY_HEADER, Caller, presented_session};
+use service_kit::auth::{API_KEY_HEADER, Caller, Member, presented_session};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
 use std::sync::Arc;
@@ -37,6 +37,9 @@ pub(crate) struct IdentityReader(pub(crate) Actor);
 /// Somebody who may change them.
 pub(crate) struct IdentityWriter(pub(crate) Actor);
 
+/// Somebody signed in, whatever they are a member of; no key will do.
+pub(crate) struct SignedIn(pub(crate) Member);
+
 impl FromRequestParts<Arc<State>> for IdentityReader {
     type Rejection = ApiError;
 
@@ -59,6 +62,7 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
         return member(parts, state).await;
     }
     let caller = Caller::from_request_parts(parts, state).await?;
+    state.rates.admit(Credential::Key(caller.key_id))?;
     let lacking = any_of.last().filter(|_| !any_of.iter().any(|scope| caller.scopes.contains(scope)));
     lacking.map_or(Ok(()), |scope| caller.require(*scope))?;
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
@@ -70,10 +74,28 @@ struct ActsFor {
     organization_id: Option<OrgId>,
 }
 
-async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
+impl FromRequestParts<Arc<State>> for SignedIn {
+    type Rejection = ApiError;
+
+    /// A key beside a session is refused as a key alone is: it opens nothing here.
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        if parts.headers.contains_key(API_KEY_HEADER) {
+            return Err(ApiError::unauthenticated());
+        }
+        signed_in(parts, state).await.map(Self)
+    }
+}
+
+async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
     let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
     let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
     let member = member.ok_or_else(ApiError::unauthenticated)?;
+    state.rates.admit(Credential::User(member.user_id))?;
+    Ok(member)
+}
+
+async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
+    let member = signed_in(parts, state).await?;
     let chosen = Query::<ActsFor>::try_from_uri(&parts.uri)
         .map_err(|_| ApiError::new(Code::InvalidParameter, "organization_id must be a UUID."))?
         .organization_id;

@@ -15,11 +15,15 @@ pub mod mail;
 pub mod organizations;
 mod outbox;
 mod settings;
+pub mod sign_in;
 pub mod user_sessions;
 mod webhooks;
 
+use crate::actor::Credential;
 use crate::mail::{MailSettings, Mailer};
+use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, session};
 use axum::Router;
+use axum::middleware;
 use axum::routing::{delete, get, post};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
@@ -28,11 +32,13 @@ use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
+use service_kit::rates::Rates;
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::{http, server, stores};
 use sqlx::PgPool;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Keeps organisations, keys, domains, delegations and webhook endpoints
@@ -74,10 +80,16 @@ pub struct Settings {
     /// Where mail goes
     #[command(flatten)]
     pub mail: MailSettings,
+    /// How people sign in
+    #[command(flatten)]
+    pub sign_in: SignInSettings,
 }
 
 /// Largest body of this surface.
 const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
+
+/// What mails under way get after the last request was answered; within what a stopping process has.
+const MAIL_GRACE: Duration = Duration::from_millis(400);
 
 /// What handlers share.
 pub struct State {
@@ -87,8 +99,9 @@ pub struct State {
     bodies: BodyReader,
     sealer: Sealer,
     receivers: AllowedReceivers,
-    #[expect(dead_code, reason = "sign-in and invites send")]
     mailer: Mailer,
+    sign_in: SignIn,
+    rates: Rates<Credential>,
 }
 
 impl HasDirectory for State {
@@ -102,17 +115,28 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let sealer = settings.secrets.sealer()?;
         let mailer = settings.mail.mailer()?;
+        let sign_in = settings.sign_in.checked()?;
+        let rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         let receivers = settings.webhooks.webhook_allow.clone();
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer }))
+        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer, sign_in, rates }))
     }
 
     /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.
     fn now(&self) -> DateTime<Utc> {
         self.clock.now().trunc_subsecs(6)
+    }
+
+    /// Waits for the mails that were promised; a stop that cannot wait drops them, and people ask again.
+    pub async fn finish(&self) {
+        let mails = self.sign_in.mails();
+        mails.close();
+        if tokio::time::timeout(MAIL_GRACE, mails.wait()).await.is_err() {
+            tracing::warn!("left before every sign-in mail was sent");
+        }
     }
 
     /// What `/ready` asks.
@@ -139,6 +163,14 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
+        // nobody yet: within the rate of the client's address
+        .route("/api/v1/identity/auth/magic-link", post(magic_links::send_magic_link))
+        .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))
+        .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
+        .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
+        // a session alone
+        .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), guard::guard))
         .with_state(state)
 }
 
@@ -148,11 +180,13 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Serves until `stop`, then drains requests.
-pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let router = http::with_boundary(routes(Arc::clone(&state)).merge(health::routes(state.probes())));
     tracing::info!(listen = %cli.process.listen, "identity-api answers");
     server::serve(listener, router, stop).await;
+    state.finish().await;
     Ok(())
 }

@@ -5,8 +5,8 @@
 use crate::email_address::EmailAddress;
 use anyhow::{Context, bail};
 use clap::Args;
-use lettre::message::Mailbox;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Body, Mailbox};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -18,6 +18,8 @@ use uuid::Uuid;
 
 /// What one step of a conversation with a mail server may take.
 const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
+/// A line that every mail server takes (RFC 5322).
+const MAX_LINE_BYTES: usize = 998;
 /// Who sends, where only files are written.
 const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 
@@ -105,7 +107,7 @@ impl Mailer {
             .to(Mailbox::new(None, to))
             .subject(subject)
             .header(ContentType::TEXT_PLAIN)
-            .body(text.to_owned())?;
+            .body(body(text))?;
         match &self.outlet {
             Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server did not take a mail"),
             Outlet::Folder(folder) => {
@@ -115,6 +117,16 @@ impl Mailer {
             }
         }
     }
+}
+
+/// Plain ASCII goes as it is, so that a link or a command in a file can be copied whole: the library would fold it.
+fn body(text: &str) -> Body {
+    let text = text.replace(['\0', '\r'], "");
+    let lines = text.lines().collect::<Vec<_>>().join("\r\n") + "\r\n";
+    if text.is_ascii() && text.lines().all(|line| line.len() <= MAX_LINE_BYTES) {
+        return Body::dangerous_pre_encoded(lines.into_bytes(), ContentTransferEncoding::SevenBit);
+    }
+    Body::new(lines)
 }
 
 /// Appears whole or not at all, for its owner only. The name is a time with a counter, so names sort as mails do.
@@ -155,6 +167,17 @@ mod tests {
             assert_eq!(body.trim_end(), format!("mail {number}"), "{}", path.display());
             assert!(head.contains("To: jane@example.com") && !head.contains("\r\nBcc"), "{head}");
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_long_line_of_ascii_is_not_folded_and_everything_else_is_encoded() {
+        let long = "x".repeat(900);
+        assert_eq!(body(&format!("{long}\nb\n")).as_ref(), format!("{long}\r\nb\r\n").as_bytes());
+        for encoded in ["Gr\u{fc}\u{df}e", "\0\r", &"x".repeat(999)] {
+            let body = body(encoded);
+            assert!(body.as_ref().is_ascii() && !body.as_ref().contains(&0), "{encoded}");
+            assert!(body.as_ref().split(|byte| *byte == b'\n').all(|line| line.len() <= 998), "{encoded}");
         }
     }
 

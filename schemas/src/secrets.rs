@@ -1,4 +1,4 @@
-//! API keys, user sessions, click tokens and webhook secrets: mint, checksum, hash. A secret is shown once, stored as
+//! API keys, user sessions, sign-in tokens, click tokens and webhook secrets: mint, checksum, hash. A secret is shown once, stored as
 //! a hash (a webhook secret, which must sign, sealed) and never logged.
 //!
 //! Must not offer a way to print a secret by accident: the plain types have no `Debug` and no `Display`. The
@@ -129,6 +129,31 @@ impl PlainUserSession {
     }
 
     /// The whole session, for the one response that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a sign-in mail holds: good for one session, once, for a quarter of an hour.
+pub struct PlainSignInToken(String);
+
+impl PlainSignInToken {
+    /// Mints a token; as long as a session, because it is as good as one while it lasts.
+    pub fn mint() -> Self {
+        Self(Alphanumeric.sample_string(&mut rand::rng(), SESSION_RANDOM_CHARS))
+    }
+
+    /// Takes a presented token: any opaque string may be one.
+    pub fn presented(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+
+    /// What is stored and looked up.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+
+    /// The whole token, for the one mail that holds it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

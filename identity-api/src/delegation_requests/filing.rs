@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use service_kit::http::ApiError;
 use sqlx::{Acquire, PgConnection};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -188,6 +189,10 @@ pub(crate) async fn create_delegation_requests(
     let items: Vec<Box<RawValue>> = bodies::array(&body)?;
     if items.len() > MAX_BULK_REQUESTS {
         return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
+    }
+    // A call costs what its requests would cost one by one; the call itself has paid for the first (threat row G12).
+    if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
+        state.rates.admit_many(actor.credential, others)?;
     }
     let (mut domains, mut filings) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
     for item in items {

@@ -3,6 +3,7 @@
 //! Must not assert anything.
 
 use identity_api::mail::MailSettings;
+use identity_api::sign_in::SignInSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
@@ -12,7 +13,7 @@ use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::{Seed, TestServer, TestStores, client};
+use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
 use tempfile::TempDir;
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
@@ -20,6 +21,9 @@ pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 pub(crate) const REQUESTS: &str = "/api/v1/identity/delegation-requests";
 pub(crate) const SETTINGS: &str = "/api/v1/identity/settings";
 pub(crate) const WEBHOOKS: &str = "/api/v1/identity/webhooks";
+pub(crate) const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
+pub(crate) const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
+pub(crate) const SESSION: &str = "/api/v1/identity/auth/session";
 /// The id of nothing.
 pub(crate) const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
@@ -28,8 +32,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
     /// Where each mail is a file.
-    #[expect(dead_code, reason = "removed when the test ends")]
     mail_dir: TempDir,
+    settings: Settings,
     server: TestServer,
     client: reqwest::Client,
 }
@@ -62,15 +66,54 @@ impl Desk {
     }
 
     pub(crate) async fn open_with(clock: Clock, webhooks: WebhookSettings) -> Self {
+        Self::open_for(clock, webhooks, sign_in()).await
+    }
+
+    /// With other ways to sign in.
+    pub(crate) async fn open_for(clock: Clock, webhooks: WebhookSettings, sign_in: SignInSettings) -> Self {
         let stores = TestStores::fresh().await;
         let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
         let sealer = secrets.sealer().unwrap();
         let mail_dir = tempfile::tempdir().unwrap();
         let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
-        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail };
+        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail, sign_in };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(state))).await;
-        Self { stores, clock, sealer, mail_dir, server, client: client() }
+        Self { stores, clock, sealer, mail_dir, settings, server, client: client() }
+    }
+
+    /// Where it answers.
+    pub(crate) fn url(&self) -> &str {
+        &self.server.url
+    }
+
+    /// Another process on the same stores, as far as a request can tell.
+    pub(crate) async fn second_server(&self) -> TestServer {
+        let state = State::connect(&self.settings, self.clock.clone()).await.unwrap();
+        TestServer::start(http::with_boundary(routes(state))).await
+    }
+
+    /// Every mail so far, oldest first.
+    pub(crate) fn mails(&self) -> Vec<String> {
+        let folder = std::fs::read_dir(self.mail_dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
+        paths.sort();
+        paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+
+    /// Asks for a sign-in mail.
+    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
+        self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
+    }
+
+    /// The token of the newest mail to an address, once there are `count` of them.
+    pub(crate) async fn token_mailed(&self, email: &str, count: usize) -> String {
+        let to = format!("To: {email}\r\n");
+        let token = async || {
+            let mails: Vec<String> = self.mails().into_iter().filter(|mail| mail.contains(&to)).collect();
+            (mails.len() == count).then(|| token_in(mails.last().unwrap()))
+        };
+        eventually(&format!("{email} has {count} mails"), token).await
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {
@@ -198,6 +241,19 @@ impl Desk {
     pub(crate) async fn revoke(&self, shows: Shows<'_>, id: &str) -> Answer {
         self.delete(shows, &format!("{KEYS}/{id}")).await
     }
+}
+
+/// Reachable under a name, and without limits, so that a test is never told to wait.
+pub(crate) fn sign_in() -> SignInSettings {
+    let public_url = Some("http://telemetry.test".parse().unwrap());
+    SignInSettings { public_url, sign_in_rate: 0, identity_rate: 0, ..SignInSettings::default() }
+}
+
+/// The only word of a mail that is as long as a token.
+pub(crate) fn token_in(mail: &str) -> String {
+    let (_, text) = mail.split_once("\r\n\r\n").unwrap();
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() == 43);
+    words.next().unwrap_or_else(|| panic!("no token in {mail}")).to_owned()
 }
 
 /// Sends; the request id, which differs from request to request, is taken out of a problem.

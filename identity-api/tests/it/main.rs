@@ -7,12 +7,16 @@
 mod api_keys;
 mod bulk_requests;
 mod credentials;
+mod cross_site;
 mod delegation_requests;
 mod delegations;
 mod desk;
+mod magic_links;
 mod outbox;
 mod process;
 mod races;
+mod rates;
 mod routes;
 mod settings;
+mod user_sessions;
 mod webhooks;

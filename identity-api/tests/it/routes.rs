@@ -5,7 +5,7 @@ use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one.
-const GOLDEN: [(&str, &str, [u16; 8]); 18] = [
+const GOLDEN: [(&str, &str, [u16; 8]); 24] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 201, 401, 201, 401, 403]),
@@ -24,6 +24,13 @@ const GOLDEN: [(&str, &str, [u16; 8]); 18] = [
     ("POST", "/api/v1/identity/webhooks", [401, 403, 403, 422, 401, 422, 401, 403]),
     ("GET", "/api/v1/identity/webhooks/{id}", [401, 403, 404, 404, 401, 404, 401, 403]),
     ("DELETE", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("POST", "/api/v1/identity/auth/magic-link", [422, 422, 422, 422, 422, 422, 422, 422]),
+    ("POST", "/api/v1/identity/auth/magic-link/verify", [422, 422, 422, 422, 422, 422, 422, 422]),
+    ("GET", "/api/v1/identity/auth/oidc/{provider}", [404, 404, 404, 404, 404, 404, 404, 404]),
+    ("GET", "/api/v1/identity/auth/oidc/{provider}/callback", [404, 404, 404, 404, 404, 404, 404, 404]),
+    ("GET", "/api/v1/identity/auth/session", [401, 401, 401, 401, 401, 200, 401, 200]),
+    // the last row that needs a session: it ends those it is asked with
+    ("DELETE", "/api/v1/identity/auth/session", [401, 401, 401, 401, 401, 204, 401, 204]),
     ("PUT", "/api/v1/identity/webhooks/{id}", [405, 405, 405, 405, 405, 405, 405, 405]),
 ];
 

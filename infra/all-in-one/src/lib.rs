@@ -11,6 +11,7 @@ mod welcome;
 use axum::Router;
 use clap::Parser;
 use identity_api::mail::MailSettings;
+use identity_api::sign_in::SignInSettings;
 use ingest_gateway::{Durability, Limits};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
@@ -55,6 +56,8 @@ pub struct Cli {
     #[command(flatten)]
     mail: MailSettings,
     #[command(flatten)]
+    sign_in: SignInSettings,
+    #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     durability: Durability,
@@ -93,6 +96,7 @@ impl Cli {
             secrets: self.secrets.clone(),
             webhooks: self.webhooks.clone(),
             mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
+            sign_in: self.sign_in.clone(),
         }
     }
 }
@@ -104,6 +108,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let process =
         ProcessSettings { listen: listener.local_addr()?, metrics_listen, log: cli.log.clone(), log_format: cli.log_format };
     telemetry::start(&process)?;
+    cli.sign_in = cli.sign_in.at(process.listen);
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
 
     identity_api::migrate(&cli.identity()).await?;

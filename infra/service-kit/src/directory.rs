@@ -94,12 +94,12 @@ impl Directory {
         .transpose()
     }
 
-    /// The person behind a session that has neither ended nor expired, with their memberships.
+    /// The person behind a session that has neither ended nor expired nor lain idle for too long, with their memberships.
     pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<Member>, sqlx::Error> {
         let row: Option<(Uuid, Vec<Uuid>)> = bounded(
             sqlx::query_as(
                 "SELECT s.user_id, array(SELECT m.organization_id FROM memberships m WHERE m.user_id = s.user_id ORDER BY 1) \
-             FROM user_sessions s WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
+             FROM user_sessions s WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND s.idle_until > $2",
             )
             .bind(hash.as_bytes().as_slice())
             .bind(now)

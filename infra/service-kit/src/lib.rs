@@ -4,6 +4,7 @@
 
 pub mod auth;
 pub mod clicks;
+pub mod client_address;
 pub mod clock;
 pub mod directory;
 pub mod health;

@@ -2,12 +2,13 @@
 //!
 //! Must not bind: the listener is handed in, so that tests serve on port 0.
 
+use crate::client_address::Peer;
 use axum::Router;
 use axum::body::Body;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -41,7 +42,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
             () = stop.cancelled() => break,
             accepted = accept(&listener, &connections) => accepted,
         };
-        let (stream, permit) = accepted;
+        let (stream, peer, permit) = accepted;
         // Small answers must not wait for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
@@ -51,7 +52,8 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
                 TokioIo::new(stream),
-                hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                    request.extensions_mut().insert(Peer(peer));
                     hyper::service::Service::call(&service, request.map(Body::new))
                 }),
             );
@@ -68,11 +70,11 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     }
 }
 
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, IpAddr, OwnedSemaphorePermit) {
     let permit = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+            Ok((stream, peer)) => return (stream, peer.ip(), permit),
             Err(error) => {
                 tracing::warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;

@@ -40,6 +40,8 @@ impl TestServer {
 
 /// A client with a deadline.
 pub fn client() -> reqwest::Client {
+    // Built beside a crate that speaks TLS, the client asks for a provider even where it never needs one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().timeout(Duration::from_secs(30)).no_proxy().build().expect("the options are valid")
 }
 

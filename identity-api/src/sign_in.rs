@@ -1,0 +1,72 @@
+//! How people sign in, and what of a browser is believed: one file per way in, the session itself, and the guard before
+//! every handler.
+//!
+//! Must open a session only after an address or a provider's subject was proved, and must tell nobody whether an account
+//! exists.
+
+mod account;
+mod cookies;
+pub(crate) mod guard;
+pub(crate) mod magic_links;
+pub(crate) mod oidc;
+mod opened;
+pub(crate) mod seen;
+pub(crate) mod session;
+mod settings;
+
+pub use oidc::OidcProviders;
+pub use settings::SignInSettings;
+
+use crate::State;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use cookies::Cookies;
+use service_kit::client_address::{ClientAddress, ProxySettings};
+use service_kit::http::ApiError;
+use service_kit::rates::Rates;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+/// The checked settings, and what signing in keeps while the process runs.
+pub(crate) struct SignIn {
+    /// Where people reach this surface.
+    pub(crate) public_url: Url,
+    /// Page that a mail links to.
+    page: Option<Url>,
+    /// Pages that may act by the cookie, as browsers spell origins.
+    origins: Vec<String>,
+    cookies: Cookies,
+    proxies: ProxySettings,
+    rates: Rates<ClientAddress>,
+    pub(crate) lifetimes: crate::user_sessions::Lifetimes,
+    mails_per_account: u32,
+    outbox: magic_links::Outbox,
+    providers: oidc::Providers,
+    seen: seen::Seen,
+}
+
+impl SignIn {
+    /// Mails that were promised and are not sent yet.
+    pub(crate) fn mails(&self) -> &TaskTracker {
+        &self.outbox.mails
+    }
+
+    /// An absolute address of this surface.
+    fn address_of(&self, path: &str) -> String {
+        format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))
+    }
+}
+
+/// Somebody who is not signed in yet, within the rate of their address.
+pub(crate) struct Visitor;
+
+impl FromRequestParts<Arc<State>> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        let sign_in = &state.sign_in;
+        sign_in.rates.admit(sign_in.proxies.client(&parts.extensions, &parts.headers))?;
+        Ok(Self)
+    }
+}

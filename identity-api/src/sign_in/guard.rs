@@ -1,0 +1,85 @@
+//! Before every handler: a session cookie is checked and becomes a bearer value; after it: a session in use is noted.
+//!
+//! Must not let another site's page change anything by a cookie that the browser adds on its own (threat row X26). A
+//! handler never sees a cookie: what passes here is a bearer value like any other.
+
+use super::SignIn;
+use super::cookies::Cookie;
+use crate::State;
+use axum::extract::{Request, State as Shared};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use schemas::problem::Code;
+use schemas::secrets::PlainUserSession;
+use service_kit::auth::{API_KEY_HEADER, presented_session};
+use service_kit::http::ApiError;
+use std::sync::Arc;
+
+/// The layer around every route of this surface.
+pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if let Err(refusal) = state.sign_in.admit(is_safe, request.headers_mut()) {
+        return refusal.into_response();
+    }
+    // A key decides alone, so a session beside it is not in use.
+    let is_by_key = request.headers().contains_key(API_KEY_HEADER);
+    let session = presented_session(request.headers()).filter(|_| !is_by_key);
+    let response = next.run(request).await;
+    if let Some(session) = session.filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
+        state.sign_in.seen.note(&state, session.hash()).await;
+    }
+    response
+}
+
+impl SignIn {
+    fn admit(&self, is_safe: bool, headers: &mut HeaderMap) -> Result<(), ApiError> {
+        // What a page of another site cannot add is no cross-site request: a key, or a bearer value.
+        if headers.contains_key(API_KEY_HEADER) {
+            return Ok(());
+        }
+        let cookie = match self.cookies.values(Cookie::Session, headers).as_slice() {
+            [] => None,
+            [only] => Some(PlainUserSession::parse(only).ok_or_else(ApiError::unauthenticated)?),
+            _ => return Err(ApiError::unauthenticated()),
+        };
+        if headers.contains_key(header::AUTHORIZATION) {
+            let agrees =
+                |cookie: PlainUserSession| presented_session(headers).is_some_and(|bearer| bearer.hash() == cookie.hash());
+            return if cookie.is_none_or(agrees) { Ok(()) } else { Err(ApiError::unauthenticated()) };
+        }
+        match (is_safe, self.origin(headers)) {
+            (true, _) | (false, Origin::Own) => {}
+            // Not a browser's: without the cookie there is nothing that a page could abuse.
+            (false, Origin::Unsaid) if cookie.is_none() => {}
+            (false, _) => {
+                let detail = "A change by the session cookie must come from a page of this service; send the session as Authorization: Bearer instead.";
+                return Err(ApiError::new(Code::Forbidden, detail));
+            }
+        }
+        if let Some(cookie) = cookie {
+            let bearer = format!("Bearer {}", cookie.reveal());
+            let mut bearer = HeaderValue::try_from(bearer).map_err(|_| ApiError::unauthenticated())?;
+            bearer.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, bearer);
+        }
+        Ok(())
+    }
+
+    /// Where the page stands that sends a request, as the browser says and no page can forge.
+    fn origin(&self, headers: &HeaderMap) -> Origin {
+        let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
+        match (origins.as_slice(), headers.get("sec-fetch-site")) {
+            ([origin], _) if self.origins.iter().any(|own| origin.as_bytes() == own.as_bytes()) => Origin::Own,
+            ([], Some(site)) if site == "same-origin" => Origin::Own,
+            ([], None) => Origin::Unsaid,
+            _ => Origin::Foreign,
+        }
+    }
+}
+
+enum Origin {
+    Own,
+    Foreign,
+    Unsaid,
+}

@@ -1,0 +1,216 @@
+//! Signing in by e-mail.
+
+use crate::desk::{Answer, Desk, KEYS, MAGIC_LINK, SESSION, Shows, VERIFY, sign_in, token_in};
+use chrono::TimeDelta;
+use identity_api::sign_in::SignInSettings;
+use reqwest::Method;
+use serde_json::json;
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::eventually;
+use std::collections::BTreeSet;
+
+async fn verify(desk: &Desk, token: &str) -> Answer {
+    desk.post(Shows::Nothing, VERIFY, &json!({"token": token})).await
+}
+
+#[tokio::test]
+async fn a_mailed_token_opens_one_session_for_the_account_of_its_address() {
+    let desk = Desk::open().await;
+    let (org, _) = desk.org("owner").await;
+    desk.session("jane@example.com", &[org]).await;
+    let asked = desk.ask_to_sign_in("Jane@Example.COM").await;
+    assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
+    let token = desk.token_mailed("jane@example.com", 1).await;
+    let opened = verify(&desk, &token).await;
+    assert_eq!(opened.status, 200, "{}", opened.body);
+    assert_eq!(opened.body.as_object().unwrap().keys().collect::<Vec<_>>(), ["expires_at", "session_id", "user"]);
+    assert_eq!(opened.body["user"]["email"], "jane@example.com");
+    let session = opened.text("session_id");
+    assert_eq!(desk.list(Shows::Session(session)).await.status, 200, "it acts for her organisation");
+    let me = desk.get(Shows::Session(session), SESSION).await.body;
+    assert_eq!(me["user"], opened.body["user"]);
+    assert_eq!(me["expires_at"], opened.body["expires_at"]);
+    let refused = verify(&desk, &token).await;
+    assert_eq!(refused.refusal(), (401, "unauthenticated"), "a token is good once");
+    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1);
+}
+
+#[tokio::test]
+async fn an_unknown_address_gets_the_same_answer_and_the_same_mail_and_becomes_an_account_when_it_is_proved() {
+    let desk = Desk::open().await;
+    desk.session("known@example.com", &[]).await;
+    let (known, unknown) = (desk.ask_to_sign_in("known@example.com").await, desk.ask_to_sign_in("unknown@example.com").await);
+    assert_eq!(known, unknown);
+    let token = desk.token_mailed("unknown@example.com", 1).await;
+    let known_token = desk.token_mailed("known@example.com", 1).await;
+    let shape = |address: &str, token: &str| {
+        let mail = desk.mails().into_iter().find(|mail| mail.contains(address)).unwrap();
+        mail.lines().filter(|line| !line.starts_with("Date:")).collect::<String>().replace(address, "…").replace(token, "…")
+    };
+    assert_eq!(shape("known@example.com", &known_token).len(), shape("unknown@example.com", &token).len());
+    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1, "asking creates nobody");
+    let opened = verify(&desk, &token).await;
+    assert_eq!(opened.status, 200);
+    let me = desk.get(Shows::Session(opened.text("session_id")), SESSION).await.body;
+    assert_eq!((&me["memberships"], &me["is_operator"]), (&json!([]), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_token_works_for_a_quarter_of_an_hour_and_every_refusal_is_the_same() {
+    let desk = Desk::open_at_a_standstill().await;
+    for number in 1..=2 {
+        desk.ask_to_sign_in("jane@example.com").await;
+        desk.token_mailed("jane@example.com", number).await;
+    }
+    let mails = desk.mails();
+    let (first, second) = (token_in(&mails[0]), token_in(&mails[1]));
+    let expected = verify(&desk, "x").await;
+    assert_eq!(expected.refusal(), (401, "unauthenticated"));
+    desk.clock.advance(TimeDelta::minutes(15) - TimeDelta::microseconds(1));
+    assert_eq!(verify(&desk, &first).await.status, 200, "in the last moment, and the second mail left it valid");
+    assert_eq!(verify(&desk, &second).await, expected, "who has signed in leaves no other link behind");
+    desk.ask_to_sign_in("jane@example.com").await;
+    let third = desk.token_mailed("jane@example.com", 3).await;
+    desk.clock.advance(TimeDelta::minutes(15));
+    for token in [third.as_str(), &first, "", " ", &format!("{third} "), &third.to_lowercase(), "\u{0}", "é", &"x".repeat(8_192)]
+    {
+        assert_eq!(verify(&desk, token).await, expected, "{token:?}");
+    }
+    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 1);
+}
+
+#[tokio::test]
+async fn an_account_gets_five_mails_in_a_quarter_of_an_hour_and_the_answer_does_not_tell() {
+    let desk = Desk::open_at_a_standstill().await;
+    for spelling in
+        ["a@example.com", "A@example.com", "a@EXAMPLE.com", "a@example.com", "a@example.com", "a@example.com", "A@Example.com"]
+    {
+        let asked = desk.ask_to_sign_in(spelling).await;
+        assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
+    }
+    desk.token_mailed("a@example.com", 5).await;
+    // One to another address is written after those that would have been: mails of one account wait for each other.
+    for _ in 0..3 {
+        desk.ask_to_sign_in("a@example.com").await;
+    }
+    desk.ask_to_sign_in("b@example.com").await;
+    desk.token_mailed("b@example.com", 1).await;
+    assert_eq!(desk.count("SELECT count(*) FROM magic_links WHERE email = 'a@example.com'").await, 5);
+    desk.clock.advance(TimeDelta::minutes(15) + TimeDelta::seconds(1));
+    desk.ask_to_sign_in("a@example.com").await;
+    desk.token_mailed("a@example.com", 6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_redeem_at_once_one_wins() {
+    const ROUNDS: usize = 20;
+    let desk = Desk::open().await;
+    for round in 0..ROUNDS {
+        let email = format!("jane{round}@example.com");
+        desk.ask_to_sign_in(&email).await;
+        desk.token_mailed(&email, 1).await;
+        desk.ask_to_sign_in(&email).await;
+        desk.token_mailed(&email, 2).await;
+        let to = format!("To: {email}\r\n");
+        let tokens: Vec<String> = desk.mails().iter().filter(|mail| mail.contains(&to)).map(|mail| token_in(mail)).collect();
+        let tries = (0..16).map(|n| verify(&desk, &tokens[n % 2]));
+        let statuses: Vec<u16> = futures::future::join_all(tries).await.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "round {round}: {statuses:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 15, "round {round}: {statuses:?}");
+    }
+    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 20);
+}
+
+#[tokio::test]
+async fn i5_what_is_no_address_is_refused_and_nothing_is_sent() {
+    let desk = Desk::open().await;
+    for email in [
+        "",
+        "jane",
+        "a@b.test\r\nBcc: x@y.test",
+        "a@b.test\n",
+        "a@b.test\u{0}",
+        "a@b.test,c@d.test",
+        "a@[127.0.0.1]",
+        &"x".repeat(9_000),
+    ] {
+        assert_eq!(desk.ask_to_sign_in(email).await.refusal(), (422, "invalid_request"), "{email:?}");
+    }
+    for body in [
+        json!({}),
+        json!({"email": null}),
+        json!({"email": 7}),
+        json!({"email": ["a@b.test"]}),
+        json!({"email": "a@b.test", "user_id": "x"}),
+    ] {
+        for path in [MAGIC_LINK, VERIFY] {
+            assert_eq!(desk.post(Shows::Nothing, path, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        }
+    }
+    for text in ["", "[]", "null", "{", "{\"email\":\"\\ud800\"}"] {
+        assert_eq!(desk.send(Method::POST, Shows::Nothing, MAGIC_LINK, text).await.refusal(), (400, "invalid_body"), "{text}");
+    }
+    let form = desk
+        .request(Method::POST, MAGIC_LINK, Shows::Nothing)
+        .header("content-type", "text/plain")
+        .body("{\"email\":\"a@b.test\"}");
+    assert_eq!(crate::desk::answer(form).await.refusal(), (415, "unsupported_media_type"));
+    assert_eq!(desk.count("SELECT count(*) FROM magic_links").await, 0);
+}
+
+#[tokio::test]
+async fn a_token_is_stored_as_its_hash_only() {
+    let desk = Desk::open().await;
+    desk.ask_to_sign_in("jane@example.com").await;
+    let token = desk.token_mailed("jane@example.com", 1).await;
+    let session = verify(&desk, &token).await.text("session_id").to_owned();
+    for table in ["magic_links", "user_sessions", "users", "audit_log"] {
+        let rows = format!("SELECT coalesce(string_agg(t::text, ' '), '') FROM {table} t");
+        let text: String = sqlx::query_scalar(sqlx::AssertSqlSafe(rows)).fetch_one(&desk.stores.pool).await.unwrap();
+        assert!(!text.contains(&token) && !text.contains(&session), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_set_gets_the_token_in_its_link() {
+    let page = Some("https://console.example.com/sign-in?lang=de".parse().unwrap());
+    let settings = SignInSettings { sign_in_url: page, ..sign_in() };
+    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    desk.ask_to_sign_in("jane@example.com").await;
+    let token = desk.token_mailed("jane@example.com", 1).await;
+    let mail = &desk.mails()[0];
+    assert!(mail.contains(&format!("\r\nhttps://console.example.com/sign-in?lang=de&token={token}\r\n")), "{mail}");
+    assert_eq!(verify(&desk, &token).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_line_of_the_mail_names_this_surface_and_works_as_it_is() {
+    let desk = Desk::open().await;
+    desk.ask_to_sign_in("jane@example.com").await;
+    desk.token_mailed("jane@example.com", 1).await;
+    let mail = desk.mails().remove(0);
+    let line = mail.lines().find(|line| line.starts_with("curl ")).unwrap_or_else(|| panic!("{mail}")).to_owned();
+    assert!(line.contains("'http://telemetry.test/api/v1/identity/auth/magic-link/verify'"), "{line}");
+    let line = line.replace("http://telemetry.test", desk.url());
+    let ran = tokio::process::Command::new("bash").args(["-c", &line]).output().await.unwrap();
+    let opened: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(desk.get(Shows::Session(opened["session_id"].as_str().unwrap()), SESSION).await.status, 200, "{opened}");
+}
+
+/// A mail server that hangs or is away must not show in the answer either.
+#[tokio::test]
+async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
+    let desk = Desk::open().await;
+    let expected = desk.ask_to_sign_in("a@example.com").await;
+    desk.token_mailed("a@example.com", 1).await;
+    sqlx::query("ALTER TABLE magic_links RENAME TO gone").execute(&desk.stores.pool).await.unwrap();
+    assert_eq!(desk.ask_to_sign_in("b@example.com").await, expected);
+    sqlx::query("ALTER TABLE gone RENAME TO magic_links").execute(&desk.stores.pool).await.unwrap();
+    desk.ask_to_sign_in("c@example.com").await;
+    desk.token_mailed("c@example.com", 1).await;
+    let sent: BTreeSet<bool> = desk.mails().iter().map(|mail| mail.contains("To: b@example.com")).collect();
+    assert_eq!(sent, BTreeSet::from([false]));
+    assert_eq!(desk.list(Shows::Nothing).await.status, 401, "{KEYS} goes on");
+    eventually("every link has its mail", || async { (desk.mails().len() == 2).then_some(()) }).await;
+}

@@ -1,0 +1,207 @@
+//! User sessions: how long they last, how they end, and what is taken for one (threat rows X18 to X20, X25).
+
+use crate::desk::{Answer, Desk, KEYS, SESSION, Shows, VERIFY, answer};
+use chrono::TimeDelta;
+use reqwest::{Method, RequestBuilder};
+use schemas::identity::OrgType;
+use schemas::secrets::{PlainApiKey, PlainUserSession};
+use serde_json::json;
+use service_kit::testing::client;
+
+async fn whoami(desk: &Desk, session: &str) -> Answer {
+    desk.get(Shows::Session(session), SESSION).await
+}
+
+#[tokio::test]
+async fn who_am_i_names_the_person_and_every_membership() {
+    let desk = Desk::open_at_a_standstill().await;
+    let ((b, _), (a, _), (_, _)) = (desk.platform("Beta").await, desk.org("Alpha").await, desk.org("Other").await);
+    let session = desk.session("jane@example.com", &[a, b]).await;
+    let me = whoami(&desk, &session).await;
+    assert_eq!(me.status, 200);
+    assert_eq!(me.body["user"]["email"], "jane@example.com");
+    assert_eq!(
+        me.body["memberships"],
+        json!([
+            {"organization_id": a, "name": "Alpha", "org_type": "content_owner", "role": "owner"},
+            {"organization_id": b, "name": "Beta", "org_type": "platform", "role": "owner"},
+        ])
+    );
+    let names: Vec<_> = me.body.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["expires_at", "idle_until", "is_operator", "memberships", "user"]);
+    assert!(!me.body.to_string().contains(&session), "a session is shown once");
+}
+
+#[tokio::test]
+async fn a_session_ends_when_it_lies_idle_and_at_the_latest_after_thirty_days() {
+    let desk = Desk::open_at_a_standstill().await;
+    let (idle, used) = (desk.session("idle@example.com", &[]).await, desk.session("used@example.com", &[]).await);
+    let moment = TimeDelta::seconds(1);
+    desk.clock.advance(TimeDelta::days(7) - moment);
+    assert_eq!(whoami(&desk, &used).await.status, 200);
+    desk.clock.advance(moment);
+    assert_eq!(whoami(&desk, &idle).await.refusal(), (401, "unauthenticated"), "nobody used it for seven days");
+    for _ in 0..3 {
+        assert_eq!(whoami(&desk, &used).await.status, 200);
+        desk.clock.advance(TimeDelta::days(6));
+    }
+    assert_eq!(whoami(&desk, &used).await.status, 200, "25 days");
+    desk.clock.advance(TimeDelta::days(5) - moment);
+    assert_eq!(whoami(&desk, &used).await.status, 200, "the last second");
+    desk.clock.advance(moment);
+    assert_eq!(whoami(&desk, &used).await.refusal(), (401, "unauthenticated"), "however much it is used");
+    assert_eq!(whoami(&desk, &used).await.refusal(), (401, "unauthenticated"), "and asking does not bring it back");
+}
+
+#[tokio::test]
+async fn the_use_of_a_session_is_written_seldom() {
+    let desk = Desk::open_at_a_standstill().await;
+    let session = desk.session("jane@example.com", &[]).await;
+    let versions = async || -> String {
+        sqlx::query_scalar("SELECT xmin::text || ' ' || ctid::text FROM user_sessions")
+            .fetch_one(&desk.stores.pool)
+            .await
+            .unwrap()
+    };
+    whoami(&desk, &session).await;
+    let once = versions().await;
+    for _ in 0..20 {
+        whoami(&desk, &session).await;
+        desk.clock.advance(TimeDelta::seconds(14));
+    }
+    assert_eq!(versions().await, once, "not within five minutes");
+    desk.clock.advance(TimeDelta::seconds(21));
+    whoami(&desk, &session).await;
+    assert_ne!(versions().await, once);
+}
+
+#[tokio::test]
+async fn s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back() {
+    let desk = Desk::open().await;
+    let other = desk.second_server().await;
+    let (org, _) = desk.org("owner").await;
+    for round in 0..20 {
+        let session = desk.session("jane@example.com", &[org]).await;
+        let elsewhere =
+            async || client().get(format!("{}{KEYS}", other.url)).bearer_auth(&session).send().await.unwrap().status();
+        assert_eq!(elsewhere().await, 200, "round {round}");
+        let ended = desk.request(Method::DELETE, SESSION, Shows::Session(&session)).send().await.unwrap();
+        assert_eq!(ended.status(), 204);
+        let cookie = ended.headers()["set-cookie"].to_str().unwrap();
+        assert_eq!(cookie, "session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax");
+        assert_eq!(elsewhere().await, 401, "round {round}");
+        assert_eq!(whoami(&desk, &session).await.status, 401);
+        assert_eq!(desk.delete(Shows::Session(&session), SESSION).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice() {
+    let desk = Desk::open().await;
+    let (before, bystander) = (desk.session("a@example.com", &[]).await, desk.session("a@example.com", &[]).await);
+    desk.ask_to_sign_in("b@example.com").await;
+    let token = desk.token_mailed("b@example.com", 1).await;
+    let opened = desk.post(Shows::Session(&before), VERIFY, &json!({"token": token})).await;
+    assert_eq!(opened.status, 200, "{}", opened.body);
+    assert_eq!(whoami(&desk, &before).await.status, 401, "the one presented has ended");
+    assert_eq!(whoami(&desk, &bystander).await.status, 200, "no other has");
+    assert_eq!(whoami(&desk, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
+
+    let planted = PlainUserSession::mint();
+    let refused = desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("session={}", planted.reveal()));
+    let refused = refused.send().await.unwrap();
+    assert_eq!(refused.status(), 401, "an id of the caller's own choice opens nothing");
+    assert!(!refused.headers().contains_key("set-cookie"));
+    desk.ask_to_sign_in("b@example.com").await;
+    let token = desk.token_mailed("b@example.com", 2).await;
+    let with_planted =
+        desk.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("session={}", planted.reveal()));
+    let with_planted =
+        with_planted.header("origin", "http://telemetry.test").json(&json!({"token": token})).send().await.unwrap();
+    let cookies: Vec<_> =
+        with_planted.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+    assert_eq!(with_planted.status(), 200);
+    assert!(
+        cookies.iter().any(|cookie| cookie.starts_with("session=") && cookie.ends_with("; HttpOnly; SameSite=Lax")),
+        "{cookies:?}"
+    );
+    assert!(cookies.iter().all(|cookie| !cookie.contains(planted.reveal())), "{cookies:?}");
+    assert_eq!(whoami(&desk, planted.reveal()).await.status, 401);
+}
+
+/// A credential with one byte changed, and other texts that are none.
+fn spoilt(good: &str) -> Vec<Vec<u8>> {
+    let mut flipped = good.as_bytes().to_vec();
+    let last = flipped.last_mut().unwrap();
+    *last = if *last == b'x' { b'y' } else { b'x' };
+    vec![
+        flipped,
+        good.to_lowercase().into_bytes(),
+        good.to_uppercase().into_bytes(),
+        format!("x{good}").into_bytes(),
+        good.as_bytes()[1..].to_vec(),
+        format!("{good},{good}").into_bytes(),
+        format!("{good}, {good}").into_bytes(),
+        "x".repeat(8_192).into_bytes(),
+        [good.as_bytes(), b"\xff"].concat(),
+        [good.as_bytes(), "é".as_bytes()].concat(),
+        b"null".to_vec(),
+        Vec::new(),
+    ]
+}
+
+#[tokio::test]
+async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_of_route() {
+    let desk = Desk::open().await;
+    let (org, key) = desk.org("owner").await;
+    let session = desk.session("jane@example.com", &[org]).await;
+    let expected = desk.list(Shows::Nothing).await;
+    assert_eq!(expected.refusal(), (401, "unauthenticated"));
+    for path in [KEYS, SESSION] {
+        let ask = || desk.request(Method::GET, path, Shows::Nothing);
+        let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
+        for value in spoilt(&session) {
+            let bearer = [b"Bearer ", value.as_slice()].concat();
+            refuses(ask().header("authorization", bearer), &String::from_utf8_lossy(&value)).await;
+            let cookie = [b"session=", value.as_slice()].concat();
+            refuses(ask().header("cookie", cookie), &String::from_utf8_lossy(&value)).await;
+        }
+        for value in spoilt(&key) {
+            refuses(ask().header("x-api-key", value.clone()), &String::from_utf8_lossy(&value)).await;
+        }
+        for scheme in ["", "Basic ", "Bearer", "Bearer  ", "Token ", "bearer:", "Bearer\t"] {
+            refuses(ask().header("authorization", format!("{scheme}{session}")), scheme).await;
+        }
+        let (bearer, other) = (format!("Bearer {session}"), format!("session={session}"));
+        refuses(ask().header("authorization", &bearer).header("authorization", &bearer), "two headers").await;
+        refuses(ask().header("cookie", &other).header("cookie", &other), "two cookies").await;
+        refuses(ask().header("cookie", format!("{other}; {other}")), "two cookies in one").await;
+        refuses(ask().header("cookie", format!("__Host-{other}")), "the cookie of a surface over HTTPS").await;
+        refuses(ask().header("cookie", format!("Session={session}")), "another cookie").await;
+        let theirs = desk.session("theirs@example.com", &[org]).await;
+        refuses(ask().header("authorization", &bearer).header("cookie", format!("session={theirs}")), "two different ones").await;
+        refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie beside a bad header").await;
+        refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "a bad key")
+            .await;
+        assert_eq!(answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status, 200, "twice the same");
+        assert_eq!(answer(ask().header("authorization", format!("bEARER {session}"))).await.status, 200, "schemes have no case");
+        assert_eq!(answer(ask().header("cookie", format!("a=b; {other};c=d"))).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn x20_a_key_is_no_session_and_a_session_no_key() {
+    let desk = Desk::open().await;
+    let (org, key) = desk.org("owner").await;
+    let session = desk.session("jane@example.com", &[org]).await;
+    let expected = desk.list(Shows::Nothing).await;
+    for path in [KEYS, SESSION] {
+        assert_eq!(desk.get(Shows::Key(&session), path).await, expected);
+        assert_eq!(desk.get(Shows::Session(&key), path).await, expected);
+        let as_cookie = desk.request(Method::GET, path, Shows::Nothing).header("cookie", format!("session={key}"));
+        assert_eq!(answer(as_cookie).await, expected);
+    }
+    assert_eq!(desk.get(Shows::Key(&key), SESSION).await, expected, "a key signs nobody in");
+    assert_eq!(desk.get(Shows::Both(&key, &session), SESSION).await, expected, "also beside a session");
+    assert_eq!(desk.get(Shows::Both(&key, &session), KEYS).await.status, 200, "where a key will do, it decides alone");
+}
