@@ -9,6 +9,8 @@ use url::{Host, Url};
 
 /// Longest URL of a receiver, in bytes (decisions.md, "limits").
 pub const MAX_RECEIVER_URL_BYTES: usize = 2_048;
+/// Stands for every public host in [`AllowedReceivers`]; no host is called so.
+const ANY_HOST: &str = "*";
 /// Names that mean something only inside a network; everything beneath them too.
 const RESERVED_SUFFIXES: [&str; 13] = [
     "arpa",
@@ -27,6 +29,7 @@ const RESERVED_SUFFIXES: [&str; 13] = [
 ];
 
 /// Receivers, as `host:port`, that are allowed though a public one must not look like that. Empty in production.
+/// `*:port` is a port that public receivers may have besides 443; nothing else about them changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedReceivers(Vec<(String, u16)>);
 
@@ -38,8 +41,13 @@ impl AllowedReceivers {
 
     /// Whether the receiver of `url` is one of them.
     pub fn contain(&self, url: &Url) -> bool {
-        let receiver = url.host_str().zip(url.port_or_known_default());
+        let receiver = url.host_str().filter(|host| *host != ANY_HOST).zip(url.port_or_known_default());
         receiver.is_some_and(|(host, port)| self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (host, port)))
+    }
+
+    /// Whether a public receiver may have this port.
+    fn contain_port(&self, port: u16) -> bool {
+        self.0.iter().any(|allowed| (allowed.0.as_str(), allowed.1) == (ANY_HOST, port))
     }
 }
 
@@ -96,7 +104,7 @@ pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'sta
     if RESERVED_SUFFIXES.contains(&top) {
         return Err("url has a host name that is reserved for private networks");
     }
-    if url.port().is_some() {
+    if url.port().is_some_and(|port| !allowed.contain_port(port)) {
         return Err("url must use port 443");
     }
     with_host(url, &site.domain()).ok_or("url must have the host name of a public server")
@@ -274,6 +282,19 @@ mod tests {
             "https://other.internal/",
         ] {
             assert!(receiver_url(bad, &allowed).is_err(), "{bad}");
+        }
+        let ports: AllowedReceivers = "*:8443".parse().unwrap();
+        assert!(
+            receiver_url("https://hooks.a.test:8443/", &ports).is_ok() && receiver_url("https://hooks.a.test/", &ports).is_ok()
+        );
+        for bad in [
+            "https://hooks.a.test:9443/",
+            "https://localhost:8443/",
+            "https://10.0.0.1:8443/",
+            "https://*:8443/",
+            "https://a_b.test:8443/",
+        ] {
+            assert!(receiver_url(bad, &ports).is_err(), "{bad}");
         }
         assert!("".parse::<AllowedReceivers>().unwrap().is_empty());
         for bad in ["localhost", ":9443", "localhost:x", "localhost:70000", "https://localhost:9443"] {

@@ -77,7 +77,7 @@ async fn w1_w2_w3_a_receiver_is_a_public_https_server_by_name() {
 
 #[tokio::test]
 async fn a_local_receiver_can_be_registered_where_the_operator_allows_it() {
-    let allowed = WebhookSettings { webhook_allow: "localhost:9443".parse().unwrap() };
+    let allowed = WebhookSettings { webhook_allow: "localhost:9443".parse().unwrap(), ..WebhookSettings::default() };
     let desk = Desk::open_with(Clock::System, allowed).await;
     let (_, owner) = desk.org("owner").await;
     for (url, status) in [

@@ -7,6 +7,7 @@ pub mod clicks;
 pub mod client_address;
 pub mod clock;
 pub mod directory;
+pub mod egress;
 pub mod health;
 pub mod http;
 pub mod kafka;

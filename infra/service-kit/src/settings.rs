@@ -8,6 +8,7 @@ use clap::{Args, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Settings of this product start with this, except the three addresses every deployment already names.
 const PREFIX: &str = "TELEMETRY_";
@@ -77,6 +78,12 @@ pub struct WebhookSettings {
     /// Receivers of webhooks that may be local, for development only
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
+    /// PEM file of a certificate authority to trust besides the system's, for receivers of one's own
+    #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
+    pub webhook_extra_ca: Option<PathBuf>,
+    /// DNS server to ask where names point, instead of the system's
+    #[arg(long, env = "TELEMETRY_DNS_SERVER", value_name = "HOST:PORT")]
+    pub dns_server: Option<SocketAddr>,
 }
 
 impl WebhookSettings {
@@ -84,6 +91,9 @@ impl WebhookSettings {
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
             tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW is set: webhooks may go to local receivers; not for production");
+        }
+        if let Some(file) = &self.webhook_extra_ca {
+            tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA is set: one more authority is trusted; not for production");
         }
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! Must never skip: a server that is absent fails the test with the command that brings it.
 
+mod dns;
 mod log;
 mod process;
+mod receiver;
 mod seed;
 mod stores;
 
+pub use dns::{DnsRecord, TestDns};
 pub use log::{SetAside, TestLog};
 pub use process::{TestProcess, free_address};
+pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
 

@@ -25,6 +25,11 @@ fn enter(name: &str, cases: usize, one_in: usize) {
 }
 
 #[test]
+fn s13_addresses() {
+    enter("address", 40_000, 20);
+}
+
+#[test]
 fn s13_bodies() {
     enter("event", 4_000, 20);
 }

@@ -1,0 +1,7 @@
+//! libFuzzer's way into `fuzz::address`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    fuzz::address::enter(input);
+});

@@ -1,0 +1,112 @@
+//! One connection, one request, one answer.
+//!
+//! Must connect only to the addresses it is given, and must read no more than it was told to. It has no deadline of
+//! its own for the whole: its caller drops it, and everything with it, when that is over.
+
+use super::{Failure, Message};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+/// What one address may take to answer, while there is another one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Addresses tried; a name may have hundreds.
+const MAX_ADDRESSES: usize = 4;
+/// Longest head of an answer.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status; a redirect is an answer like any other.
+    pub status: u16,
+    /// The body as it came, as far as it was read.
+    pub body: Vec<u8>,
+    /// Whether that is not all of it.
+    pub is_cut: bool,
+}
+
+pub(super) async fn exchange(
+    url: &Url,
+    addresses: &[SocketAddr],
+    tls: &Arc<ClientConfig>,
+    message: Message,
+    cap: usize,
+) -> Result<Answer, Failure> {
+    let stream = secure(url, connect(addresses).await?, tls).await?;
+    let (mut sender, connection) = http1::Builder::new()
+        .max_buf_size(MAX_HEAD_BYTES)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|_| Failure::Unreachable)?;
+    // Ends with this call, however it ends: nothing is read that nobody waits for.
+    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
+    let answer = sender.send_request(request(url, message)?).await.map_err(|error| broken(&error))?;
+    read(answer, cap).await
+}
+
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+    for address in addresses.iter().take(MAX_ADDRESSES) {
+        if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            // Small requests must not wait for company; where it cannot be set they do.
+            let _ = stream.set_nodelay(true);
+            return Ok(stream);
+        }
+    }
+    Err(Failure::Unreachable)
+}
+
+/// TLS for the name in the URL, whatever the address was.
+async fn secure(url: &Url, stream: TcpStream, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
+    let host = url.host_str().ok_or(Failure::RefusedUrl)?;
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| Failure::RefusedUrl)?;
+    TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|_| Failure::Tls)
+}
+
+fn request(url: &Url, message: Message) -> Result<Request<Full<Bytes>>, Failure> {
+    let host = url.host_str().ok_or(Failure::RefusedUrl)?;
+    let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let mut request = Request::builder().method(message.method).uri(path);
+    let headers = request.headers_mut().ok_or(Failure::RefusedUrl)?;
+    *headers = HeaderMap::clone(&message.headers);
+    headers.insert(header::HOST, HeaderValue::try_from(host).map_err(|_| Failure::RefusedUrl)?);
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("content-telemetry/", env!("CARGO_PKG_VERSION"))));
+    request.body(Full::new(message.body)).map_err(|_| Failure::RefusedUrl)
+}
+
+fn broken(error: &hyper::Error) -> Failure {
+    if error.is_parse() { Failure::Protocol } else { Failure::Unreachable }
+}
+
+/// Reads until the body ends or is longer than `cap`.
+async fn read(answer: Response<Incoming>, cap: usize) -> Result<Answer, Failure> {
+    let (status, mut incoming) = (answer.status().as_u16(), answer.into_body());
+    let (mut body, mut is_cut) = (Vec::new(), false);
+    while let Some(frame) = incoming.frame().await {
+        let Ok(part) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
+        let room = cap - body.len();
+        body.extend_from_slice(&part[..part.len().min(room)]);
+        if part.len() > room {
+            is_cut = true;
+            break;
+        }
+    }
+    Ok(Answer { status, body, is_cut })
+}

@@ -1,0 +1,78 @@
+//! What names stand for, asked of the system's DNS servers or of the one that is set.
+//!
+//! Must ask once for an attempt and remember nothing: the addresses that are looked at are those that are called.
+
+use super::Failure;
+use anyhow::Context;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+use std::net::SocketAddr;
+use std::time::Duration;
+use url::{Host, Url};
+
+/// What one question may take before it is asked again.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(super) struct Names(TokioResolver);
+
+impl Names {
+    /// Asks `server`, or whom the system asks.
+    pub(super) fn new(server: Option<SocketAddr>) -> anyhow::Result<Self> {
+        let mut builder = match server {
+            Some(server) => TokioResolver::builder_with_config(only(server), TokioRuntimeProvider::default()),
+            None => TokioResolver::builder_tokio().context("the DNS servers of this system cannot be read; name one")?,
+        };
+        *builder.options_mut() = options(builder.options_mut().clone());
+        Ok(Self(builder.build().context("DNS cannot be asked")?))
+    }
+
+    /// Every address of the host of `url`, with its port; an address that stands in the URL is itself.
+    pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Failure> {
+        let port = url.port_or_known_default().ok_or(Failure::RefusedUrl)?;
+        let name = match url.host() {
+            Some(Host::Domain(name)) => name,
+            Some(Host::Ipv4(address)) => return Ok(vec![(address, port).into()]),
+            Some(Host::Ipv6(address)) => return Ok(vec![(address, port).into()]),
+            None => return Err(Failure::RefusedUrl),
+        };
+        let found = self.0.lookup_ip(absolute(name)).await.map_err(|_| Failure::NoAddress)?;
+        let found: Vec<SocketAddr> = found.iter().map(|address| (address, port).into()).collect();
+        if found.is_empty() { Err(Failure::NoAddress) } else { Ok(found) }
+    }
+
+    /// The TXT records of `name`.
+    pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let found = self.0.txt_lookup(absolute(name)).await.map_err(|_| Failure::NoAddress)?;
+        let texts = found.answers().iter().filter_map(|record| match &record.data {
+            // One text comes in pieces of at most 255 bytes.
+            RData::TXT(text) => Some(String::from_utf8_lossy(&text.txt_data.concat()).into_owned()),
+            _ => None,
+        });
+        Ok(texts.collect())
+    }
+}
+
+/// With the dot that keeps the search domains of this machine out.
+fn absolute(name: &str) -> String {
+    format!("{}.", name.trim_end_matches('.'))
+}
+
+fn only(server: SocketAddr) -> ResolverConfig {
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    let connections = connections.map(|mut connection| {
+        connection.port = server.port();
+        connection
+    });
+    ResolverConfig::from_parts(None, Vec::new(), vec![NameServerConfig::new(server.ip(), true, connections.into())])
+}
+
+fn options(mut options: ResolverOpts) -> ResolverOpts {
+    // Both families, so that no answer stays unseen behind the other.
+    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    options.cache_size = 0;
+    options.timeout = QUESTION_TIMEOUT;
+    options
+}

@@ -1,0 +1,132 @@
+//! HTTPS servers of one test: an authority of its own, certificates good and bad, and whatever is to come back.
+//!
+//! Must leave what is sent to the test, also what no HTTP library would send.
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::task::AbortOnDropHandle;
+
+/// A certificate authority of one test.
+pub struct TestAuthority {
+    /// Its certificate, as PEM.
+    pub pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// Listens until it is dropped.
+pub struct TestReceiver {
+    /// Where.
+    pub address: SocketAddr,
+    connects: Arc<AtomicUsize>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).expect("a test uses valid names")
+}
+
+fn key() -> KeyPair {
+    KeyPair::generate().expect("a key can be made")
+}
+
+fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> Arc<ServerConfig> {
+    let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("the versions are the provider's").with_no_client_auth();
+    Arc::new(config.with_single_cert(vec![certificate.der().clone()], private).expect("the key is the certificate's"))
+}
+
+impl TestAuthority {
+    /// A new one, that nobody trusts yet.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        let mut params = params(&[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = key();
+        let certificate = params.self_signed(&key).expect("it signs itself");
+        Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
+    }
+
+    /// What a server for these names needs.
+    pub fn server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
+        self.issue(&params(names))
+    }
+
+    /// The same with a certificate whose time is over.
+    pub fn expired_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2020, 2, 1);
+        self.issue(&params)
+    }
+
+    fn issue(&self, params: &CertificateParams) -> Arc<ServerConfig> {
+        let key = key();
+        server(&params.signed_by(&key, &self.issuer).expect("it signs"), &key)
+    }
+
+    /// The same with a certificate that vouches for itself.
+    pub fn self_signed_server_for(names: &[&str]) -> Arc<ServerConfig> {
+        let key = key();
+        server(&params(names).self_signed(&key).expect("it signs itself"), &key)
+    }
+}
+
+impl TestReceiver {
+    /// Accepts connections and does nothing with them but count.
+    pub async fn canary() -> Self {
+        Self::listen(|_stream| async {}).await
+    }
+
+    /// Hands every connection to `answer` once TLS is up.
+    pub async fn start<F, Fut>(config: Arc<ServerConfig>, answer: F) -> Self
+    where
+        F: Fn(TlsStream<TcpStream>) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send,
+    {
+        let acceptor = TlsAcceptor::from(config);
+        Self::listen(move |stream| {
+            let (acceptor, answer) = (acceptor.clone(), answer.clone());
+            async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    answer(stream).await;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn listen<F, Fut>(serve: F) -> Self
+    where
+        F: Fn(TcpStream) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let connects = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connects);
+        let serving = tokio::spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                open.spawn(serve(stream));
+            }
+        });
+        Self { address, connects, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// How many have connected so far.
+    pub fn connects(&self) -> usize {
+        self.connects.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,254 @@
+//! S6 and rows V3 to V7: whatever a receiver does, an attempt ends in time, reads little and goes nowhere else.
+
+use service_kit::egress::{Answer, Egress, Failure};
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{DnsRecord, TestAuthority, TestDns, TestReceiver};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::server::TlsStream;
+use url::Url;
+
+pub(crate) const CAP: usize = 64 * 1024;
+/// For those that must answer.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+/// For those that never end.
+const SHORT: Duration = Duration::from_millis(1_500);
+
+/// A guard that asks a DNS server where every name is this machine, trusts one authority and may call `port`.
+pub(crate) struct Outside {
+    pub(crate) authority: TestAuthority,
+    dns: TestDns,
+    pem: NamedTempFile,
+}
+
+impl Outside {
+    pub(crate) async fn new() -> Self {
+        let authority = TestAuthority::new();
+        let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
+        let pem = NamedTempFile::new().unwrap();
+        std::fs::write(pem.path(), &authority.pem).unwrap();
+        Self { authority, dns, pem }
+    }
+
+    pub(crate) fn settings(&self, allow: &str) -> WebhookSettings {
+        WebhookSettings {
+            webhook_allow: allow.parse().unwrap(),
+            webhook_extra_ca: Some(self.pem.path().to_owned()),
+            dns_server: Some(self.dns.address),
+        }
+    }
+
+    /// The answer of a receiver that is called `hooks.test`.
+    async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<Answer, Failure> {
+        let receiver = format!("hooks.test:{}", receiver.address.port());
+        let url = Url::parse(&format!("https://{receiver}/in?x=1")).unwrap();
+        Egress::new(&self.settings(&receiver)).unwrap().get(&url, deadline, CAP).await
+    }
+
+    /// Reads the request, sends `bytes`, closes.
+    async fn sending(&self, bytes: impl Into<Vec<u8>>) -> TestReceiver {
+        let bytes: Arc<Vec<u8>> = Arc::new(bytes.into());
+        TestReceiver::start(self.authority.server_for(&["hooks.test"]), move |mut stream| {
+            let bytes = Arc::clone(&bytes);
+            async move {
+                request(&mut stream).await;
+                let _ = stream.write_all(&bytes).await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await
+    }
+
+    /// Reads the request, sends `first`, then `again` for ever with a pause between; counts what it could send.
+    async fn repeating(&self, first: &'static str, again: &'static [u8], pause: Duration) -> (TestReceiver, Arc<AtomicUsize>) {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&sent);
+        let receiver = TestReceiver::start(self.authority.server_for(&["hooks.test"]), move |mut stream| {
+            let counted = Arc::clone(&counted);
+            async move {
+                request(&mut stream).await;
+                let _ = stream.write_all(first.as_bytes()).await;
+                while stream.write_all(again).await.is_ok() && stream.flush().await.is_ok() {
+                    counted.fetch_add(again.len(), Ordering::Relaxed);
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        })
+        .await;
+        (receiver, sent)
+    }
+}
+
+/// The head of a request.
+pub(crate) async fn request(stream: &mut TlsStream<TcpStream>) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_comes_back_whole_and_the_request_names_the_host() {
+    let (outside, heard) = (Outside::new().await, Arc::new(std::sync::Mutex::new(String::new())));
+    let kept = Arc::clone(&heard);
+    let receiver = TestReceiver::start(outside.authority.server_for(&["hooks.test"]), move |mut stream| {
+        let kept = Arc::clone(&kept);
+        async move {
+            *kept.lock().unwrap() = request(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    })
+    .await;
+    let answer = outside.ask(&receiver, LONG).await.unwrap();
+    assert_eq!(answer, Answer { status: 201, body: b"ok".to_vec(), is_cut: false });
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.starts_with("GET /in?x=1 HTTP/1.1\r\n"), "{heard}");
+    assert!(heard.contains(&format!("host: hooks.test:{}\r\n", receiver.address.port())), "{heard}");
+    assert!(heard.contains("accept-encoding: identity\r\n"), "{heard}");
+}
+
+#[tokio::test]
+async fn v4_a_redirect_is_an_answer_and_nobody_follows_it() {
+    let (outside, canary) = (Outside::new().await, TestReceiver::canary().await);
+    for status in [301, 302, 303, 307, 308] {
+        let target = format!("https://{}/", canary.address);
+        let head = format!(
+            "HTTP/1.1 {status} Moved\r\nlocation: {target}\r\nrefresh: 0; url={target}\r\nalt-svc: h2=\":{}\"\r\ncontent-length: 0\r\n\r\n",
+            canary.address.port()
+        );
+        let receiver = outside.sending(head).await;
+        assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), Ok(status));
+        assert_eq!(receiver.connects(), 1, "one attempt is one connection");
+    }
+    assert_eq!(canary.connects(), 0);
+}
+
+/// Each of these would go on for ever, or for a gigabyte.
+#[tokio::test]
+async fn s6_v5_every_slow_or_endless_receiver_is_left_in_time() {
+    let outside = Outside::new().await;
+    let none = Duration::ZERO;
+    let tick = Duration::from_millis(50);
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let zeros: &[u8] = &[0; 16 * 1024];
+    for (name, first, again, pause, expected) in [
+        ("slow head", "HTTP/1.1 200 OK\r\nx: ", &b"y"[..], tick, Err(Failure::Timeout)),
+        ("silence", "", b"", tick, Err(Failure::Timeout)),
+        ("interim answers", "", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, Err(Failure::Timeout)),
+        ("slow body", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"y", tick, Err(Failure::Timeout)),
+        ("slow chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, Err(Failure::Timeout)),
+        ("endless body", "HTTP/1.1 200 OK\r\n\r\n", zeros, none, Ok(CAP)),
+        ("1 GiB", "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", zeros, none, Ok(CAP)),
+        ("gzip for ever", "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f", zeros, none, Ok(CAP)),
+    ] {
+        assert!(first.is_empty() || first.starts_with(ok));
+        let (receiver, sent) = outside.repeating(first, again, pause).await;
+        let started = Instant::now();
+        let deadline = if expected.is_ok() { LONG } else { SHORT };
+        let outcome = outside.ask(&receiver, deadline).await;
+        assert_eq!(outcome.as_ref().map(|answer| answer.body.len()).map_err(|failure| *failure), expected, "{name}");
+        assert!(outcome.is_err() || outcome.unwrap().is_cut, "{name}");
+        // S6 allows 250 ms over; the rest is for a machine that does several things at once.
+        assert!(started.elapsed() < deadline + Duration::from_secs(2), "{name}: {:?}", started.elapsed());
+        // What stands in buffers of both ends, not what the receiver would have liked to send.
+        assert!(sent.load(Ordering::Relaxed) < 64 * 1024 * 1024, "{name}: {} bytes", sent.load(Ordering::Relaxed));
+    }
+}
+
+#[tokio::test]
+async fn v5_what_is_packed_stays_packed() {
+    let outside = Outside::new().await;
+    let packed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b, 4, 0, 0x43, 0xbe, 0xb7, 0xe8, 1, 0, 0, 0];
+    let mut bytes = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 21\r\n\r\n".to_vec();
+    bytes.extend(packed);
+    let receiver = outside.sending(bytes).await;
+    assert_eq!(outside.ask(&receiver, LONG).await.unwrap().body, packed);
+}
+
+#[tokio::test]
+async fn v7_a_certificate_that_is_not_good_is_refused() {
+    let outside = Outside::new().await;
+    let stranger = TestAuthority::new();
+    for (name, config, expected) in [
+        ("good", outside.authority.server_for(&["hooks.test"]), Ok(200)),
+        ("expired", outside.authority.expired_server_for(&["hooks.test"]), Err(Failure::Tls)),
+        ("self-signed", TestAuthority::self_signed_server_for(&["hooks.test"]), Err(Failure::Tls)),
+        ("wrong host", outside.authority.server_for(&["other.test", "127.0.0.1"]), Err(Failure::Tls)),
+        ("unknown authority", stranger.server_for(&["hooks.test"]), Err(Failure::Tls)),
+    ] {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let receiver = TestReceiver::start(config, move |mut stream| {
+            let counted = Arc::clone(&counted);
+            async move {
+                if !request(&mut stream).await.is_empty() {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            }
+        })
+        .await;
+        assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), expected, "{name}");
+        assert_eq!(requests.load(Ordering::Relaxed), usize::from(expected.is_ok()), "{name}: nothing is said before");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_or_nobody_is_told_apart_from_silence() {
+    let outside = Outside::new().await;
+    for garbage in ["SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned(), format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000))] {
+        let receiver = outside.sending(garbage).await;
+        assert_eq!(outside.ask(&receiver, LONG).await, Err(Failure::Protocol));
+    }
+    let closed = outside.sending("").await;
+    assert_eq!(outside.ask(&closed, LONG).await, Err(Failure::Unreachable));
+    let gone = outside.sending("").await.address.port();
+    let url = Url::parse(&format!("https://hooks.test:{gone}/")).unwrap();
+    let egress = Egress::new(&outside.settings(&format!("hooks.test:{gone}"))).unwrap();
+    assert_eq!(egress.get(&url, LONG, CAP).await, Err(Failure::Unreachable));
+}
+
+#[test]
+fn a_file_that_holds_no_authority_is_refused_at_the_start() {
+    let empty = NamedTempFile::new().unwrap();
+    for file in [empty.path(), Path::new("/nowhere/ca.pem")] {
+        let settings = WebhookSettings { webhook_extra_ca: Some(file.to_owned()), ..WebhookSettings::default() };
+        let refused = Egress::new(&settings).err().unwrap();
+        assert!(format!("{refused:#}").starts_with("WEBHOOK_EXTRA_CA="), "{refused:#}");
+    }
+}
+
+/// Run by itself as a child process, with a proxy in its environment.
+const CHILD: &str = "EGRESS_TEST_PROXY";
+
+#[tokio::test]
+async fn v3_a_proxy_in_the_environment_is_not_used() {
+    let (outside, canary) = (Outside::new().await, TestReceiver::canary().await);
+    let receiver = outside.sending("HTTP/1.1 204 No Content\r\n\r\n").await;
+    if std::env::var_os(CHILD).is_some() {
+        assert_eq!(outside.ask(&receiver, LONG).await.map(|answer| answer.status), Ok(204));
+        return;
+    }
+    let proxy = format!("http://{}", canary.address);
+    let mut child = tokio::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "egress::v3_a_proxy_in_the_environment_is_not_used"]).env(CHILD, "1").kill_on_drop(true);
+    for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, &proxy);
+    }
+    let output = child.output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran this test");
+    assert_eq!(canary.connects(), 0);
+}
