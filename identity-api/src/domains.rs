@@ -1,25 +1,255 @@
-//! Domains of organisations.
+//! Domains of organisations: register, list, verify, release (decisions.md, "domains").
 //!
-//! Must leave it to the database that a host has one verified owner at a time.
+//! Must take a registration for nothing but a wish: it shows no event and stops nobody, until it is verified. Who owns
+//! a host, and which of its history, is `ownership`; whether a token is published is `proof`.
 
+mod ownership;
+mod proof;
+mod verify;
+
+pub use ownership::{TakeError, ensure_verified};
+pub(crate) use verify::{Verification, verify_domain};
+
+use crate::State;
+use crate::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::audit::{self, Change};
+use crate::bodies::{self, rule_broken};
+use crate::organizations;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::ids::OrgId;
+use clap::Args;
+use schemas::identity::{Domain, OrgType};
+use schemas::ids::{DomainId, OrgId};
+use schemas::problem::Code;
+use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::Site;
-use sqlx::PgPool;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
 
-/// Records a domain as verified by an operator; a domain that is verified already stays as it is. Fails when
-/// another organisation owns the host.
-pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO domains (organization_id, domain, site, verification_method, verified_at) VALUES ($1, $2, $3, 'operator', $4) \
-         ON CONFLICT (organization_id, site) WHERE released_at IS NULL \
-         DO UPDATE SET verified_at = coalesce(domains.verified_at, excluded.verified_at)",
+/// How many domains there may be, and how they are verified.
+#[derive(Args, Clone, Debug)]
+pub struct DomainSettings {
+    /// Domains of one organisation
+    #[arg(long, env = "TELEMETRY_DOMAINS_PER_ORGANIZATION", default_value_t = 1_000, value_name = "NUMBER")]
+    pub domains_per_organization: u32,
+    /// Attempts of one organisation to verify domains, in a minute; 0 for no limit
+    #[arg(long, env = "TELEMETRY_VERIFICATIONS_PER_MINUTE", default_value_t = 10, value_name = "NUMBER")]
+    pub verifications_per_minute: u32,
+    /// Port where domains publish their proof; another one than 443 only for development, with WEBHOOK_ALLOW
+    #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT")]
+    pub verification_port: u16,
+}
+
+impl Default for DomainSettings {
+    fn default() -> Self {
+        Self { domains_per_organization: 1_000, verifications_per_minute: 10, verification_port: 443 }
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    organization_id: Uuid,
+    domain: String,
+    verification_method: Option<String>,
+    verification_token: String,
+    created_at: DateTime<Utc>,
+    verified_at: Option<DateTime<Utc>>,
+}
+
+impl From<Row> for Domain {
+    fn from(row: Row) -> Self {
+        Self {
+            id: DomainId(row.id),
+            organization_id: OrgId(row.organization_id),
+            domain: row.domain,
+            verified: row.verified_at.is_some(),
+            verification_method: row.verification_method,
+            verification_token: row.verification_token,
+            created_at: row.created_at,
+            verified_at: row.verified_at,
+        }
+    }
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such domain.")
+}
+
+/// Only content owners have domains.
+async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
+    if organizations::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "Only a content owner has domains."))
+}
+
+/// `GET /api/v1/identity/domains`: verified or not, oldest first; released ones are gone.
+pub(crate) async fn list_domains(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<Vec<Domain>>, ApiError> {
+    owners_only(&state, &actor).await?;
+    let rows: Vec<Row> =
+        sqlx::query_as("SELECT * FROM domains WHERE organization_id = $1 AND released_at IS NULL ORDER BY created_at, id")
+            .bind(actor.org_id.0)
+            .fetch_all(&state.pool)
+            .await?;
+    Ok(Json(rows.into_iter().map(Domain::from).collect()))
+}
+
+/// What a caller may say of a new domain.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewDomain {
+    domain: Option<String>,
+}
+
+/// `POST /api/v1/identity/domains`
+pub(crate) async fn register_domain(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Domain>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    owners_only(&state, &actor).await?;
+    let new: NewDomain = bodies::object(&body)?;
+    let site = ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    admit_one_more(&mut transaction, &actor, state.verification.most_domains()).await?;
+    let row: Option<Row> = sqlx::query_as(
+        "INSERT INTO domains (organization_id, domain, site, created_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (organization_id, site) WHERE released_at IS NULL DO NOTHING RETURNING *",
     )
-    .bind(org.0)
+    .bind(actor.org_id.0)
     .bind(site.domain())
     .bind(site.as_str())
     .bind(now)
-    .execute(pool)
+    .fetch_optional(&mut *transaction)
     .await?;
-    Ok(())
+    let Some(row) = row else {
+        return Err(ApiError::new(Code::Conflict, "The organisation has registered this domain already."));
+    };
+    let change =
+        Change { action: "domain.registered", object_kind: "domain", object_id: row.id, detail: json!({"domain": row.domain}) };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(row.into())))
+}
+
+/// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
+fn ownable(domain: &str) -> Result<Site, &'static str> {
+    let site = Site::from_domain(domain).map_err(|_| "domain must be a host name somebody can own, as in example.com")?;
+    let domain = site.domain();
+    let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
+    if !is_public {
+        return Err("domain is reserved for private networks");
+    }
+    psl::domain_str(&domain).map(|_| site).ok_or("domain is a public suffix, beneath which many own names")
+}
+
+/// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.
+async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64) -> Result<(), ApiError> {
+    sqlx::query("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(actor.org_id.0)
+        .execute(&mut *transaction)
+        .await?;
+    let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM domains WHERE organization_id = $1 AND released_at IS NULL")
+        .bind(actor.org_id.0)
+        .fetch_one(transaction)
+        .await?;
+    if registered < most {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, format!("The organisation has {most} domains; delete one first.")))
+}
+
+/// `DELETE /api/v1/identity/domains/{id}`: 204, also when it was deleted before. Its events are the caller's no more.
+pub(crate) async fn release_domain(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    owners_only(&state, &actor).await?;
+    let id: DomainId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    if let Some(released) = ownership::release(&mut transaction, actor.org_id, id, now).await? {
+        let detail = json!({"domain": released.domain, "was_verified": released.verified_at.is_some()});
+        let change = Change { action: "domain.released", object_kind: "domain", object_id: id.0, detail };
+        audit::record(&mut transaction, &actor, now, change).await?;
+        transaction.commit().await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let was_released: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM domains WHERE id = $1 AND organization_id = $2)")
+        .bind(id.0)
+        .bind(actor.org_id.0)
+        .fetch_one(&mut *transaction)
+        .await?;
+    if was_released { Ok(StatusCode::NO_CONTENT) } else { Err(not_found()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_share_or_nobody_owns_is_refused() {
+        for (domain, canonical) in [
+            ("example.com", "example.com"),
+            ("WWW.Example.COM.", "www.example.com"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("example.co.uk", "example.co.uk"),
+            ("me.github.io", "me.github.io"),
+            ("deep.me.github.io", "deep.me.github.io"),
+            ("a.test", "a.test"),
+        ] {
+            assert_eq!(ownable(domain).map(|site| site.domain()).as_deref(), Ok(canonical), "{domain}");
+        }
+        for domain in [
+            "",
+            "com",
+            "co.uk",
+            "CO.UK.",
+            "github.io",
+            "公司.cn",
+            "xn--55qx5d.cn",
+            "s3.amazonaws.com",
+            "blogspot.com",
+            "kawasaki.jp",
+            "x.kawasaki.jp",
+            "compute.amazonaws.com",
+            "localhost",
+            "a.localhost",
+            "printer.local",
+            "db.internal",
+            "x.home.arpa",
+            "127.0.0.1",
+            "[::1]",
+            "2130706433",
+            "*.example.com",
+            "_x.example.com",
+            "example..com",
+            ".example.com",
+            "-",
+            "a b.com",
+            "https://example.com",
+            "example.com/",
+            "example.com:443",
+            "u@example.com",
+            "exa\u{0}mple.com",
+            "example.com\r\n",
+        ] {
+            assert!(ownable(domain).is_err(), "{domain:?}");
+        }
+        assert!(ownable(&format!("{}.com", "a".repeat(64))).is_err());
+    }
 }

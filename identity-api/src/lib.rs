@@ -20,6 +20,7 @@ pub mod user_sessions;
 mod webhooks;
 
 use crate::actor::Credential;
+use crate::domains::{DomainSettings, Verification};
 use crate::mail::{MailSettings, Mailer};
 use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, session};
 use axum::Router;
@@ -83,6 +84,9 @@ pub struct Settings {
     /// How people sign in
     #[command(flatten)]
     pub sign_in: SignInSettings,
+    /// Domains
+    #[command(flatten)]
+    pub domains: DomainSettings,
 }
 
 /// Largest body of this surface.
@@ -102,6 +106,7 @@ pub struct State {
     mailer: Mailer,
     sign_in: SignIn,
     rates: Rates<Credential>,
+    verification: Verification,
 }
 
 impl HasDirectory for State {
@@ -120,9 +125,10 @@ impl State {
         settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
+        let verification = Verification::new(&settings.domains, &settings.webhooks)?;
         let receivers = settings.webhooks.webhook_allow.clone();
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer, sign_in, rates }))
+        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification }))
     }
 
     /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.
@@ -160,6 +166,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/delegation-requests/bulk", post(delegation_requests::create_delegation_requests))
         .route("/api/v1/identity/delegation-requests/{id}/approve", post(delegation_requests::approve_delegation_request))
         .route("/api/v1/identity/delegation-requests/{id}/deny", post(delegation_requests::deny_delegation_request))
+        .route("/api/v1/identity/domains", get(domains::list_domains).post(domains::register_domain))
+        .route("/api/v1/identity/domains/{id}", delete(domains::release_domain))
+        .route("/api/v1/identity/domains/{id}/verify", post(domains::verify_domain))
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))

@@ -11,7 +11,7 @@ use schemas::site::Site;
 use service_kit::auth::{Caller, Reader};
 use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose telemetry, and which of it. An event is visible when the longest verified suffix of its host is one of
 /// this owner's, and the host lies where the read looks.
@@ -24,7 +24,7 @@ pub(crate) struct Visibility {
     foreign: Vec<Site>,
 }
 
-/// A host that the owner has verified.
+/// A host that the owner has verified, or one beneath it that somebody else had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnHost {
     /// The host.
@@ -56,11 +56,9 @@ impl Visibility {
     fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
-        let own =
-            owned.iter().map(|owned| OwnHost { site: owned.site.clone(), visible_from_ms: owned.visible_from.map(ceil_ms) });
         let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
         let beneath = topmost(owned.iter().map(|owned| &owned.site));
-        Self { organization_id, domains, beneath, own: own.collect(), foreign: foreign.into_iter().collect() }
+        Self { organization_id, domains, beneath, own: own_hosts(owned), foreign: foreign.into_iter().collect() }
     }
 
     fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
@@ -93,7 +91,7 @@ impl Visibility {
         &self.beneath
     }
 
-    /// The owner's verified hosts.
+    /// The owner's verified hosts, and those beneath them of which only a part of the history is theirs.
     pub(crate) fn own(&self) -> &[OwnHost] {
         &self.own
     }
@@ -102,6 +100,21 @@ impl Visibility {
     pub(crate) fn foreign(&self) -> &[Site] {
         &self.foreign
     }
+}
+
+/// Each host that decides since when events are the owner's; the longest one above an event does.
+fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
+    let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
+    for verified in owned {
+        let from = verified.visible_from.map(ceil_ms);
+        let formerly = verified.formerly.iter().filter(|(site, _)| verified.covers(site));
+        let formerly = formerly.map(|(site, until)| (site, from.max(Some(ceil_ms(*until)))));
+        for (site, from) in std::iter::once((&verified.site, from)).chain(formerly) {
+            let known = own.entry(site).or_default();
+            *known = (*known).max(from);
+        }
+    }
+    own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
 /// The hosts that lie beneath no other one.
@@ -143,7 +156,12 @@ mod tests {
     }
 
     fn owned(domain: &str, except: &[&str]) -> OwnedSite {
-        OwnedSite { site: site(domain), visible_from: None, except: except.iter().map(|other| site(other)).collect() }
+        OwnedSite {
+            site: site(domain),
+            visible_from: None,
+            except: except.iter().map(|other| site(other)).collect(),
+            formerly: Vec::new(),
+        }
     }
 
     fn sites(domains: &[&str]) -> Vec<Site> {
@@ -195,6 +213,21 @@ mod tests {
         for domain in ["example.com", "y.example.com", "deep.blog.example.com", "y.deep.blog.example.com", "shop.example.com"] {
             assert!(of_domain(domain).is_some(), "{domain}");
         }
+    }
+
+    #[test]
+    fn what_others_had_beneath_counts_from_when_they_left_and_not_where_others_are_now() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
+        let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
+        let owned = [
+            OwnedSite { formerly, visible_from: Some(at(6)), ..owned("a.test", &["b.a.test"]) },
+            OwnedSite { visible_from: Some(at(9)), ..owned("shop.a.test", &[]) },
+        ];
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
+        let expected = [("a.test", Some(6)), ("blog.a.test", Some(6)), ("shop.a.test", Some(9))];
+        assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
+        assert_eq!(all.domains, ["a.test", "shop.a.test"], "they are not domains of the owner");
     }
 
     #[test]

@@ -5,12 +5,14 @@
 
 mod delegation;
 mod delegation_request;
+pub mod domain;
 mod keys;
 mod organization;
 mod settings;
 
 pub use delegation::Delegation;
 pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
+pub use domain::{Domain, VerificationMethod};
 pub use keys::{ApiKey, CreatedApiKey, Scope};
 pub use organization::OrgType;
 pub use settings::OrganizationSettings;

@@ -2,6 +2,7 @@
 //!
 //! Must not assert anything.
 
+use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
 pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 pub(crate) const REQUESTS: &str = "/api/v1/identity/delegation-requests";
+pub(crate) const DOMAINS: &str = "/api/v1/identity/domains";
 pub(crate) const SETTINGS: &str = "/api/v1/identity/settings";
 pub(crate) const WEBHOOKS: &str = "/api/v1/identity/webhooks";
 pub(crate) const MAGIC_LINK: &str = "/api/v1/identity/auth/magic-link";
@@ -71,12 +73,32 @@ impl Desk {
 
     /// With other ways to sign in.
     pub(crate) async fn open_for(clock: Clock, webhooks: WebhookSettings, sign_in: SignInSettings) -> Self {
-        let stores = TestStores::fresh().await;
+        Self::open_as(TestStores::fresh().await, clock, webhooks, sign_in, DomainSettings::default()).await
+    }
+
+    #[expect(dead_code, reason = "tests of two processes come next")]
+    /// A further process on the same stores: it shares nothing else with this one.
+    pub(crate) async fn beside(&self) -> Self {
+        Self::open_on(self.stores.clone(), self.clock.clone(), WebhookSettings::default(), DomainSettings::default()).await
+    }
+
+    /// With other ways to verify domains.
+    pub(crate) async fn open_on(stores: TestStores, clock: Clock, webhooks: WebhookSettings, domains: DomainSettings) -> Self {
+        Self::open_as(stores, clock, webhooks, sign_in(), domains).await
+    }
+
+    async fn open_as(
+        stores: TestStores,
+        clock: Clock,
+        webhooks: WebhookSettings,
+        sign_in: SignInSettings,
+        domains: DomainSettings,
+    ) -> Self {
         let secrets = SecretsSettings { secrets_key: Some(SecretsKey::mint()) };
         let sealer = secrets.sealer().unwrap();
         let mail_dir = tempfile::tempdir().unwrap();
         let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
-        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail, sign_in };
+        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail, sign_in, domains };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, clock, sealer, mail_dir, settings, server, client: client() }

@@ -5,7 +5,7 @@ use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one.
-const GOLDEN: [(&str, &str, [u16; 8]); 24] = [
+const GOLDEN: [(&str, &str, [u16; 8]); 28] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 201, 401, 201, 401, 403]),
@@ -18,6 +18,10 @@ const GOLDEN: [(&str, &str, [u16; 8]); 24] = [
     ("POST", "/api/v1/identity/delegation-requests/bulk", [401, 403, 403, 400, 401, 400, 401, 403]),
     ("POST", "/api/v1/identity/delegation-requests/{id}/approve", [401, 403, 403, 404, 401, 404, 401, 403]),
     ("POST", "/api/v1/identity/delegation-requests/{id}/deny", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("GET", "/api/v1/identity/domains", [401, 403, 200, 200, 401, 200, 401, 403]),
+    ("POST", "/api/v1/identity/domains", [401, 403, 403, 422, 401, 422, 401, 403]),
+    ("DELETE", "/api/v1/identity/domains/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("POST", "/api/v1/identity/domains/{id}/verify", [401, 403, 403, 404, 401, 404, 401, 403]),
     ("GET", "/api/v1/identity/settings", [401, 403, 200, 200, 401, 200, 401, 403]),
     ("PATCH", "/api/v1/identity/settings", [401, 403, 403, 422, 401, 422, 401, 403]),
     ("GET", "/api/v1/identity/webhooks", [401, 403, 200, 200, 401, 200, 401, 403]),

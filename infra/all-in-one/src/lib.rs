@@ -10,6 +10,7 @@ mod welcome;
 
 use axum::Router;
 use clap::Parser;
+use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use ingest_gateway::{Durability, Limits};
@@ -58,6 +59,8 @@ pub struct Cli {
     #[command(flatten)]
     sign_in: SignInSettings,
     #[command(flatten)]
+    domains: DomainSettings,
+    #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     durability: Durability,
@@ -97,6 +100,7 @@ impl Cli {
             webhooks: self.webhooks.clone(),
             mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
             sign_in: self.sign_in.clone(),
+            domains: self.domains.clone(),
         }
     }
 }

@@ -50,6 +50,29 @@ pub struct OwnedSite {
     pub visible_from: Option<DateTime<Utc>>,
     /// Hosts beneath it that somebody else has verified.
     pub except: Vec<Site>,
+    /// Hosts beneath it that somebody else owned until then: their earlier events belong to that owner. Sorted; what
+    /// holds for a host holds for those beneath it too.
+    pub formerly: Vec<(Site, DateTime<Utc>)>,
+}
+
+type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
+
+impl From<OwnedRow> for OwnedSite {
+    fn from((site, visible_from, except, left, until): OwnedRow) -> Self {
+        let left: Vec<Site> = left.unwrap_or_default().iter().map(|site| Site::from_stored(site)).collect();
+        let left: Vec<(Site, DateTime<Utc>)> = left.into_iter().zip(until.unwrap_or_default()).collect();
+        Self {
+            site: Site::from_stored(&site),
+            visible_from,
+            except: except.iter().map(|site| Site::from_stored(site)).collect(),
+            formerly: left.iter().map(|(site, until)| (site.clone(), latest(site, *until, &left))).collect(),
+        }
+    }
+}
+
+/// Until when somebody else owned `site`, or a host above it.
+fn latest(site: &Site, until: DateTime<Utc>, left: &[(Site, DateTime<Utc>)]) -> DateTime<Utc> {
+    left.iter().filter(|(above, _)| site.is_within(above)).map(|(_, until)| *until).fold(until, DateTime::max)
 }
 
 /// What one look-up may take, also when PostgreSQL stops in the middle of it.
@@ -112,23 +135,22 @@ impl Directory {
     /// What an organisation owns, sorted by site. What lies beneath a host is the range from `host.` to `host/`, the
     /// character after the dot: an index range, where `starts_with` would read every domain for every domain.
     pub async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, sqlx::Error> {
-        let rows: Vec<(String, Option<DateTime<Utc>>, Vec<String>)> = bounded(sqlx::query_as(
+        let rows: Vec<OwnedRow> = bounded(sqlx::query_as(
             "SELECT d.site, d.visible_from, array( \
                  SELECT o.site FROM domains o WHERE o.verified_at IS NOT NULL AND o.released_at IS NULL \
-                 AND o.organization_id <> d.organization_id AND o.site ~>=~ (d.site || '.') AND o.site ~<~ (d.site || '/') ORDER BY 1) \
-             FROM domains d WHERE d.organization_id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY 1",
+                 AND o.organization_id <> d.organization_id AND o.site ~>=~ (d.site || '.') AND o.site ~<~ (d.site || '/') ORDER BY 1), \
+             f.sites, f.until \
+             FROM domains d CROSS JOIN LATERAL ( \
+                 SELECT array_agg(site) AS sites, array_agg(until) AS until FROM ( \
+                     SELECT o.site, max(o.released_at) AS until FROM domains o WHERE o.verified_at IS NOT NULL AND o.released_at IS NOT NULL \
+                     AND o.organization_id <> d.organization_id AND o.site ~>=~ (d.site || '.') AND o.site ~<~ (d.site || '/') \
+                     GROUP BY o.site ORDER BY o.site) AS left_ones) AS f \
+             WHERE d.organization_id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY 1",
         )
         .bind(org.0)
         .fetch_all(&self.pool))
         .await?;
-        Ok(rows
-            .into_iter()
-            .map(|(site, visible_from, except)| OwnedSite {
-                site: Site::from_stored(&site),
-                visible_from,
-                except: except.iter().map(|site| Site::from_stored(site)).collect(),
-            })
-            .collect())
+        Ok(rows.into_iter().map(OwnedSite::from).collect())
     }
 
     /// The verified owner of a host: of the host itself and its parents, the longest verified one decides.

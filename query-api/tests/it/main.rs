@@ -4,6 +4,7 @@
 
 mod counting;
 mod delegation;
+mod former_owners;
 mod model;
 mod parameters;
 mod readiness;

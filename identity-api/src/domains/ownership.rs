@@ -1,0 +1,188 @@
+//! Who owns a host from when to when, and which of its history an owner sees.
+//!
+//! - A host has at most one verified owner; a second one is refused while it has one (409), whatever they prove.
+//! - Who owns it first sees all of its history. Whoever comes after another owner, of the host or of a host above it,
+//!   sees what happens from their verification on (threats.md, R7).
+//! - Who comes back to what they released sees again what they saw, when nobody else had it meanwhile.
+//! - Who owns the host above keeps seeing what they saw when they verify the host beneath it too.
+//! - What others owned beneath a host is cut out of its history by `service_kit::directory`.
+//!
+//! Must leave the last word to the database (the constraint `domains_one_owner_at_a_time`).
+
+use super::Row;
+use chrono::{DateTime, Utc};
+use schemas::ids::{DomainId, OrgId};
+use schemas::problem::Code;
+use schemas::site::Site;
+use service_kit::http::ApiError;
+use sqlx::{PgConnection, PgPool};
+
+/// All changes of ownership go one after the other, so that each sees the one before it: they are seldom, and what a
+/// host's history looks like depends on the hosts above it too.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))";
+
+/// Why a domain cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// Another organisation owns it.
+    #[error("another organisation owns the domain")]
+    Held,
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] sqlx::Error),
+}
+
+impl From<TakeError> for ApiError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Held => {
+                Self::new(Code::Conflict, "The domain is verified by another organisation; it has to release it first.")
+            }
+            TakeError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Whether another organisation owns this very host now.
+pub(super) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM domains WHERE site = $1 AND organization_id <> $2 \
+         AND verified_at IS NOT NULL AND released_at IS NULL)",
+    )
+    .bind(site.as_str())
+    .bind(org.0)
+    .fetch_one(connection)
+    .await
+}
+
+/// Makes a registration the owner of its host, by this method. `None` when it is gone, or was its owner already.
+pub(super) async fn take(
+    transaction: &mut PgConnection,
+    org: OrgId,
+    id: DomainId,
+    site: &Site,
+    method: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<Row>, TakeError> {
+    sqlx::query(LOCK).execute(&mut *transaction).await?;
+    if is_held(transaction, org, site).await? {
+        return Err(TakeError::Held);
+    }
+    // A clock that is behind the one that released the host must not make two owners of a moment.
+    let released: Option<DateTime<Utc>> =
+        sqlx::query_scalar("SELECT max(released_at) FROM domains WHERE site = $1 AND verified_at IS NOT NULL")
+            .bind(site.as_str())
+            .fetch_one(&mut *transaction)
+            .await?;
+    let verified_at = released.map_or(now, |released| released.max(now));
+    let visible_from = visible_from(transaction, org, site, verified_at).await?;
+    let taken = sqlx::query_as(
+        "UPDATE domains SET verified_at = $3, visible_from = $4, verification_method = $5 \
+         WHERE id = $1 AND organization_id = $2 AND verified_at IS NULL AND released_at IS NULL RETURNING *",
+    )
+    .bind(id.0)
+    .bind(org.0)
+    .bind(verified_at)
+    .bind(visible_from)
+    .bind(method)
+    .fetch_optional(transaction)
+    .await;
+    taken.map_err(|error| match error {
+        sqlx::Error::Database(refusal) if refusal.constraint() == Some("domains_one_owner_at_a_time") => TakeError::Held,
+        error => error.into(),
+    })
+}
+
+/// Since when the events of a host that is being verified are this organisation's; `None` since ever.
+async fn visible_from(
+    transaction: &mut PgConnection,
+    org: OrgId,
+    site: &Site,
+    verified_at: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    let line: Vec<String> = site.candidates().iter().map(|site| site.as_str().to_owned()).collect();
+    // The nearest host above that somebody owns: when it is ours, we see this one's events already.
+    let above: Option<(String, bool, Option<DateTime<Utc>>)> = sqlx::query_as(
+        "SELECT site, organization_id = $2, visible_from FROM domains \
+         WHERE site = ANY($1) AND verified_at IS NOT NULL AND released_at IS NULL ORDER BY length(site) DESC LIMIT 1",
+    )
+    .bind(&line)
+    .bind(org.0)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    if let Some((above, true, visible_from)) = above {
+        let left: Option<DateTime<Utc>> = sqlx::query_scalar(
+            "SELECT max(released_at) FROM domains WHERE site = ANY($1) AND length(site) > length($3) \
+             AND organization_id <> $2 AND verified_at IS NOT NULL",
+        )
+        .bind(&line)
+        .bind(org.0)
+        .bind(above)
+        .fetch_one(transaction)
+        .await?;
+        return Ok(visible_from.max(left));
+    }
+    // Until when others owned it or a host above it: for ever counts as until now.
+    let others_until: Option<DateTime<Utc>> = sqlx::query_scalar(
+        "SELECT max(coalesce(released_at, $3)) FROM domains WHERE site = ANY($1) AND organization_id <> $2 AND verified_at IS NOT NULL",
+    )
+    .bind(&line)
+    .bind(org.0)
+    .bind(verified_at)
+    .fetch_one(&mut *transaction)
+    .await?;
+    let Some(others_until) = others_until else { return Ok(None) };
+    let before: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = sqlx::query_as(
+        "SELECT visible_from, released_at FROM domains WHERE site = $1 AND organization_id = $2 \
+         AND verified_at IS NOT NULL AND released_at IS NOT NULL ORDER BY released_at DESC LIMIT 1",
+    )
+    .bind(site.as_str())
+    .bind(org.0)
+    .fetch_optional(transaction)
+    .await?;
+    Ok(before.filter(|(_, released)| others_until <= *released).map_or(Some(verified_at), |(visible_from, _)| visible_from))
+}
+
+/// Ends a registration, verified or not. `None` when there is none.
+pub(super) async fn release(
+    transaction: &mut PgConnection,
+    org: OrgId,
+    id: DomainId,
+    now: DateTime<Utc>,
+) -> Result<Option<Row>, sqlx::Error> {
+    sqlx::query(LOCK).execute(&mut *transaction).await?;
+    sqlx::query_as(
+        "UPDATE domains SET released_at = greatest($3, verified_at) \
+         WHERE id = $1 AND organization_id = $2 AND released_at IS NULL RETURNING *",
+    )
+    .bind(id.0)
+    .bind(org.0)
+    .bind(now)
+    .fetch_optional(transaction)
+    .await
+}
+
+/// Records a domain as verified by an operator; a domain that is verified already stays as it is. Fails when
+/// another organisation owns the host.
+pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> Result<(), TakeError> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query(
+        "INSERT INTO domains (organization_id, domain, site, created_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (organization_id, site) WHERE released_at IS NULL DO NOTHING",
+    )
+    .bind(org.0)
+    .bind(site.domain())
+    .bind(site.as_str())
+    .bind(now)
+    .execute(&mut *transaction)
+    .await?;
+    let id: uuid::Uuid =
+        sqlx::query_scalar("SELECT id FROM domains WHERE organization_id = $1 AND site = $2 AND released_at IS NULL")
+            .bind(org.0)
+            .bind(site.as_str())
+            .fetch_one(&mut *transaction)
+            .await?;
+    take(&mut transaction, org, DomainId(id), site, "operator", now).await?;
+    transaction.commit().await?;
+    Ok(())
+}

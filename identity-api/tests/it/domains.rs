@@ -1,0 +1,260 @@
+//! Domains: registered, proved in three ways over real sockets, refused without a hint, released.
+
+use crate::desk::{Answer, DOMAINS, Desk, NOBODY, Shows, answer};
+use crate::internet::Internet;
+use identity_api::domains::DomainSettings;
+use reqwest::Method;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{TestReceiver, TestStores};
+
+pub(crate) async fn desk_on(internet: &Internet) -> Desk {
+    let (outside, domains) = internet.settings();
+    Desk::open_on(TestStores::fresh().await, Clock::manual(Clock::System.now()), outside, domains).await
+}
+
+pub(crate) async fn register(desk: &Desk, key: &str, domain: &str) -> Answer {
+    desk.post(Shows::Key(key), DOMAINS, &json!({"domain": domain})).await
+}
+
+pub(crate) async fn verify(desk: &Desk, key: &str, registered: &Answer, methods: &[&str]) -> Answer {
+    let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
+    desk.post(Shows::Key(key), &path, &json!({"methods": methods})).await
+}
+
+pub(crate) async fn release(desk: &Desk, key: &str, registered: &Answer) -> u16 {
+    desk.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
+}
+
+/// Registers a domain and proves it.
+pub(crate) async fn own(desk: &Desk, internet: &Internet, key: &str, domain: &str) -> Answer {
+    let registered = register(desk, key, domain).await;
+    internet
+        .publish_text(&format!("_content-telemetry.{domain}"), &format!("svc-verify={}", registered.text("verification_token")));
+    let verified = verify(desk, key, &registered, &["dns_txt"]).await;
+    assert_eq!((verified.status, &verified.body["verified"]), (200, &json!(true)), "{}", verified.body);
+    registered
+}
+
+/// The ways and what each lacks.
+fn codes(refused: &Answer) -> Vec<(&str, &str)> {
+    let faults = refused.body["errors"].as_array().unwrap();
+    faults.iter().map(|fault| (fault["field"].as_str().unwrap(), fault["code"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn a_domain_goes_from_registered_to_verified_to_released() {
+    let internet = Internet::new().await;
+    let desk = desk_on(&internet).await;
+    let (org, key) = desk.org("owner").await;
+    let registered = register(&desk, &key, "WWW.A.Test.").await;
+    assert_eq!(registered.status, 201, "{}", registered.body);
+    let token = registered.text("verification_token").to_owned();
+    assert_eq!(token.len(), 64);
+    let mut expected = registered.body.clone();
+    expected.as_object_mut().unwrap().retain(|member, _| ["id", "verification_token", "created_at"].contains(&member.as_str()));
+    for (member, value) in [
+        ("organization_id", json!(org)),
+        ("domain", json!("www.a.test")),
+        ("verified", json!(false)),
+        ("verification_method", Value::Null),
+        ("verified_at", Value::Null),
+    ] {
+        expected[member] = value;
+    }
+    assert_eq!(registered.body, expected);
+    assert_eq!(register(&desk, &key, "www.a.test").await.refusal(), (409, "conflict"), "once is enough");
+    assert_eq!(release(&desk, &key, &registered).await, 204);
+    assert_eq!(release(&desk, &key, &registered).await, 204, "a second time changes nothing");
+    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body, json!([]));
+    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.refusal(), (404, "not_found"));
+
+    let registered = own(&desk, &internet, &key, "a.test").await;
+    let verified = desk.get(Shows::Key(&key), DOMAINS).await.body[0].clone();
+    assert_eq!((&verified["id"], &verified["verification_method"]), (&registered.body["id"], &json!("dns_txt")));
+    assert!(verified["verified_at"].is_string());
+    internet.forget();
+    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.body, verified, "it stays verified, unasked");
+    assert_eq!(release(&desk, &key, &registered).await, 204);
+    assert_eq!(
+        desk.audited(org).await,
+        ["domain.registered", "domain.released", "domain.registered", "domain.verified", "domain.released"]
+    );
+}
+
+#[tokio::test]
+async fn each_of_the_three_ways_proves_a_domain() {
+    let internet = Internet::new().await;
+    let desk = desk_on(&internet).await;
+    for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
+        let (_, key) = desk.org(method).await;
+        let registered = register(&desk, &key, "a.test").await;
+        let token = registered.text("verification_token");
+        match method {
+            "dns_txt" => {
+                internet.publish_text("_content-telemetry.a.test", "v=spf1 -all");
+                internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={token}"));
+            }
+            "well_known" => {
+                let manifest = json!({"keys": [], "verification_token": token}).to_string();
+                internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &manifest);
+            }
+            _ => {
+                let meta = format!(r#"<meta name="content-telemetry-verification" content="{token}">"#);
+                internet.publish_page("a.test/", 200, &format!("<html><head>{meta}</head>{}</html>", "<p>".repeat(100_000)));
+            }
+        }
+        assert_eq!(verify(&desk, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
+        let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
+        // Without a body every way is tried.
+        let verified = answer(desk.request(Method::POST, &path, Shows::Key(&key))).await;
+        assert_eq!((verified.status, &verified.body["verification_method"]), (200, &json!(method)), "{}", verified.body);
+        assert_eq!(release(&desk, &key, &registered).await, 204);
+        internet.forget();
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
+    let internet = Internet::new().await;
+    let desk = desk_on(&internet).await;
+    let (_, key) = desk.org("owner").await;
+    let registered = register(&desk, &key, "a.test").await;
+    let token = registered.text("verification_token");
+    let all = ["dns_txt", "well_known", "meta_tag"];
+    // A server that is there and has no page, an empty zone.
+    let nothing = verify(&desk, &key, &registered, &all).await;
+    assert_eq!(nothing.refusal(), (422, "invalid_request"));
+    assert_eq!(codes(&nothing), [("dns_txt", "no_answer"), ("well_known", "no_answer"), ("meta_tag", "no_answer")]);
+    // Everything is there, for somebody else.
+    let (_, other) = desk.org("other").await;
+    let foreign = register(&desk, &other, "a.test").await.text("verification_token").to_owned();
+    assert_ne!(token, foreign, "a token is of one registration");
+    internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={foreign}"));
+    internet.publish_text("a.test", &format!("svc-verify={token}"));
+    internet.publish_page(
+        "a.test/.well-known/content-telemetry.json",
+        200,
+        &json!({"token": token, "verification_token": foreign}).to_string(),
+    );
+    internet.publish_page("a.test/", 200, &format!("<body>{token}<meta name=content-telemetry-verification content={token}>"));
+    let lacking = verify(&desk, &key, &registered, &all).await;
+    assert_eq!(codes(&lacking), [("dns_txt", "no_token"), ("well_known", "no_token"), ("meta_tag", "no_token")]);
+    // The right thing with the wrong status, or too large to be a manifest.
+    let manifest = json!({"verification_token": token}).to_string();
+    for status in [201, 301, 302, 404, 500] {
+        internet.publish_page("a.test/.well-known/content-telemetry.json", status, &manifest);
+        internet.publish_page("a.test/elsewhere", 200, &manifest);
+        assert_eq!(codes(&verify(&desk, &key, &registered, &["well_known"]).await), [("well_known", "no_answer")], "{status}");
+    }
+    let padded = json!({"verification_token": token, "x": "y".repeat(70_000)}).to_string();
+    internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &padded);
+    assert_eq!(codes(&verify(&desk, &key, &registered, &["well_known"]).await), [("well_known", "no_token")]);
+    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
+}
+
+/// S5: what is inside answers exactly like what is nowhere.
+#[tokio::test]
+async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowhere() {
+    let (internet, canary) = (Internet::new().await, TestReceiver::canary().await);
+    let (outside, domains) = internet.settings();
+    // Any public host at the canary's port: only its address stands in the way.
+    let port = canary.address.port();
+    let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
+    let domains = DomainSettings { verification_port: port, ..domains };
+    let desk = Desk::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let (_, key) = desk.org("owner").await;
+    let registered = register(&desk, &key, "a.test").await;
+    let mut answers = Vec::new();
+    for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "2d00::1"] {
+        internet.point("a.test", address);
+        let refused = verify(&desk, &key, &registered, &["well_known", "meta_tag"]).await;
+        let text = refused.body.to_string();
+        assert!(!text.contains(address) && !text.contains(&port.to_string()), "{text}");
+        answers.push(refused);
+    }
+    assert_eq!(codes(&answers[0]), [("well_known", "no_answer"), ("meta_tag", "no_answer")]);
+    assert!(answers.iter().all(|refused| *refused == answers[0]), "{answers:?}");
+    assert_eq!(canary.connects(), 0);
+}
+
+#[tokio::test]
+async fn what_nobody_can_own_alone_is_not_registered_and_a_body_holds_nothing_else() {
+    let desk = Desk::open().await;
+    let (_, key) = desk.org("owner").await;
+    for domain in ["co.uk", "github.io", "com", "localhost", "127.0.0.1", "*.a.test", "_x.a.test", "db.internal", "", "a.test/x"]
+    {
+        assert_eq!(register(&desk, &key, domain).await.refusal(), (422, "invalid_request"), "{domain}");
+    }
+    for body in [
+        json!({}),
+        json!({"domain": null}),
+        json!({"domain": 7}),
+        json!({"domain": "a.test", "verified": true}),
+        json!({"domain": "a.test", "verified_at": "2026-01-01T00:00:00Z"}),
+        json!({"domain": "a.test", "organization_id": NOBODY}),
+        json!({"domain": "a.test", "verification_token": "x"}),
+    ] {
+        assert_eq!(desk.post(Shows::Key(&key), DOMAINS, &body).await.refusal(), (422, "invalid_request"), "{body}");
+    }
+    let registered = register(&desk, &key, "a.test").await;
+    let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
+    for body in [json!({"methods": []}), json!({"methods": ["http"]}), json!({"methods": "dns_txt"}), json!({"verified": true})] {
+        assert_eq!(desk.post(Shows::Key(&key), &path, &body).await.refusal(), (422, "invalid_request"), "{body}");
+    }
+    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body, json!([registered.body]));
+}
+
+#[tokio::test]
+async fn only_content_owners_have_domains_and_nobody_sees_anothers() {
+    let desk = Desk::open().await;
+    let ((_, mine), (_, theirs), (_, platform)) = (desk.org("mine").await, desk.org("theirs").await, desk.platform("p").await);
+    let their_domain = register(&desk, &theirs, "a.test").await;
+    let absent = desk.delete(Shows::Key(&mine), &format!("{DOMAINS}/{NOBODY}")).await;
+    assert_eq!(absent.refusal(), (404, "not_found"));
+    for id in [their_domain.text("id"), "x", "%00"] {
+        assert_eq!(desk.delete(Shows::Key(&mine), &format!("{DOMAINS}/{id}")).await, absent, "{id}");
+        assert_eq!(desk.post(Shows::Key(&mine), &format!("{DOMAINS}/{id}/verify"), &json!({})).await, absent, "{id}");
+    }
+    assert_eq!(desk.get(Shows::Key(&mine), DOMAINS).await.body, json!([]));
+    let id = their_domain.text("id");
+    for refused in [
+        desk.get(Shows::Key(&platform), DOMAINS).await,
+        register(&desk, &platform, "b.test").await,
+        desk.delete(Shows::Key(&platform), &format!("{DOMAINS}/{id}")).await,
+        desk.post(Shows::Key(&platform), &format!("{DOMAINS}/{id}/verify"), &json!({})).await,
+    ] {
+        assert_eq!(refused.refusal(), (403, "forbidden"));
+    }
+    assert_eq!(desk.get(Shows::Key(&theirs), DOMAINS).await.body, json!([their_domain.body]));
+}
+
+#[tokio::test]
+async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_no_more() {
+    let internet = Internet::new().await;
+    let (outside, domains) = internet.settings();
+    let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
+    let desk = Desk::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let ((_, key), (_, other)) = (desk.org("owner").await, desk.org("other").await);
+    let mut registered = Vec::new();
+    for number in 0..3 {
+        registered.push(register(&desk, &key, &format!("host{number}.a.test")).await);
+    }
+    assert_eq!(register(&desk, &key, "host3.a.test").await.refusal(), (409, "conflict"));
+    assert_eq!(release(&desk, &key, &registered[0]).await, 204);
+    assert_eq!(register(&desk, &key, "host3.a.test").await.status, 201);
+
+    let mut admitted = 0;
+    let refused = loop {
+        let answered = verify(&desk, &key, &registered[1], &["dns_txt"]).await;
+        match answered.status {
+            422 if admitted < 100 => admitted += 1,
+            _ => break answered,
+        }
+    };
+    assert_eq!(refused.refusal(), (429, "too_many_requests"));
+    assert!(admitted >= 4, "{admitted} are admitted at once");
+    let theirs = register(&desk, &other, "host1.a.test").await;
+    assert_eq!(verify(&desk, &other, &theirs, &["dns_txt"]).await.status, 422, "others may still");
+}

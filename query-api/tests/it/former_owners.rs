@@ -1,0 +1,58 @@
+//! R7: what another owner had beneath one's domain stays theirs when they leave it.
+
+use crate::world::{NEW_YEAR_MS, World, seen};
+use chrono::DateTime;
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use schemas::site::Site;
+
+/// A domain that was owned between two instants, in milliseconds after new year; for ever without a second one.
+async fn owned(world: &World, org: OrgId, domain: &str, from_ms: i64, until_ms: Option<i64>) {
+    let at = |ms: i64| DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap();
+    sqlx::query("INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) VALUES ($1, $2, $3, $4, $4, $5)")
+        .bind(org.0)
+        .bind(domain)
+        .bind(Site::from_domain(domain).unwrap().as_str())
+        .bind(at(from_ms))
+        .bind(until_ms.map(at))
+        .execute(&world.stores.pool)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
+    let world = World::new().await;
+    let above = world.seed().owner_of("example.com").await;
+    let former = world.seed().org("former", OrgType::ContentOwner).await;
+    owned(&world, former.id, "blog.example.com", 1_000, Some(3_000)).await;
+    owned(&world, former.id, "deep.blog.example.com", 1_000, Some(2_000)).await;
+    let hosts = ["example.com", "www.example.com", "blog.example.com", "x.blog.example.com", "deep.blog.example.com"];
+    let rows: Vec<_> = hosts
+        .iter()
+        .flat_map(|host| [0, 1_500, 2_999, 3_000].map(|ms| (*host, ms)))
+        .zip(1..)
+        .map(|((host, ms), key)| seen(host, key).after(ms))
+        .collect();
+    world.insert(&rows).await;
+    for (domain, expected) in [
+        ("example.com", 11),
+        ("www.example.com", 4),
+        ("blog.example.com", 3),
+        ("x.blog.example.com", 1),
+        ("deep.blog.example.com", 1),
+    ] {
+        assert_eq!(world.total(&above.key, &[("domain", domain)]).await, expected, "{domain}");
+    }
+    assert_eq!(
+        world.summary(&above.key, &[]).await.domains,
+        ["example.com"],
+        "a host that another had is no domain of one's own"
+    );
+    assert_eq!(world.total(&former.key, &[]).await, 0, "who left sees nothing");
+
+    // Somebody new beneath it: what lies there is theirs, from their verification on, and the owner above sees none of it.
+    let new = world.seed().org("new", OrgType::ContentOwner).await;
+    owned(&world, new.id, "blog.example.com", 3_000, None).await;
+    assert_eq!((world.total(&above.key, &[]).await, world.total(&new.key, &[]).await), (8, 3));
+}
