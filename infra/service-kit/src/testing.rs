@@ -4,6 +4,7 @@
 
 mod dns;
 mod log;
+mod npm;
 mod process;
 mod receiver;
 mod seed;
@@ -11,6 +12,7 @@ mod stores;
 
 pub use dns::{DnsRecord, TestDns};
 pub use log::{SetAside, TestLog};
+pub use npm::npm_package;
 pub use process::{TestProcess, free_address};
 pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};

@@ -7,7 +7,7 @@ use super::identity::Proved;
 use super::refuse;
 use anyhow::{Context, anyhow, bail, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
-use openidconnect::core::{CoreClient, CoreIdTokenVerifier, CoreProviderMetadata};
+use openidconnect::core::{CoreClient, CoreIdTokenVerifier, CoreProviderMetadata, CoreUserInfoClaims};
 use openidconnect::{
     AccessTokenHash, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, EndpointMaybeSet, EndpointNotSet,
     EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
@@ -179,10 +179,19 @@ impl Provider {
                 return Err(self.refuse(&"the id_token is of another access token"));
             }
         }
+        let mut address = (claims.email().cloned(), claims.email_verified());
+        if address.0.is_none() && client.user_info_url().is_some() {
+            // Many providers put the address there only; what it says must be of the same subject.
+            let asking = client.user_info(tokens.access_token().clone(), Some(claims.subject().clone()));
+            let asking = asking.map_err(|error| self.is_away(error.into()))?;
+            let said: Result<CoreUserInfoClaims, _> = asking.request_async(&http).await;
+            let said = said.map_err(|error| self.refuse(&error))?;
+            address = (said.email().cloned(), said.email_verified());
+        }
         Ok(Proved {
             issuer: claims.issuer().to_string(),
             subject: claims.subject().to_string(),
-            email: claims.email().filter(|_| claims.email_verified() == Some(true)).map(|email| email.to_string()),
+            email: address.0.filter(|_| address.1 == Some(true)).map(|email| email.to_string()),
         })
     }
 

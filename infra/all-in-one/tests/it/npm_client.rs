@@ -3,34 +3,12 @@
 //! Must use the package as it is in the registry, and must not skip: without Node or the registry it fails and says so.
 
 use crate::demo::Demo;
-use service_kit::testing::eventually;
-use std::path::{Path, PathBuf};
+use service_kit::testing::{eventually, npm_package};
+use std::path::Path;
 use std::process::{Command, Output};
 
 const PACKAGE: &str = "@openattribution/telemetry";
 const VERSION: &str = "0.1.3";
-
-/// A folder whose `node_modules` has the package; made once, kept for the next run.
-fn installed() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("npm-openattribution-telemetry-{VERSION}"));
-    let module = |folder: &Path| folder.join("node_modules").join(PACKAGE).join("package.json");
-    if module(&folder).is_file() {
-        return folder;
-    }
-    // Installed aside and moved into place whole, so that a run that is killed or races leaves nothing half done.
-    let aside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("target/tmp takes a folder");
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(aside.path());
-    let output = run(npm.arg(format!("{PACKAGE}@{VERSION}")), "npm (it comes with Node.js 20 or later)");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "npm cannot install {PACKAGE}@{VERSION}; is its registry reachable? It said:\n{said}");
-    let finished = aside.keep();
-    if std::fs::rename(&finished, &folder).is_err() {
-        assert!(module(&folder).is_file(), "{} is in the way: remove it", folder.display());
-        let _ = std::fs::remove_dir_all(finished);
-    }
-    folder
-}
 
 fn run(command: &mut Command, what: &str) -> Output {
     command.output().unwrap_or_else(|error| panic!("this test needs {what}: {error}"))
@@ -38,7 +16,8 @@ fn run(command: &mut Command, what: &str) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_npm_client_works_unchanged_through_its_whole_api() {
-    let package = tokio::task::spawn_blocking(installed).await.unwrap();
+    let package =
+        tokio::task::spawn_blocking(|| npm_package(PACKAGE, VERSION, env!("CARGO_TARGET_TMPDIR").as_ref())).await.unwrap();
     let demo = Demo::start().await;
     let mut node = Command::new("node");
     node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node/drive.mjs"));

@@ -1,0 +1,110 @@
+//! An OpenID Connect provider that says whatever the test wants, signed with the client's secret.
+//!
+//! Must not check anything: what is refused is refused by the surface under test.
+
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, TimeDelta, Utc};
+use openidconnect::core::{CoreHmacKey, CoreIdToken, CoreIdTokenClaims, CoreJwsSigningAlgorithm};
+use openidconnect::{Audience, EmptyAdditionalClaims, EndUserEmail, IssuerUrl, Nonce, StandardClaims, SubjectIdentifier};
+use serde_json::{Value, json};
+use service_kit::testing::TestServer;
+use std::sync::{Arc, Mutex};
+
+pub(crate) const SECRET: &str = "a-client-secret-that-is-long-enough-for-hs256";
+
+/// What the next id_token says.
+#[derive(Clone)]
+pub(crate) struct Claims {
+    pub(crate) issuer: String,
+    pub(crate) audience: String,
+    pub(crate) subject: String,
+    pub(crate) nonce: Option<String>,
+    pub(crate) email: Option<String>,
+    pub(crate) email_verified: Option<bool>,
+    pub(crate) expires_at: DateTime<Utc>,
+    pub(crate) key: String,
+}
+
+#[derive(Clone, Default)]
+struct Script {
+    token: Arc<Mutex<Value>>,
+    algorithms: Arc<Mutex<Vec<&'static str>>>,
+    issuer: Arc<Mutex<String>>,
+}
+
+/// A running forgery.
+pub(crate) struct ForgedProvider {
+    script: Script,
+    server: TestServer,
+}
+
+impl ForgedProvider {
+    pub(crate) async fn start() -> Self {
+        let script = Script::default();
+        let router = Router::new()
+            .route("/.well-known/openid-configuration", get(describe))
+            .route("/jwks", get(|| async { Json(json!({"keys": []})) }))
+            .route("/token", post(async |State(script): State<Script>| Json(script.token.lock().unwrap().clone())))
+            .with_state(script.clone());
+        let server = TestServer::start(router).await;
+        script.issuer.lock().unwrap().clone_from(&server.url);
+        *script.algorithms.lock().unwrap() = vec!["HS256"];
+        Self { script, server }
+    }
+
+    pub(crate) fn issuer(&self) -> &str {
+        &self.server.url
+    }
+
+    /// As which algorithms it says that it signs, from the next look-up on.
+    pub(crate) fn claims_to_sign_with(&self, algorithms: &[&'static str]) {
+        *self.script.algorithms.lock().unwrap() = algorithms.to_vec();
+    }
+
+    /// A token without fault, for the test to spoil.
+    pub(crate) fn good(&self, subject: &str, email: &str, nonce: &str, now: DateTime<Utc>) -> Claims {
+        Claims {
+            issuer: self.issuer().to_owned(),
+            audience: "telemetry".to_owned(),
+            subject: subject.to_owned(),
+            nonce: Some(nonce.to_owned()),
+            email: Some(email.to_owned()),
+            email_verified: Some(true),
+            expires_at: now + TimeDelta::minutes(5),
+            key: SECRET.to_owned(),
+        }
+    }
+
+    /// Hands this out for the next code.
+    pub(crate) fn will_say(&self, claims: &Claims, now: DateTime<Utc>) {
+        let standard = StandardClaims::new(SubjectIdentifier::new(claims.subject.clone()))
+            .set_email(claims.email.clone().map(EndUserEmail::new))
+            .set_email_verified(claims.email_verified);
+        let (issuer, audience) = (IssuerUrl::new(claims.issuer.clone()).unwrap(), Audience::new(claims.audience.clone()));
+        let said = CoreIdTokenClaims::new(issuer, vec![audience], claims.expires_at, now, standard, EmptyAdditionalClaims {})
+            .set_nonce(claims.nonce.clone().map(Nonce::new));
+        let key = CoreHmacKey::new(claims.key.as_bytes());
+        let token = CoreIdToken::new(said, &key, CoreJwsSigningAlgorithm::HmacSha256, None, None).unwrap();
+        self.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token.to_string()}));
+    }
+
+    /// Hands out any answer for the next code.
+    pub(crate) fn will_hand_out(&self, answer: Value) {
+        *self.script.token.lock().unwrap() = answer;
+    }
+}
+
+async fn describe(State(script): State<Script>) -> Json<Value> {
+    let issuer = script.issuer.lock().unwrap().clone();
+    Json(json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{issuer}/authorize"),
+        "token_endpoint": format!("{issuer}/token"),
+        "jwks_uri": format!("{issuer}/jwks"),
+        "response_types_supported": ["code"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": *script.algorithms.lock().unwrap(),
+    }))
+}

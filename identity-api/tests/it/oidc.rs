@@ -1,0 +1,201 @@
+//! Signing in at a real OpenID Connect provider: the npm package `oidc-provider`, walked as a browser walks it.
+//!
+//! Must not skip: without Node or the registry it fails and says so.
+
+use crate::desk::{Desk, SESSION, Shows, sign_in};
+use identity_api::sign_in::{OidcProviders, SignInSettings};
+use reqwest::cookie::{CookieStore, Jar};
+use reqwest::{Client, Method, Response, Url};
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::npm_package;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+const VERSION: &str = "9.13.3";
+const START: &str = "/api/v1/identity/auth/oidc/real";
+const SECRET: &str = "a-secret-that-only-these-two-know";
+
+/// A running provider; killed when dropped.
+struct RealProvider {
+    issuer: String,
+    /// What it says later is never read, but it must not find nobody there.
+    _said: Lines<BufReader<ChildStdout>>,
+    _process: Child,
+}
+
+impl RealProvider {
+    async fn start() -> Self {
+        let package = tokio::task::spawn_blocking(|| npm_package("oidc-provider", VERSION, env!("CARGO_TARGET_TMPDIR").as_ref()));
+        let accounts = json!({
+            "jane": {"email": "Jane@Example.com", "email_verified": true},
+            "joe": {"email": "joe@example.com", "email_verified": false},
+            "silent": {},
+            "second-jane": {"email": "jane@example.com", "email_verified": true},
+        });
+        let mut node = Command::new("node");
+        node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node/provider.mjs"));
+        node.env("PACKAGE_DIR", package.await.unwrap()).env("CLIENT_SECRET", SECRET).env("ACCOUNTS", accounts.to_string());
+        node.env("REDIRECT_URI", format!("http://telemetry.test{START}/callback"));
+        node.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = node.spawn().expect("this test needs Node.js 20 or later");
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        let issuer = loop {
+            let line = said.next_line().await.unwrap().expect("the provider names its issuer");
+            if line.starts_with("http://127.0.0.1:") {
+                break line;
+            }
+        };
+        Self { issuer, _said: said, _process: process }
+    }
+
+    async fn desk(&self) -> Desk {
+        let providers = json!([{"id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET}]);
+        let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(providers.to_string())), ..sign_in() };
+        Desk::open_for(Clock::System, WebhookSettings::default(), settings).await
+    }
+}
+
+/// Follows no redirect by itself and keeps cookies, as the test wants to see every step.
+struct Browser<'a> {
+    desk: &'a Desk,
+    client: Client,
+    cookies: Arc<Jar>,
+}
+
+impl<'a> Browser<'a> {
+    fn new(desk: &'a Desk) -> Self {
+        let cookies = Arc::new(Jar::default());
+        let builder = Client::builder().redirect(reqwest::redirect::Policy::none()).cookie_provider(Arc::clone(&cookies));
+        Self { desk, client: builder.no_proxy().timeout(Duration::from_secs(30)).build().unwrap(), cookies }
+    }
+
+    /// Our surface is reached where it listens, whatever name it goes by.
+    async fn get(&self, url: &str) -> Response {
+        self.client.get(url.replace("http://telemetry.test", self.desk.url())).send().await.unwrap()
+    }
+
+    /// Where an answer sends the browser.
+    fn next(response: &Response) -> Option<String> {
+        let location = response.headers().get("location")?.to_str().unwrap();
+        Some(response.url().join(location).unwrap().into())
+    }
+
+    async fn submit(&self, page: Url, form: String) -> Response {
+        let form = self.client.post(page).body(form);
+        form.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap()
+    }
+
+    /// From our door to the address that the provider sends the browser back to.
+    async fn walk(&self, login: &str) -> String {
+        let mut response = self.get(&format!("{}{START}", self.desk.url())).await;
+        for _ in 0..20 {
+            if let Some(next) = Self::next(&response) {
+                if next.starts_with("http://telemetry.test") {
+                    return next;
+                }
+                response = self.get(&next).await;
+                continue;
+            }
+            assert_eq!(response.status(), 200, "{}", response.url());
+            // The provider's two pages: who are you, and may this client know.
+            let url = response.url().clone();
+            let asks_who = response.text().await.unwrap().contains("name=\"login\"");
+            let form = if asks_who { format!("prompt=login&login={login}&password=x") } else { "prompt=consent".to_owned() };
+            response = self.submit(url, form).await;
+        }
+        panic!("the provider never comes to an end");
+    }
+}
+
+async fn json_of(response: Response) -> (u16, Value) {
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail() {
+    let provider = RealProvider::start().await;
+    let desk = provider.desk().await;
+    let by_mail = desk.session("jane@example.com", &[]).await;
+    let browser = Browser::new(&desk);
+    let back = browser.walk("jane").await;
+    let arrived = browser.get(&back).await;
+    let cookies: Vec<String> =
+        arrived.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+    let (status, opened) = json_of(arrived).await;
+    assert_eq!(status, 200, "{opened}");
+    assert_eq!(opened["user"]["email"], "jane@example.com");
+    assert!(
+        cookies.iter().any(|cookie| cookie.starts_with("session=") && cookie.contains("; HttpOnly; SameSite=Lax")),
+        "{cookies:?}"
+    );
+    assert!(cookies.iter().any(|cookie| cookie.starts_with("sign-in=; Path=/; Max-Age=0")), "{cookies:?}");
+    let session = opened["session_id"].as_str().unwrap();
+    let me = desk.get(Shows::Session(session), SESSION).await.body;
+    assert_eq!(me["user"], desk.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
+    assert_eq!(browser.get(&format!("{}{SESSION}", desk.url())).await.status(), 200, "and the browser is signed in");
+
+    let again = Browser::new(&desk);
+    let (status, opened_again) = json_of(again.get(&again.walk("jane").await).await).await;
+    assert_eq!((status, &opened_again["user"]), (200, &opened["user"]));
+    assert_eq!(desk.count("SELECT count(*) FROM user_identities").await, 1);
+    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1);
+}
+
+#[tokio::test]
+async fn an_address_that_a_real_provider_does_not_vouch_for_opens_nothing() {
+    let provider = RealProvider::start().await;
+    let desk = provider.desk().await;
+    desk.session("joe@example.com", &[]).await;
+    for login in ["joe", "silent"] {
+        let browser = Browser::new(&desk);
+        let (status, refused) = json_of(browser.get(&browser.walk(login).await).await).await;
+        assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{login}: {refused}");
+    }
+    let jane = Browser::new(&desk);
+    assert_eq!(jane.get(&jane.walk("jane").await).await.status(), 200);
+    let second = Browser::new(&desk);
+    let (status, refused) = json_of(second.get(&second.walk("second-jane").await).await).await;
+    assert_eq!(status, 403, "an address that was given to somebody else does not open the account: {refused}");
+    assert_eq!(desk.count("SELECT count(*) FROM user_identities").await, 1);
+    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 2);
+}
+
+#[tokio::test]
+async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
+    let provider = RealProvider::start().await;
+    let desk = provider.desk().await;
+    let browser = Browser::new(&desk);
+    let started = browser.get(&format!("{}{START}", desk.url())).await;
+    let journey = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let to = Url::parse(started.headers()["location"].to_str().unwrap()).unwrap();
+    let parameters: Vec<String> = to.query_pairs().map(|(name, _)| name.into_owned()).collect();
+    for name in ["state", "nonce", "code_challenge", "code_challenge_method"] {
+        assert!(parameters.iter().any(|parameter| parameter == name), "{to}");
+    }
+    assert!(to.query_pairs().any(|pair| pair == ("code_challenge_method".into(), "S256".into())), "{to}");
+    assert!(
+        !journey.contains(&*to.query_pairs().find(|(name, _)| name == "nonce").unwrap().1),
+        "the browser cannot read its journey"
+    );
+
+    let back = browser.walk("jane").await;
+    let elsewhere = Browser::new(&desk);
+    let (status, refused) = json_of(elsewhere.get(&back).await).await;
+    assert_eq!((status, &refused["code"]), (401, &json!("unauthenticated")), "a browser that never left cannot arrive");
+    elsewhere.get(&format!("{}{START}", desk.url())).await;
+    assert_eq!(elsewhere.get(&back).await.status(), 401, "nor can one that left on another journey");
+
+    let kept = browser.cookies.cookies(&desk.url().parse().unwrap()).unwrap();
+    assert_eq!(browser.get(&back).await.status(), 200);
+    assert_eq!(browser.get(&back).await.status(), 401, "the journey is over");
+    let path = back.replace("http://telemetry.test", "");
+    let replayed = desk.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
+    assert_eq!(replayed.status(), 401, "also for who kept its cookie: the code is used");
+    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 1);
+}

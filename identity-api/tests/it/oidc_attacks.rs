@@ -1,0 +1,181 @@
+//! What a provider, or somebody in between, must not get away with.
+
+use crate::desk::{Answer, Desk, Shows, answer, sign_in};
+use crate::forged_provider::{Claims, ForgedProvider, SECRET};
+use chrono::TimeDelta;
+use identity_api::sign_in::{OidcProviders, SignInSettings};
+use reqwest::Method;
+use serde_json::json;
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use url::Url;
+
+/// Makes one thing about a good token wrong.
+type Spoil = fn(&mut Claims);
+
+/// A browser on its way to a provider.
+struct Left {
+    provider: &'static str,
+    cookie: String,
+    state: String,
+    nonce: String,
+}
+
+async fn desk(providers: &[(&str, &ForgedProvider)]) -> Desk {
+    let written = providers.iter().map(|(id, provider)| {
+        json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
+    });
+    let providers = OidcProviders::from(json!(written.collect::<Vec<_>>()).to_string());
+    let settings = SignInSettings { oidc_providers: Some(providers), ..sign_in() };
+    Desk::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
+}
+
+async fn leave(desk: &Desk, provider: &'static str) -> Left {
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
+    let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", desk.url())).send().await.unwrap();
+    assert_eq!(started.status(), 303);
+    let cookie = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let to: Url = started.headers()["location"].to_str().unwrap().parse().unwrap();
+    let said = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
+    assert_eq!(said("redirect_uri"), format!("http://telemetry.test/api/v1/identity/auth/oidc/{provider}/callback"));
+    Left { provider, cookie, state: said("state"), nonce: said("nonce") }
+}
+
+async fn arrive_with(desk: &Desk, provider: &str, query: &str, cookie: Option<&str>) -> Answer {
+    let path = format!("/api/v1/identity/auth/oidc/{provider}/callback?{query}");
+    let request = desk.request(Method::GET, &path, Shows::Nothing);
+    answer(cookie.into_iter().fold(request, |request, cookie| request.header("cookie", cookie))).await
+}
+
+async fn arrive(desk: &Desk, left: &Left) -> Answer {
+    arrive_with(desk, left.provider, &format!("code=c&state={}", left.state), Some(&left.cookie)).await
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothing() {
+    let forged = ForgedProvider::start().await;
+    let desk = desk(&[("forged", &forged)]).await;
+    let now = desk.clock.now();
+    let spoil: [(&str, Spoil); 9] = [
+        ("another nonce", |claims| claims.nonce = Some("x".to_owned())),
+        ("no nonce", |claims| claims.nonce = None),
+        ("another audience", |claims| claims.audience = "somebody-else".to_owned()),
+        ("another issuer", |claims| claims.issuer = "https://accounts.example.com".to_owned()),
+        ("expired", |claims| claims.expires_at -= TimeDelta::minutes(5)),
+        ("another key", |claims| claims.key = "another-client-secret-that-is-long-enough".to_owned()),
+        ("an unverified address", |claims| claims.email_verified = Some(false)),
+        ("an address of which it does not say whether it is verified", |claims| claims.email_verified = None),
+        ("no address", |claims| claims.email = None),
+    ];
+    for (what, spoil) in spoil {
+        let left = leave(&desk, "forged").await;
+        let mut claims = forged.good("jane", "jane@example.com", &left.nonce, now);
+        spoil(&mut claims);
+        forged.will_say(&claims, now);
+        let refused = arrive(&desk, &left).await;
+        let expected = if what.contains("address") { (403, "forbidden") } else { (401, "unauthenticated") };
+        assert_eq!(refused.refusal(), expected, "{what}");
+        assert!(!refused.body.to_string().contains("nonce"), "why is for the log: {}", refused.body);
+    }
+    let unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJqYW5lIn0.";
+    for token in [Some(unsigned), Some("x"), Some(""), None] {
+        let left = leave(&desk, "forged").await;
+        forged.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token}));
+        assert!(matches!(arrive(&desk, &left).await.status, 401 | 503), "{token:?}");
+    }
+    assert_eq!(desk.count("SELECT count(*) FROM users").await, 0);
+    let left = leave(&desk, "forged").await;
+    forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
+    let opened = arrive(&desk, &left).await;
+    assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "without a fault it does");
+}
+
+/// The secret is also a key: who says it signs with RSA must not be believed an HMAC.
+#[tokio::test]
+async fn a_token_signed_as_the_provider_never_signs_opens_nothing() {
+    let forged = ForgedProvider::start().await;
+    forged.claims_to_sign_with(&["RS256"]);
+    let desk = desk(&[("forged", &forged)]).await;
+    let left = leave(&desk, "forged").await;
+    forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, desk.clock.now()), desk.clock.now());
+    assert_eq!(arrive(&desk, &left).await.refusal(), (401, "unauthenticated"));
+    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 0);
+}
+
+#[tokio::test]
+async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
+    let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
+    let desk = desk(&[("forged", &forged), ("other", &other)]).await;
+    let (left, elsewhere) = (leave(&desk, "forged").await, leave(&desk, "other").await);
+    let now = desk.clock.now();
+    forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
+    other.will_say(&other.good("jane", "jane@example.com", &left.nonce, now), now);
+    let good = format!("code=c&state={}", left.state);
+    let wrong_state = format!("code=c&state={}", elsewhere.state);
+    let mut flipped = left.cookie.clone();
+    let last = if flipped.pop() == Some('A') { 'Q' } else { 'A' };
+    flipped.insert(flipped.len() - 4, last);
+    let twice = format!("{}; {}", left.cookie, elsewhere.cookie);
+    for (what, provider, query, cookie) in [
+        ("no cookie", "forged", good.as_str(), None),
+        ("another state", "forged", &wrong_state, Some(left.cookie.as_str())),
+        ("no state", "forged", "code=c", Some(&left.cookie)),
+        ("an empty state", "forged", "code=c&state=", Some(&left.cookie)),
+        ("no code", "forged", &format!("state={}", left.state), Some(&left.cookie)),
+        ("an error", "forged", &format!("error=access_denied&state={}", left.state), Some(&left.cookie)),
+        ("another journey's cookie", "forged", &good, Some(&elsewhere.cookie)),
+        ("a cookie that was changed", "forged", &good, Some(&flipped)),
+        ("an empty cookie", "forged", &good, Some("sign-in=")),
+        ("two cookies", "forged", &good, Some(&twice)),
+        ("another provider", "other", &good, Some(&left.cookie)),
+    ] {
+        assert_eq!(arrive_with(&desk, provider, query, cookie).await.refusal(), (401, "unauthenticated"), "{what}");
+    }
+    let twice = format!("{good}&state={}", left.state);
+    assert_eq!(arrive_with(&desk, "forged", &twice, Some(&left.cookie)).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(arrive_with(&desk, "nobody", &good, Some(&left.cookie)).await.refusal(), (404, "not_found"));
+    assert_eq!(arrive(&desk, &left).await.status, 200, "by the same door it is let in");
+    let late = leave(&desk, "forged").await;
+    desk.clock.advance(TimeDelta::minutes(10));
+    forged.will_say(&forged.good("jane", "jane@example.com", &late.nonce, desk.clock.now()), desk.clock.now());
+    assert_eq!(arrive(&desk, &late).await.refusal(), (401, "unauthenticated"), "a journey takes ten minutes at most");
+}
+
+#[tokio::test]
+async fn a_subject_is_somebody_only_at_its_own_provider_and_keeps_its_account() {
+    let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
+    let desk = desk(&[("forged", &forged), ("other", &other)]).await;
+    let now = desk.clock.now();
+    let come = async |id: &'static str, provider: &ForgedProvider, subject: &str, email: &str| {
+        let left = leave(&desk, id).await;
+        provider.will_say(&provider.good(subject, email, &left.nonce, now), now);
+        let opened = arrive(&desk, &left).await;
+        (opened.status, opened.body["user"]["id"].clone(), opened.body["user"]["email"].clone())
+    };
+    let jane = come("forged", &forged, "1", "jane@example.com").await;
+    assert_eq!((jane.0, &jane.2), (200, &json!("jane@example.com")));
+    let joe = come("other", &other, "1", "joe@example.com").await;
+    assert!(joe.0 == 200 && joe.1 != jane.1, "another provider's subject of the same name is somebody else");
+    assert_eq!(come("other", &other, "2", "jane@example.com").await.1, jane.1, "a verified address opens its account");
+    let moved = come("forged", &forged, "1", "jane@elsewhere.example").await;
+    assert_eq!(moved, jane, "a subject keeps its account when its address changes");
+    let heir = come("forged", &forged, "2", "jane@example.com").await;
+    assert_eq!(heir.0, 403, "who got the address later is somebody else");
+    assert_eq!(desk.count("SELECT count(*) FROM users").await, 2);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
+    let forged = ForgedProvider::start().await;
+    let wrong = json!([
+        {"id": "away", "issuer": "http://127.0.0.1:9", "client_id": "c"},
+        {"id": "wrong", "issuer": format!("{}/", forged.issuer()), "client_id": "c"},
+    ]);
+    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), ..sign_in() };
+    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    for id in ["away", "wrong"] {
+        let refused = desk.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
+        assert_eq!(refused.refusal(), (503, "unavailable"), "{id}");
+        assert!(!refused.body.to_string().contains("127.0.0.1"), "{}", refused.body);
+    }
+}
