@@ -23,6 +23,10 @@ use sqlx::PgExecutor;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// What this service itself has seen of keys; the other surfaces keep tables of their own.
+pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
+     FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
+
 const MAX_NAME_BYTES: usize = 200;
 
 #[derive(sqlx::FromRow)]
@@ -57,7 +61,7 @@ pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
 ) -> Result<Json<Vec<ApiKey>>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE organization_id = $1 ORDER BY created_at, id")
+    let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE organization_id = $1 ORDER BY created_at, id")
         .bind(actor.org_id.0)
         .fetch_all(&state.pool)
         .await?;
@@ -133,23 +137,21 @@ pub(crate) async fn revoke_api_key(
     let not_found = || ApiError::new(Code::NotFound, "There is no such API key.");
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let mut transaction = state.pool.begin().await?;
-    let revoked: Option<Row> = sqlx::query_as(
-        "UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL RETURNING *",
-    )
-    .bind(id.0)
-    .bind(actor.org_id.0)
-    .fetch_optional(&mut *transaction)
-    .await?;
-    if let Some(row) = revoked {
-        let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
-        audit::record(&mut transaction, &actor, state.now(), change).await?;
-        transaction.commit().await?;
-        return Ok(Json(row.into()));
-    }
-    let revoked_before: Option<Row> = sqlx::query_as("SELECT * FROM api_keys WHERE id = $1 AND organization_id = $2")
+    let revoked =
+        sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL")
+            .bind(id.0)
+            .bind(actor.org_id.0)
+            .execute(&mut *transaction)
+            .await?;
+    let row: Option<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1 AND organization_id = $2")
         .bind(id.0)
         .bind(actor.org_id.0)
         .fetch_optional(&mut *transaction)
         .await?;
-    revoked_before.map(|row| Json(row.into())).ok_or_else(not_found)
+    if revoked.rows_affected() == 1 {
+        let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
+        audit::record(&mut transaction, &actor, state.now(), change).await?;
+        transaction.commit().await?;
+    }
+    row.map(|row| Json(row.into())).ok_or_else(not_found)
 }

@@ -28,11 +28,13 @@ use axum::middleware;
 use axum::routing::{delete, get, post};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
+use schemas::ids::ApiKeyId;
 use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
+use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
@@ -99,6 +101,7 @@ const MAIL_GRACE: Duration = Duration::from_millis(400);
 pub struct State {
     pool: PgPool,
     directory: Directory,
+    uses: KeyUses,
     clock: Clock,
     bodies: BodyReader,
     sealer: Sealer,
@@ -112,6 +115,10 @@ pub struct State {
 impl HasDirectory for State {
     fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    fn note_use(&self, key: ApiKeyId) {
+        self.uses.note(key);
     }
 }
 
@@ -127,8 +134,10 @@ impl State {
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, &settings.webhooks)?;
         let receivers = settings.webhooks.webhook_allow.clone();
+        let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        Ok(Arc::new(Self { pool, directory, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification }))
+        let own = Self { pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
+        Ok(Arc::new(own))
     }
 
     /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.

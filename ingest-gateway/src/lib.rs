@@ -27,6 +27,7 @@ mod conversation;
 mod envelope;
 mod events;
 mod idempotency;
+mod key_uses;
 mod limits;
 mod metrics;
 mod normalise;
@@ -55,12 +56,14 @@ use axum::routing::post;
 use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
 use idempotency::IdempotencyKeys;
+use schemas::ids::ApiKeyId;
 use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
+use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, server, stores};
@@ -115,6 +118,7 @@ pub struct State {
     callers: KnownCallers,
     bodies: BodyReader,
     rates: Rates,
+    uses: KeyUses,
     tokens: ClickTokens,
     sightings: Sightings,
     memory: Arc<SessionMemory>,
@@ -134,6 +138,10 @@ impl HasDirectory for State {
     async fn find_caller(&self, hash: &SecretHash) -> Result<Option<Caller>, ApiError> {
         self.callers.find(hash).await
     }
+
+    fn note_use(&self, key: ApiKeyId) {
+        self.uses.note(key);
+    }
 }
 
 impl State {
@@ -149,6 +157,7 @@ impl State {
             callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
             rates: Rates::per_key(settings.limits.key_rate),
+            uses: KeyUses::start(pool.clone(), key_uses::TELL),
             tokens: ClickTokens::new(pool.clone()),
             sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
             memory,

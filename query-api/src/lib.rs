@@ -15,6 +15,7 @@
 //!
 //! Must not write to any store, and must not ask for telemetry without a `Visibility` (invariant 5).
 
+mod key_uses;
 mod period;
 mod reads;
 mod rehearsal;
@@ -27,8 +28,10 @@ pub use rehearsal::rehearse_period;
 use axum::Router;
 use axum::routing::get;
 use clap::{Args, Parser, Subcommand};
+use schemas::ids::ApiKeyId;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
+use service_kit::key_uses::KeyUses;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, server, stores};
 use std::sync::Arc;
@@ -70,6 +73,7 @@ pub struct Settings {
 /// What handlers share.
 pub struct State {
     directory: Directory,
+    uses: KeyUses,
     telemetry: sql::Telemetry,
     probes: Vec<Probe>,
 }
@@ -77,6 +81,10 @@ pub struct State {
 impl HasDirectory for State {
     fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    fn note_use(&self, key: ApiKeyId) {
+        self.uses.note(key);
     }
 }
 
@@ -89,6 +97,7 @@ impl State {
         let clickhouse = stores::clickhouse(&settings.clickhouse)?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
+            uses: KeyUses::start(pool.clone(), key_uses::TELL),
             directory: Directory::new(pool),
             telemetry: sql::Telemetry::new(&clickhouse),
         }))

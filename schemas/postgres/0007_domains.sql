@@ -21,3 +21,9 @@ CREATE TABLE key_uses_reads (
     key_id       uuid PRIMARY KEY REFERENCES api_keys,
     last_used_at timestamptz NOT NULL
 );
+
+-- Keys as lists show them.
+CREATE VIEW api_keys_shown AS
+    SELECT k.id, k.organization_id, k.name, k.prefix, k.scopes, k.created_at,
+           greatest(k.last_used_at, i.last_used_at, r.last_used_at) AS last_used_at, k.revoked_at
+    FROM api_keys k LEFT JOIN key_uses_ingest i ON i.key_id = k.id LEFT JOIN key_uses_reads r ON r.key_id = k.id;

@@ -76,10 +76,9 @@ impl Desk {
         Self::open_as(TestStores::fresh().await, clock, webhooks, sign_in, DomainSettings::default()).await
     }
 
-    #[expect(dead_code, reason = "tests of two processes come next")]
-    /// A further process on the same stores: it shares nothing else with this one.
-    pub(crate) async fn beside(&self) -> Self {
-        Self::open_on(self.stores.clone(), self.clock.clone(), WebhookSettings::default(), DomainSettings::default()).await
+    /// A further process on the same stores: it shares nothing else with this one, not even the time.
+    pub(crate) async fn beside(&self, clock: Clock) -> Self {
+        Self::open_on(self.stores.clone(), clock, WebhookSettings::default(), DomainSettings::default()).await
     }
 
     /// With other ways to verify domains.

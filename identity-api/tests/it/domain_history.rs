@@ -6,6 +6,7 @@ use crate::internet::Internet;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use schemas::site::Site;
+use serde_json::json;
 use service_kit::directory::{Directory, OwnedSite};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,18 +143,21 @@ async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
     }
     for round in 0..5 {
         let mut verifying = JoinSet::new();
+        let (mut registrations, mut tokens) = (Vec::new(), Vec::new());
         for key in keys.clone() {
             let registered = register(&desk, &key, "a.test").await;
-            let token = registered.text("verification_token");
-            internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={token}"));
-            let desk = Arc::clone(&desk);
-            verifying.spawn(async move { (verify(&desk, &key, &registered, &["dns_txt"]).await.status, key, registered) });
-        }
-        let (mut statuses, mut registrations) = (BTreeMap::new(), Vec::new());
-        while let Some(outcome) = verifying.join_next().await {
-            let (status, key, registered) = outcome.unwrap();
-            *statuses.entry(status).or_insert(0) += 1;
+            tokens.push(registered.text("verification_token").to_owned());
             registrations.push((key, registered));
+        }
+        let manifest = json!({"verification_token": tokens}).to_string();
+        internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &manifest);
+        for (key, registered) in registrations.clone() {
+            let desk = Arc::clone(&desk);
+            verifying.spawn(async move { verify(&desk, &key, &registered, &["well_known"]).await.status });
+        }
+        let mut statuses = BTreeMap::new();
+        while let Some(status) = verifying.join_next().await {
+            *statuses.entry(status.unwrap()).or_insert(0) += 1;
         }
         assert_eq!(statuses, BTreeMap::from([(200, 1), (409, 19)]), "round {round}");
         let owners = "SELECT count(*) FROM domains WHERE site = 'test.a' AND verified_at IS NOT NULL AND released_at IS NULL";
@@ -161,7 +165,6 @@ async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
         for (key, registered) in registrations {
             assert_eq!(release(&desk, &key, &registered).await, 204);
         }
-        internet.forget();
         desk.clock.advance(TimeDelta::seconds(1));
     }
 }

@@ -4,7 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod answer_races;
 mod api_keys;
+mod bulk_outage;
 mod bulk_requests;
 mod credentials;
 mod cross_site;
@@ -15,6 +17,7 @@ mod domain_history;
 mod domains;
 mod forged_provider;
 mod internet;
+mod key_uses;
 mod magic_links;
 mod oidc;
 mod oidc_attacks;
@@ -24,5 +27,6 @@ mod races;
 mod rates;
 mod routes;
 mod settings;
+mod two_processes;
 mod user_sessions;
 mod webhooks;

@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 
 /// S12 asks for 1,000 rounds; these many take some seconds in a debug build.
 const ROUNDS: usize = 12;
-const PARALLEL: usize = 40;
+pub(crate) const PARALLEL: usize = 40;
 
 /// Forty calls at once; how many got which status.
-async fn at_once<F, Fut>(desk: &Arc<Desk>, call: F) -> BTreeMap<u16, usize>
+pub(crate) async fn at_once<F, Fut>(desk: &Arc<Desk>, call: F) -> BTreeMap<u16, usize>
 where
     F: Fn(Arc<Desk>, usize) -> Fut,
     Fut: Future<Output = Answer> + Send + 'static,

@@ -60,7 +60,9 @@ impl<S: HasDirectory> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
-        state.find_caller(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)
+        let caller = state.find_caller(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)?;
+        state.note_use(caller.key_id);
+        Ok(caller)
     }
 }
 

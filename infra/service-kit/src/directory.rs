@@ -29,6 +29,9 @@ pub trait HasDirectory: Send + Sync {
     fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
         async { Ok(self.directory().find_key(hash).await?) }
     }
+
+    /// A key was found and is used. A surface that keeps when hands this to its [`crate::key_uses::KeyUses`].
+    fn note_use(&self, _key: ApiKeyId) {}
 }
 
 impl<T: HasDirectory> HasDirectory for std::sync::Arc<T> {
@@ -38,6 +41,10 @@ impl<T: HasDirectory> HasDirectory for std::sync::Arc<T> {
 
     fn find_caller(&self, hash: &SecretHash) -> impl Future<Output = Result<Option<Caller>, ApiError>> + Send {
         self.as_ref().find_caller(hash)
+    }
+
+    fn note_use(&self, key: ApiKeyId) {
+        self.as_ref().note_use(key);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod egress;
 pub mod health;
 pub mod http;
 pub mod kafka;
+pub mod key_uses;
 pub mod known;
 pub mod process;
 pub mod rates;

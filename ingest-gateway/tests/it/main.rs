@@ -13,6 +13,7 @@ mod fixtures;
 mod harness;
 mod hostile;
 mod idempotency;
+mod key_uses;
 mod outage_harness;
 mod outages;
 mod records;

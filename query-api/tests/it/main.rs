@@ -5,6 +5,7 @@
 mod counting;
 mod delegation;
 mod former_owners;
+mod key_uses;
 mod model;
 mod parameters;
 mod readiness;

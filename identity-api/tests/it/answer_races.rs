@@ -1,0 +1,101 @@
+//! S12, G6: of forty who answer one request at once, one wins, whoever they are: approvals, denials, approvals after
+//! the time is over, grants unasked.
+
+use crate::desk::{Answer, DELEGATIONS, Desk, Shows};
+use crate::races::{PARALLEL, at_once};
+use chrono::TimeDelta;
+use schemas::identity::REQUEST_LIFETIME;
+use schemas::ids::OrgId;
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rounds go on for so long, and to S12's thousand where the machine is fast enough.
+const TIME: Duration = Duration::from_secs(30);
+const MOST_ROUNDS: usize = 1_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Against {
+    Approval,
+    Denial,
+    Expiry,
+    Grant,
+}
+
+/// Two processes: for one of them the request's time is over.
+struct Sides {
+    in_time: Arc<Desk>,
+    late: Arc<Desk>,
+}
+
+#[derive(Clone)]
+struct Case {
+    against: Against,
+    late: Arc<Desk>,
+    owner: String,
+    partner: OrgId,
+    id: String,
+}
+
+impl Case {
+    /// Every other caller approves; the others do what is raced against.
+    async fn answer(self, desk: Arc<Desk>, number: usize) -> Answer {
+        match (number % 2, self.against) {
+            (1, Against::Denial) => desk.answer_request(&self.owner, &self.id, "deny").await,
+            (1, Against::Expiry) => self.late.answer_request(&self.owner, &self.id, "approve").await,
+            (1, Against::Grant) => desk.grant(&self.owner, self.partner).await,
+            _ => desk.answer_request(&self.owner, &self.id, "approve").await,
+        }
+    }
+
+    /// Exactly one winner, and everybody else is told why not.
+    fn check(&self, answered: &BTreeMap<u16, usize>) {
+        let of = |status| answered.get(&status).copied().unwrap_or(0);
+        assert_eq!(of(201) + of(204), 1, "{:?}: {answered:?}", self.against);
+        assert!(of(204) == 0 || matches!(self.against, Against::Denial), "{:?}: {answered:?}", self.against);
+        assert_eq!(of(201) + of(204) + of(409) + of(410), PARALLEL, "{:?}: {answered:?}", self.against);
+        assert!(of(410) == 0 || matches!(self.against, Against::Expiry), "{:?}: {answered:?}", self.against);
+    }
+}
+
+async fn round(sides: &Sides, owner: &str, against: Against) {
+    let desk = &sides.in_time;
+    let (partner, partner_key) = desk.platform("partner").await;
+    let hook = desk.subscribe(&partner_key, &["delegation.created"]).await;
+    let id = desk.ask(&partner_key, "a.test").await.text("id").to_owned();
+    let case = Case { against, late: Arc::clone(&sides.late), owner: owner.to_owned(), partner, id };
+    let asked = case.clone();
+    let answered = at_once(desk, move |desk, number| asked.clone().answer(desk, number)).await;
+    case.check(&answered);
+    let granted = answered.get(&201).copied().unwrap_or(0);
+    let delegations = desk.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
+    assert_eq!(delegations.as_array().unwrap().len(), granted, "{against:?}: {answered:?}");
+    assert_eq!(desk.outbox(&hook).await.len(), granted, "{against:?}: one event for one delegation");
+    let trail: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM audit_log WHERE object_id = $1 AND action <> 'delegation_request.created'")
+            .bind(case.id.parse::<uuid::Uuid>().unwrap())
+            .fetch_one(&desk.stores.pool)
+            .await
+            .unwrap();
+    // A grant unasked answers nothing: the request stays.
+    let at_most = if matches!(against, Against::Grant) { 0..=1 } else { 1..=1 };
+    assert!(at_most.contains(&trail), "{against:?}: {trail} answers in the trail");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s12_g6_of_forty_answers_to_a_request_one_wins_whatever_they_say() {
+    let now = Clock::System.now();
+    let desk = Desk::open_with(Clock::manual(now), WebhookSettings::default()).await;
+    let late = desk.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
+    let sides = Sides { in_time: Arc::new(desk), late: Arc::new(late) };
+    let (_, owner) = sides.in_time.owner_of("a.test").await;
+    let (begun, mut rounds) = (Instant::now(), 0);
+    while rounds < MOST_ROUNDS && (rounds < 4 || begun.elapsed() < TIME) {
+        let against = [Against::Approval, Against::Denial, Against::Expiry, Against::Grant][rounds % 4];
+        round(&sides, &owner, against).await;
+        rounds += 1;
+    }
+    println!("{rounds} rounds of {PARALLEL}");
+}

@@ -1,0 +1,83 @@
+//! S4: what one process revokes, another one refuses: they share the database and nothing else.
+
+use crate::desk::{Desk, KEYS, NOBODY, SETTINGS, Shows, WEBHOOKS};
+use crate::domains::register;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// S4 and X23 ask for no success at all; so often it is tried.
+const TRIES: usize = 1_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_a_key_revoked_by_one_process_fails_at_the_other_at_once() {
+    let one = Desk::open().await;
+    let two = one.beside(one.clock.clone()).await;
+    let (_, owner) = one.org("owner").await;
+    let mut successes = 0;
+    for number in 0..TRIES {
+        let created = one.create(Shows::Key(&owner), &json!({"scopes": ["identity:write"]})).await.body;
+        let (id, key) = (created["id"].as_str().unwrap(), created["key"].as_str().unwrap());
+        assert_eq!(two.get(Shows::Key(key), SETTINGS).await.status, 200, "try {number}");
+        assert_eq!(one.revoke(Shows::Key(&owner), id).await.status, 200);
+        let shows = Shows::Key(key);
+        let after = match number % 4 {
+            0 => two.get(shows, KEYS).await,
+            1 => two.get(shows, WEBHOOKS).await,
+            2 => two.create(shows, &json!({})).await,
+            _ => two.delete(shows, &format!("{WEBHOOKS}/{NOBODY}")).await,
+        };
+        successes += usize::from(after.refusal() != (401, "unauthenticated"));
+    }
+    assert_eq!(successes, 0, "of {TRIES}");
+}
+
+/// The same while the key is in use all the time: no request that starts after the answer gets through.
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_a_key_in_use_dies_with_the_answer_to_its_revocation() {
+    let one = Desk::open().await;
+    let two = Arc::new(one.beside(one.clock.clone()).await);
+    let (_, owner) = one.org("owner").await;
+    for round in 0..20 {
+        let created = one.create(Shows::Key(&owner), &json!({"scopes": ["identity:read"]})).await.body;
+        let (id, key) = (created["id"].as_str().unwrap().to_owned(), created["key"].as_str().unwrap().to_owned());
+        let stop = Arc::new(AtomicBool::new(false));
+        let users: Vec<_> = (0..4)
+            .map(|_| {
+                let (two, key, stop) = (Arc::clone(&two), key.clone(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    let mut answered = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
+                        let started = Instant::now();
+                        answered.push((started, two.get(Shows::Key(&key), KEYS).await.status));
+                    }
+                    answered
+                })
+            })
+            .collect();
+        while two.get(Shows::Key(&key), KEYS).await.status != 200 {}
+        assert_eq!(one.revoke(Shows::Key(&owner), &id).await.status, 200);
+        let revoked = Instant::now();
+        while two.get(Shows::Key(&key), KEYS).await.status == 200 {}
+        stop.store(true, Ordering::Relaxed);
+        for user in users {
+            let late = user.await.unwrap().into_iter().filter(|(started, status)| *started > revoked && *status != 401).count();
+            assert_eq!(late, 0, "round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s4_a_domain_released_by_one_process_is_nobodys_at_the_other() {
+    let one = Desk::open().await;
+    let two = one.beside(one.clock.clone()).await;
+    let (owner, key) = one.owner_of("a.test").await;
+    let (_, platform) = one.platform("platform").await;
+    assert_eq!(two.ask(&platform, "a.test").await.status, 201);
+    let domains = two.get(Shows::Key(&key), crate::desk::DOMAINS).await;
+    assert_eq!(domains.body[0]["organization_id"], json!(owner));
+    assert_eq!(crate::domains::release(&one, &key, &crate::desk::Answer { body: domains.body[0].clone(), ..domains }).await, 204);
+    assert_eq!(two.ask(&platform, "www.a.test").await.refusal(), (404, "not_found"), "nobody has verified it");
+    assert_eq!(register(&two, &key, "a.test").await.status, 201, "it can be registered again");
+}

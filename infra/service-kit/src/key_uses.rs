@@ -1,0 +1,138 @@
+//! When keys are used, told to the store in the background: at most once a minute for a key.
+//!
+//! Must not be waited for: a request notes the use in memory and goes on. While PostgreSQL is away uses wait here,
+//! bounded; the table is the service's own, and so is the statement that writes it.
+
+use lru::LruCache;
+use schemas::ids::ApiKeyId;
+use sqlx::PgPool;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Pause between two statements.
+const PAUSE: Duration = Duration::from_secs(1);
+/// For so long after a key's use was told, further ones are not.
+const ONCE_IN: Duration = Duration::from_secs(60);
+/// Keys remembered as told, and keys that may wait; beyond, a use is forgotten and comes again with the next one.
+const MAX_KEYS: usize = 20_000;
+
+/// Handle on the uses of one surface; cheap to clone.
+#[derive(Clone)]
+pub struct KeyUses(Arc<Mutex<Uses>>);
+
+struct Uses {
+    waiting: HashMap<ApiKeyId, Instant>,
+    told: LruCache<ApiKeyId, Instant>,
+}
+
+impl KeyUses {
+    /// Tells with `statement`, which gets the keys (`$1`, uuid[]) and how many seconds ago each was used (`$2`,
+    /// float8[]). Ends when the last handle is gone.
+    pub fn start(pool: PgPool, statement: &'static str) -> Self {
+        let uses = Self::silent();
+        tokio::spawn(tell(Arc::downgrade(&uses.0), pool, statement));
+        uses
+    }
+
+    fn silent() -> Self {
+        let told = LruCache::new(NonZeroUsize::new(MAX_KEYS).expect("the constant is not zero"));
+        Self(Arc::new(Mutex::new(Uses { waiting: HashMap::new(), told })))
+    }
+
+    /// Notes that a key is used now.
+    pub fn note(&self, key: ApiKeyId) {
+        self.0.lock().expect("no holder of the lock panics").note(key, Instant::now());
+    }
+}
+
+impl Uses {
+    fn note(&mut self, key: ApiKeyId, now: Instant) {
+        let is_told = self.told.get(&key).is_some_and(|told| now.duration_since(*told) < ONCE_IN);
+        if !is_told && (self.waiting.len() < MAX_KEYS || self.waiting.contains_key(&key)) {
+            self.waiting.insert(key, now);
+        }
+    }
+
+    /// What waits, in the order of the keys: two processes that tell of the same ones do not wait for each other.
+    fn take(&mut self, now: Instant) -> Vec<(ApiKeyId, Instant)> {
+        let mut taken: Vec<_> = self.waiting.drain().collect();
+        taken.sort_unstable();
+        for (key, _) in &taken {
+            self.told.put(*key, now);
+        }
+        taken
+    }
+
+    /// What could not be told waits again, unless the key was used since.
+    fn put_back(&mut self, taken: Vec<(ApiKeyId, Instant)>) {
+        for (key, used) in taken {
+            self.told.pop(&key);
+            if self.waiting.len() < MAX_KEYS {
+                self.waiting.entry(key).or_insert(used);
+            }
+        }
+    }
+}
+
+async fn tell(uses: Weak<Mutex<Uses>>, pool: PgPool, statement: &'static str) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let Some(uses) = uses.upgrade() else { return };
+        let now = Instant::now();
+        let taken = uses.lock().expect("no holder of the lock panics").take(now);
+        if taken.is_empty() {
+            continue;
+        }
+        let keys: Vec<Uuid> = taken.iter().map(|(key, _)| key.0).collect();
+        let ago: Vec<f64> = taken.iter().map(|(_, used)| now.duration_since(*used).as_secs_f64()).collect();
+        match sqlx::query(statement).bind(keys).bind(ago).execute(&pool).await {
+            Ok(_) => {}
+            // Refused once is refused for ever; the next use says it again.
+            Err(error @ sqlx::Error::Database(_)) => tracing::warn!(keys = taken.len(), "uses of keys are not written: {error}"),
+            Err(error) => {
+                tracing::debug!(keys = taken.len(), "uses of keys wait: {error}");
+                uses.lock().expect("no holder of the lock panics").put_back(taken);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: ApiKeyId = ApiKeyId(Uuid::from_u128(1));
+
+    #[test]
+    fn a_key_is_told_of_once_a_minute_and_again_when_that_failed() {
+        let uses = KeyUses::silent();
+        let mut uses = uses.0.lock().unwrap();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        uses.note(KEY, at(0));
+        uses.note(KEY, at(1));
+        let taken = uses.take(at(2));
+        assert_eq!(taken, [(KEY, at(1))]);
+        uses.note(KEY, at(61));
+        assert!(uses.take(at(61)).is_empty(), "told a minute ago");
+        uses.note(KEY, at(62));
+        assert_eq!(uses.take(at(62)), [(KEY, at(62))]);
+        uses.put_back(vec![(KEY, at(62))]);
+        uses.note(KEY, at(63));
+        assert_eq!(uses.take(at(64)), [(KEY, at(63))], "the later use, although an earlier one waits");
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let uses = KeyUses::silent();
+        let mut uses = uses.0.lock().unwrap();
+        for key in 0..2 * MAX_KEYS as u128 {
+            uses.note(ApiKeyId(Uuid::from_u128(key)), Instant::now());
+        }
+        assert_eq!(uses.take(Instant::now()).len(), MAX_KEYS);
+    }
+}
