@@ -3,7 +3,7 @@
 //! Must take a registration for nothing but a wish: it shows no event and stops nobody, until it is verified. Who owns
 //! a host, and which of its history, is `ownership`; whether a token is published is `proof`.
 
-mod ownership;
+pub(crate) mod ownership;
 mod proof;
 mod verify;
 
@@ -54,7 +54,7 @@ impl Default for DomainSettings {
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+pub(crate) struct Row {
     id: Uuid,
     organization_id: Uuid,
     domain: String,

@@ -44,7 +44,7 @@ impl From<TakeError> for ApiError {
 }
 
 /// Whether another organisation owns this very host now.
-pub(super) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
+pub(crate) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM domains WHERE site = $1 AND organization_id <> $2 \
          AND verified_at IS NOT NULL AND released_at IS NULL)",
@@ -55,8 +55,9 @@ pub(super) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Si
     .await
 }
 
-/// Makes a registration the owner of its host, by this method. `None` when it is gone, or was its owner already.
-pub(super) async fn take(
+/// Makes a registration the owner of its host, by this method: whoever vouches for a domain does it with this too.
+/// `None` when it is gone, or was its owner already.
+pub(crate) async fn take(
     transaction: &mut PgConnection,
     org: OrgId,
     id: DomainId,
@@ -141,7 +142,7 @@ async fn visible_from(
 }
 
 /// Ends a registration, verified or not. `None` when there is none.
-pub(super) async fn release(
+pub(crate) async fn release(
     transaction: &mut PgConnection,
     org: OrgId,
     id: DomainId,

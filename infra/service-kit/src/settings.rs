@@ -75,7 +75,7 @@ pub struct PostgresSettings {
 /// Where webhooks may go besides public HTTPS servers.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WebhookSettings {
-    /// Receivers of webhooks that may be local, for development only
+    /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
     /// PEM file of a certificate authority to trust besides the system's, for receivers of one's own
@@ -90,7 +90,7 @@ impl WebhookSettings {
     /// Says at start-up that a guard is down.
     pub fn warn_if_open(&self) {
         if !self.webhook_allow.is_empty() {
-            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW is set: webhooks may go to local receivers; not for production");
+            tracing::warn!(allowed = %self.webhook_allow, "WEBHOOK_ALLOW is set: more than public servers on port 443 may be called; not for production");
         }
         if let Some(file) = &self.webhook_extra_ca {
             tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA is set: one more authority is trusted; not for production");

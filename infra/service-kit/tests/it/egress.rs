@@ -252,3 +252,33 @@ async fn v3_a_proxy_in_the_environment_is_not_used() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran this test");
     assert_eq!(canary.connects(), 0);
 }
+
+#[tokio::test]
+async fn what_is_posted_arrives_byte_for_byte_and_nobody_takes_the_place_of_the_host() {
+    let (outside, heard) = (Outside::new().await, Arc::new(std::sync::Mutex::new(Vec::new())));
+    let kept = Arc::clone(&heard);
+    let receiver = TestReceiver::start(outside.authority.server_for(&["hooks.test"]), move |mut stream| {
+        let kept = Arc::clone(&kept);
+        async move {
+            let head = request(&mut stream).await;
+            let mut body = [0; 7];
+            stream.read_exact(&mut body).await.unwrap();
+            *kept.lock().unwrap() = vec![head, String::from_utf8(body.to_vec()).unwrap()];
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        }
+    })
+    .await;
+    let host = format!("hooks.test:{}", receiver.address.port());
+    let egress = Egress::new(&outside.settings(&host)).unwrap();
+    let headers = [("x-svc-delivery-id", "7"), ("host", "inside.test"), ("accept-encoding", "gzip")];
+    let headers = headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+    let url = Url::parse(&format!("https://{host}/in")).unwrap();
+    let answer = egress.post(&url, headers.into_iter().collect(), "{\"a\":1}".into(), LONG, CAP).await.unwrap();
+    assert_eq!((answer.status, answer.body.len()), (204, 0));
+    let heard = heard.lock().unwrap().clone();
+    let (head, body) = (&heard[0], &heard[1]);
+    assert_eq!(body, "{\"a\":1}");
+    assert!(head.starts_with("POST /in HTTP/1.1\r\n") && head.contains("x-svc-delivery-id: 7\r\n"), "{head}");
+    assert!(head.contains("content-length: 7\r\n") && head.contains(&format!("host: {host}\r\n")), "{head}");
+    assert!(!head.contains("inside.test") && !head.contains("gzip"), "{head}");
+}
