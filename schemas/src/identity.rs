@@ -3,18 +3,22 @@
 //!
 //! Must not know how they are stored or looked up.
 
+mod access_request;
 mod delegation;
 mod delegation_request;
 pub mod domain;
 mod keys;
+mod membership;
 mod organization;
 mod settings;
 
+pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReviewed, Review};
 pub use delegation::Delegation;
 pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
 pub use keys::{ApiKey, CreatedApiKey, Scope};
-pub use organization::OrgType;
+pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
+pub use organization::{OrgType, Organization, RegisteredDomain};
 pub use settings::OrganizationSettings;
 
 use std::fmt;

@@ -30,6 +30,8 @@ macro_rules! uuid_ids {
 }
 
 uuid_ids! {
+    /// Somebody's question for a platform or agent organisation.
+    AccessRequestId;
     /// An API key (its row, never its secret).
     ApiKeyId;
     /// What a content owner lets a platform read.

@@ -131,6 +131,9 @@ pub struct Problem {
     pub code: String,
     /// Also in the `x-request-id` response header.
     pub request_id: String,
+    /// The path that serves what was asked for here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub see: Option<String>,
     /// Every fault at once, for bodies that break rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Fault>,

@@ -25,6 +25,9 @@ const CLICK_TOKEN_PREFIX: &str = "ctx_";
 /// Random base62 characters in a webhook secret: 256 bits.
 const WEBHOOK_SECRET_RANDOM_CHARS: usize = 43;
 const WEBHOOK_SECRET_PREFIX: &str = "whsec_";
+/// Random base62 characters in an invite: 256 bits.
+const INVITE_RANDOM_CHARS: usize = 43;
+const INVITE_PREFIX: &str = "inv_";
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The SHA-256 of a secret: all that is ever stored; in JSON 64 hexadecimal digits.
@@ -200,6 +203,31 @@ pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
         }
         None
     })
+}
+
+/// What is mailed to somebody who is invited, and claims the invite once.
+pub struct PlainInvite(String);
+
+impl PlainInvite {
+    /// Mints a token.
+    pub fn mint() -> Self {
+        Self(format!("{INVITE_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), INVITE_RANDOM_CHARS)))
+    }
+
+    /// Takes a presented token: what was never minted is found nowhere.
+    pub fn presented(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+
+    /// What is stored and looked up.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.0)
+    }
+
+    /// The whole token, for the one mail that carries it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 /// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key

@@ -17,6 +17,9 @@ pub enum Scope {
     /// Change identity objects of the own organisation.
     #[serde(rename = "identity:write")]
     IdentityWrite,
+    /// Provision organisations and attest their domains; the organisation must also be a trusted partner.
+    #[serde(rename = "partner:provision")]
+    PartnerProvision,
     /// Query `/content-owners/*` and `/agent/*`.
     #[serde(rename = "telemetry:read")]
     TelemetryRead,
@@ -27,7 +30,8 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope, alphabetical.
-    pub const ALL: [Self; 4] = [Self::IdentityRead, Self::IdentityWrite, Self::TelemetryRead, Self::TelemetryWrite];
+    pub const ALL: [Self; 5] =
+        [Self::IdentityRead, Self::IdentityWrite, Self::PartnerProvision, Self::TelemetryRead, Self::TelemetryWrite];
     /// What a key gets when nobody asks for more (spec.md, "API keys").
     pub const DEFAULT: [Self; 3] = [Self::IdentityRead, Self::TelemetryRead, Self::TelemetryWrite];
 
@@ -36,6 +40,7 @@ impl Scope {
         match self {
             Self::IdentityRead => "identity:read",
             Self::IdentityWrite => "identity:write",
+            Self::PartnerProvision => "partner:provision",
             Self::TelemetryRead => "telemetry:read",
             Self::TelemetryWrite => "telemetry:write",
         }

@@ -1,8 +1,10 @@
 //! What organisations are.
 //!
-//! Must not know what they own or may read.
+//! Must not know what they may read.
 
-use super::UnknownName;
+use super::{OrganizationSettings, UnknownName};
+use crate::ids::{DomainId, OrgId};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -38,4 +40,42 @@ impl FromStr for OrgType {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
     }
+}
+
+/// An organisation as its members see it (decisions.md, "organisation").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Organization {
+    /// Which one.
+    pub id: OrgId,
+    /// Given by its founder.
+    pub name: String,
+    /// Never changes.
+    pub org_type: OrgType,
+    /// The oldest of `domains`.
+    pub domain: Option<String>,
+    /// Registered ones, verified or not, oldest first.
+    pub domains: Vec<RegisteredDomain>,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+    /// Both flags.
+    pub settings: OrganizationSettings,
+}
+
+/// A domain of an organisation. It shows nothing to its owner until it is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredDomain {
+    /// Which one.
+    pub id: DomainId,
+    /// Whose.
+    pub organization_id: OrgId,
+    /// Canonical.
+    pub domain: String,
+    /// Whether it is this organisation's now.
+    pub verified: bool,
+    /// How that was found.
+    pub verification_method: Option<String>,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+    /// RFC 3339.
+    pub verified_at: Option<DateTime<Utc>>,
 }

@@ -95,6 +95,7 @@ fn render(mut response: Response, id: &str) -> Response {
         detail: error.detail,
         code: error.code.as_str().to_owned(),
         request_id: id.to_owned(),
+        see: error.see.map(str::to_owned),
         errors: error.faults,
     };
     let body = serde_json::to_vec(&problem).expect("a problem has only strings and numbers");

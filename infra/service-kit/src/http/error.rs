@@ -17,6 +17,7 @@ pub struct ApiError {
     pub(super) code: Code,
     pub(super) detail: String,
     pub(super) faults: Vec<Fault>,
+    pub(super) see: Option<&'static str>,
     pub(super) inside: Option<Arc<anyhow::Error>>,
     retry_after: Option<Duration>,
 }
@@ -25,7 +26,7 @@ impl ApiError {
     /// An error with a sentence for the caller.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after = (code == Code::Unavailable).then_some(RETRY_AFTER);
-        Self { code, detail: detail.into(), faults: Vec::new(), inside: None, retry_after }
+        Self { code, detail: detail.into(), faults: Vec::new(), see: None, inside: None, retry_after }
     }
 
     /// A body that breaks rules, with every fault at once.
@@ -60,6 +61,12 @@ impl ApiError {
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
+    }
+
+    /// The same error with the path that serves what was asked for.
+    #[must_use]
+    pub fn see(self, path: &'static str) -> Self {
+        Self { see: Some(path), ..self }
     }
 
     /// The same error with the time after which to try again.

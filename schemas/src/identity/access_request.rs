@@ -1,0 +1,268 @@
+//! Somebody asks for a platform or agent organisation: pending, then approved or rejected by an operator, once.
+//!
+//! Must not read a clock: every transition is told the time. Must not create the organisation that comes of it.
+
+use super::OrgType;
+use crate::ids::{AccessRequestId, OrgId, UserId};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A request (spec.md, "Access request").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessRequest {
+    /// For reviewing.
+    pub id: AccessRequestId,
+    /// Who asks; becomes an owner when it is approved.
+    pub user_id: UserId,
+    /// What is asked for: a platform or an agent.
+    pub org_type: OrgType,
+    /// The name the organisation would get.
+    pub org_name: String,
+    /// Whom to write to.
+    pub admin_email: String,
+    /// Why, in the requester's words.
+    pub use_case: String,
+    /// `status`, `reviewed_at`, `reviewed_by`, `reviewer_note` and `approved_org_id`.
+    #[serde(flatten)]
+    pub state: AccessState,
+    /// RFC 3339.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Where a request stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Members", try_from = "Members")]
+pub enum AccessState {
+    /// Nobody has reviewed it.
+    Pending,
+    /// The organisation exists, and the requester owns it.
+    Approved {
+        /// By whom and when.
+        review: Review,
+        /// What came of it.
+        org_id: OrgId,
+    },
+    /// Nothing comes of it.
+    Rejected {
+        /// By whom and when.
+        review: Review,
+    },
+}
+
+/// An operator's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The operator; absent when it was done at the machine itself, in nobody's name.
+    pub by: Option<UserId>,
+    /// For the requester.
+    pub note: Option<String>,
+}
+
+/// Where a request can stand, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessStatus {
+    /// Waits for an operator.
+    Pending,
+    /// Was granted.
+    Approved,
+    /// Was refused.
+    Rejected,
+}
+
+/// The request was reviewed before: 409.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadyReviewed;
+
+impl fmt::Display for AlreadyReviewed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the access request is already reviewed")
+    }
+}
+
+impl std::error::Error for AlreadyReviewed {}
+
+impl AccessRequest {
+    /// Pending → approved, with the organisation that comes of it.
+    pub fn approve(self, org_id: OrgId, review: Review) -> Result<Self, AlreadyReviewed> {
+        self.answer(AccessState::Approved { review, org_id })
+    }
+
+    /// Pending → rejected.
+    pub fn reject(self, review: Review) -> Result<Self, AlreadyReviewed> {
+        self.answer(AccessState::Rejected { review })
+    }
+
+    fn answer(self, state: AccessState) -> Result<Self, AlreadyReviewed> {
+        match self.state {
+            AccessState::Pending => Ok(Self { state, ..self }),
+            AccessState::Approved { .. } | AccessState::Rejected { .. } => Err(AlreadyReviewed),
+        }
+    }
+}
+
+impl AccessState {
+    /// Reads what was stored or sent; a status that contradicts the other members is none.
+    pub fn of(status: AccessStatus, review: Option<Review>, org_id: Option<OrgId>) -> Option<Self> {
+        match (status, review, org_id) {
+            (AccessStatus::Pending, None, None) => Some(Self::Pending),
+            (AccessStatus::Approved, Some(review), Some(org_id)) => Some(Self::Approved { review, org_id }),
+            (AccessStatus::Rejected, Some(review), None) => Some(Self::Rejected { review }),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn status(&self) -> AccessStatus {
+        match self {
+            Self::Pending => AccessStatus::Pending,
+            Self::Approved { .. } => AccessStatus::Approved,
+            Self::Rejected { .. } => AccessStatus::Rejected,
+        }
+    }
+
+    /// The operator's answer, when there is one.
+    pub fn review(&self) -> Option<&Review> {
+        match self {
+            Self::Pending => None,
+            Self::Approved { review, .. } | Self::Rejected { review } => Some(review),
+        }
+    }
+
+    /// What came of it.
+    pub fn approved_org_id(&self) -> Option<OrgId> {
+        match self {
+            Self::Approved { org_id, .. } => Some(*org_id),
+            Self::Pending | Self::Rejected { .. } => None,
+        }
+    }
+}
+
+impl AccessStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Approved, Self::Rejected];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+impl std::str::FromStr for AccessStatus {
+    type Err = super::UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name).ok_or_else(|| super::UnknownName(name.to_owned()))
+    }
+}
+
+/// A state as it stands in JSON.
+#[derive(Serialize, Deserialize)]
+struct Members {
+    status: AccessStatus,
+    reviewed_at: Option<DateTime<Utc>>,
+    reviewed_by: Option<UserId>,
+    reviewer_note: Option<String>,
+    approved_org_id: Option<OrgId>,
+}
+
+impl From<AccessState> for Members {
+    fn from(state: AccessState) -> Self {
+        let (status, approved_org_id, review) = (state.status(), state.approved_org_id(), state.review());
+        Self {
+            status,
+            reviewed_at: review.map(|review| review.at),
+            reviewed_by: review.and_then(|review| review.by),
+            reviewer_note: review.and_then(|review| review.note.clone()),
+            approved_org_id,
+        }
+    }
+}
+
+impl TryFrom<Members> for AccessState {
+    type Error = &'static str;
+
+    fn try_from(members: Members) -> Result<Self, Self::Error> {
+        let Members { status, reviewed_at, reviewed_by, reviewer_note, approved_org_id } = members;
+        let review = reviewed_at.map(|at| Review { at, by: reviewed_by, note: reviewer_note });
+        Self::of(status, review, approved_org_id).ok_or("no state of an access request")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    const ORG: OrgId = OrgId(Uuid::from_u128(9));
+
+    fn review(note: &str) -> Review {
+        let at = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
+        Review { at, by: Some(UserId(Uuid::from_u128(7))), note: Some(note.to_owned()) }
+    }
+
+    fn pending() -> AccessRequest {
+        AccessRequest {
+            id: AccessRequestId(Uuid::from_u128(1)),
+            user_id: UserId(Uuid::from_u128(2)),
+            org_type: OrgType::Platform,
+            org_name: "Partner".to_owned(),
+            admin_email: "admin@partner.test".to_owned(),
+            use_case: "measuring".to_owned(),
+            state: AccessState::Pending,
+            created_at: DateTime::from_timestamp(1_780_000_000, 0).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_pending_request_is_approved_with_an_organisation_or_rejected_with_none() {
+        let approved = pending().approve(ORG, review("yes")).unwrap();
+        assert_eq!(approved.state, AccessState::Approved { review: review("yes"), org_id: ORG });
+        assert_eq!(approved.state.approved_org_id(), Some(ORG));
+        let rejected = pending().reject(review("no")).unwrap();
+        assert_eq!(rejected.state, AccessState::Rejected { review: review("no") });
+        assert_eq!(rejected.state.approved_org_id(), None);
+        for reviewed in [approved, rejected] {
+            assert_eq!(AccessRequest { state: AccessState::Pending, ..reviewed }, pending(), "nothing else changes");
+        }
+    }
+
+    #[test]
+    fn a_reviewed_request_is_not_reviewed_again() {
+        for reviewed in [pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
+            assert_eq!(reviewed.clone().approve(OrgId(Uuid::from_u128(10)), review("again")), Err(AlreadyReviewed));
+            assert_eq!(reviewed.reject(review("again")), Err(AlreadyReviewed));
+        }
+    }
+
+    #[test]
+    fn every_state_is_read_back_with_the_published_members_and_contradictions_are_not() {
+        for request in [pending(), pending().approve(ORG, review("yes")).unwrap(), pending().reject(review("no")).unwrap()] {
+            let json = serde_json::to_value(&request).unwrap();
+            assert_eq!(json["status"], request.state.status().as_str());
+            for member in ["reviewed_at", "reviewed_by", "reviewer_note", "approved_org_id"] {
+                assert!(json.get(member).is_some(), "{member} is there, if null: {json}");
+            }
+            assert_eq!(serde_json::from_value::<AccessRequest>(json).unwrap(), request);
+        }
+        for (status, review, org_id) in [
+            (AccessStatus::Pending, Some(review("")), None),
+            (AccessStatus::Pending, None, Some(ORG)),
+            (AccessStatus::Approved, Some(review("")), None),
+            (AccessStatus::Approved, None, Some(ORG)),
+            (AccessStatus::Rejected, None, None),
+            (AccessStatus::Rejected, Some(review("")), Some(ORG)),
+        ] {
+            assert_eq!(AccessState::of(status, review, org_id), None, "{status:?}");
+        }
+        assert!(serde_json::from_value::<AccessState>(json!({"status": "approved"})).is_err());
+    }
+}
