@@ -4,6 +4,7 @@
 
 use crate::actor::{Actor, Credential};
 use chrono::{DateTime, Utc};
+use schemas::ids::{ApiKeyId, OrgId, UserId};
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -18,16 +19,51 @@ pub(crate) struct Change {
     pub(crate) detail: Value,
 }
 
-/// Writes a change down; it is kept when the caller's transaction is.
+/// Who changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// The holder of a key.
+    Key(ApiKeyId),
+    /// A person, in their own name.
+    User(UserId),
+    /// A person, as an operator.
+    Operator(UserId),
+    /// Whoever works at the machine itself, in nobody's name.
+    System,
+}
+
+impl From<Credential> for Author {
+    fn from(credential: Credential) -> Self {
+        match credential {
+            Credential::Key(key) => Self::Key(key),
+            Credential::User(user) => Self::User(user),
+        }
+    }
+}
+
+/// Writes down what somebody changed for their organisation.
 pub(crate) async fn record(
     transaction: &mut PgConnection,
     actor: &Actor,
     at: DateTime<Utc>,
     change: Change,
 ) -> Result<(), sqlx::Error> {
-    let (kind, id) = match actor.credential {
-        Credential::Key(key) => ("key", key.0),
-        Credential::User(user) => ("user", user.0),
+    record_by(transaction, actor.credential.into(), Some(actor.org_id), at, change).await
+}
+
+/// Writes a change down; it is kept when the caller's transaction is. `organization` is whom it concerns.
+pub(crate) async fn record_by(
+    transaction: &mut PgConnection,
+    author: Author,
+    organization: Option<OrgId>,
+    at: DateTime<Utc>,
+    change: Change,
+) -> Result<(), sqlx::Error> {
+    let (kind, id) = match author {
+        Author::Key(key) => ("key", Some(key.0)),
+        Author::User(user) => ("user", Some(user.0)),
+        Author::Operator(user) => ("operator", Some(user.0)),
+        Author::System => ("system", None),
     };
     sqlx::query(
         "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
@@ -36,7 +72,7 @@ pub(crate) async fn record(
     .bind(at)
     .bind(kind)
     .bind(id)
-    .bind(actor.org_id.0)
+    .bind(organization.map(|org| org.0))
     .bind(change.action)
     .bind(change.object_kind)
     .bind(change.object_id)

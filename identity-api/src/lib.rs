@@ -3,6 +3,7 @@
 //!
 //! Must not read telemetry, and must show a secret only in the response that creates it.
 
+mod access_requests;
 mod actor;
 pub mod api_keys;
 mod audit;
@@ -11,11 +12,19 @@ mod delegation_requests;
 mod delegations;
 pub mod domains;
 pub mod email_address;
+mod founding;
+mod invites;
+mod letters;
 pub mod mail;
+mod members;
 pub mod organizations;
 mod outbox;
+mod partners;
+mod people;
+mod registrations;
 mod settings;
 pub mod sign_in;
+mod texts;
 pub mod user_sessions;
 mod webhooks;
 
@@ -25,7 +34,7 @@ use crate::mail::{MailSettings, Mailer};
 use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, session};
 use axum::Router;
 use axum::middleware;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
@@ -181,6 +190,32 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
+        // a session only: organisations, their members and invites, access requests
+        .route("/api/v1/identity/organizations", get(founding::list_organizations).post(founding::create_organization))
+        .route("/api/v1/identity/organizations/{id}", get(founding::show_organization))
+        .route("/api/v1/identity/organizations/{id}/members", get(members::list_members).post(invites::invite_member))
+        .route(
+            "/api/v1/identity/organizations/{id}/members/{user_id}",
+            patch(members::change_member).delete(members::remove_member),
+        )
+        .route("/api/v1/identity/organizations/{id}/invites", get(invites::list_invites))
+        .route("/api/v1/identity/organizations/{id}/invites/{invite_id}", delete(invites::withdraw_invite))
+        .route("/api/v1/identity/invites/claim", post(invites::claim_invite))
+        .route(
+            "/api/v1/identity/platform-access-requests",
+            get(access_requests::list_platform_requests).post(access_requests::ask_for_platform),
+        )
+        .route(
+            "/api/v1/identity/agent-access-requests",
+            get(access_requests::list_agent_requests).post(access_requests::ask_for_agent),
+        )
+        // a session of an operator
+        .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
+        .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
+        .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
+        // a key with partner:provision of a trusted partner
+        .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
+        .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         // nobody yet: within the rate of the client's address
         .route("/api/v1/identity/auth/magic-link", post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))

@@ -34,7 +34,7 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
     /// Where each mail is a file.
-    mail_dir: TempDir,
+    pub(crate) mail_dir: TempDir,
     settings: Settings,
     server: TestServer,
     client: reqwest::Client,

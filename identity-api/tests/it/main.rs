@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod access_requests;
 mod answer_races;
 mod api_keys;
 mod bulk_outage;
@@ -17,11 +18,17 @@ mod domain_history;
 mod domains;
 mod forged_provider;
 mod internet;
+mod invites;
 mod key_uses;
 mod magic_links;
+mod members;
 mod oidc;
 mod oidc_attacks;
+mod onboarding_races;
+mod organizations;
 mod outbox;
+mod partners;
+mod people;
 mod process;
 mod races;
 mod rates;

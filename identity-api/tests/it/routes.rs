@@ -4,8 +4,9 @@ use crate::desk::{Desk, NOBODY, Shows};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
-/// Every route with an empty object as the body, and the id of nothing where it takes one.
-const GOLDEN: [(&str, &str, [u16; 8]); 28] = [
+/// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
+/// is in `operators` and `partners`.
+const GOLDEN: [(&str, &str, [u16; 8]); 47] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 201, 401, 201, 401, 403]),
@@ -28,6 +29,25 @@ const GOLDEN: [(&str, &str, [u16; 8]); 28] = [
     ("POST", "/api/v1/identity/webhooks", [401, 403, 403, 422, 401, 422, 401, 403]),
     ("GET", "/api/v1/identity/webhooks/{id}", [401, 403, 404, 404, 401, 404, 401, 403]),
     ("DELETE", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403]),
+    ("GET", "/api/v1/identity/organizations", [401, 401, 401, 401, 401, 200, 401, 200]),
+    ("POST", "/api/v1/identity/organizations", [401, 401, 401, 401, 401, 422, 401, 422]),
+    ("GET", "/api/v1/identity/organizations/{id}", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("GET", "/api/v1/identity/organizations/{id}/members", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("POST", "/api/v1/identity/organizations/{id}/members", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("PATCH", "/api/v1/identity/organizations/{id}/members/{user_id}", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("DELETE", "/api/v1/identity/organizations/{id}/members/{user_id}", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("GET", "/api/v1/identity/organizations/{id}/invites", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("DELETE", "/api/v1/identity/organizations/{id}/invites/{invite_id}", [401, 401, 401, 401, 401, 404, 401, 404]),
+    ("POST", "/api/v1/identity/invites/claim", [401, 401, 401, 401, 401, 422, 401, 422]),
+    ("GET", "/api/v1/identity/platform-access-requests", [401, 401, 401, 401, 401, 200, 401, 200]),
+    ("POST", "/api/v1/identity/platform-access-requests", [401, 401, 401, 401, 401, 422, 401, 422]),
+    ("GET", "/api/v1/identity/agent-access-requests", [401, 401, 401, 401, 401, 200, 401, 200]),
+    ("POST", "/api/v1/identity/agent-access-requests", [401, 401, 401, 401, 401, 422, 401, 422]),
+    ("GET", "/api/v1/identity/operator/access-requests", [401, 401, 401, 401, 401, 403, 401, 403]),
+    ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", [401, 401, 401, 401, 401, 403, 401, 403]),
+    ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", [401, 401, 401, 401, 401, 403, 401, 403]),
+    ("POST", "/api/v1/identity/partner/organizations", [401, 403, 403, 403, 401, 401, 401, 401]),
+    ("POST", "/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", [401, 403, 403, 403, 401, 401, 401, 401]),
     ("POST", "/api/v1/identity/auth/magic-link", [422, 422, 422, 422, 422, 422, 422, 422]),
     ("POST", "/api/v1/identity/auth/magic-link/verify", [422, 422, 422, 422, 422, 422, 422, 422]),
     ("GET", "/api/v1/identity/auth/oidc/{provider}", [404, 404, 404, 404, 404, 404, 404, 404]),
@@ -66,10 +86,15 @@ async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
         let mut found = Vec::new();
         for shows in credentials {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            found.push(desk.send(method, shows, &route.replace("{id}", NOBODY), "{}").await.status);
+            found.push(desk.send(method, shows, &of_nothing(route), "{}").await.status);
         }
         assert_eq!(found, expected, "{method} {route}");
     }
+}
+
+/// A route with the id of nothing in every place that takes one.
+fn of_nothing(route: &str) -> String {
+    route.split('/').map(|name| if name.starts_with('{') { NOBODY } else { name }).collect::<Vec<_>>().join("/")
 }
 
 #[test]

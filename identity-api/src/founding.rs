@@ -1,0 +1,188 @@
+//! Organisations: founded, listed and shown (decisions.md, "organisation").
+//!
+//! Must let a person found a content owner only; for the other types an operator decides (`access_requests`).
+
+use crate::State;
+use crate::audit::{self, Author, Change};
+use crate::bodies;
+use crate::members::{self, Standing};
+use crate::people::SignedIn;
+use crate::registrations;
+use crate::texts::{self, Faults};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{OrgType, Organization, OrganizationSettings, Role};
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use schemas::site::Site;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a new organisation starts with.
+pub(crate) struct Founding<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) org_type: OrgType,
+    pub(crate) owner: Option<UserId>,
+    pub(crate) site: Option<&'a Site>,
+    pub(crate) provisioned_by: Option<OrgId>,
+}
+
+/// Creates an organisation with its owner and its domain, as far as they are named.
+pub(crate) async fn found(
+    transaction: &mut PgConnection,
+    author: Author,
+    founding: Founding<'_>,
+    now: DateTime<Utc>,
+) -> Result<OrgId, ApiError> {
+    let id = OrgId(Uuid::now_v7());
+    sqlx::query("INSERT INTO organizations (id, name, org_type, provisioned_by, created_at) VALUES ($1, $2, $3, $4, $5)")
+        .bind(id.0)
+        .bind(founding.name)
+        .bind(founding.org_type.as_str())
+        .bind(founding.provisioned_by.map(|org| org.0))
+        .bind(now)
+        .execute(&mut *transaction)
+        .await?;
+    let detail = json!({"name": founding.name, "org_type": founding.org_type, "provisioned_by": founding.provisioned_by});
+    let change = Change { action: "organization.created", object_kind: "organization", object_id: id.0, detail };
+    audit::record_by(transaction, author, Some(id), now, change).await?;
+    if let Some(owner) = founding.owner {
+        members::add(transaction, author, id, owner, Role::Owner, now).await?;
+    }
+    if let Some(site) = founding.site {
+        registrations::register(transaction, author, id, site, now).await?;
+    }
+    Ok(id)
+}
+
+/// What a person may say of a new organisation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOrganization {
+    name: Option<String>,
+    org_type: Option<String>,
+    domain: Option<String>,
+}
+
+/// `POST /api/v1/identity/organizations`
+pub(crate) async fn create_organization(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Organization>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let (name, site) = parse_new_organization(&body)?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let founding = Founding {
+        name: &name,
+        org_type: OrgType::ContentOwner,
+        owner: Some(person.user_id),
+        site: Some(&site),
+        provisioned_by: None,
+    };
+    let id = found(&mut transaction, person.author(), founding, now).await?;
+    let organization = read(&mut transaction, id).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(organization)))
+}
+
+fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
+    let new: NewOrganization = bodies::object(body)?;
+    let mut faults = Faults::default();
+    let org_type: Option<OrgType> = faults.take(texts::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
+    // Whatever else is wrong with it: the answer to this is elsewhere.
+    match org_type {
+        Some(OrgType::Platform) => return Err(by_request("platform", "/api/v1/identity/platform-access-requests")),
+        Some(OrgType::Agent) => return Err(by_request("agent", "/api/v1/identity/agent-access-requests")),
+        Some(OrgType::ContentOwner) | None => {}
+    }
+    let name = faults.take(texts::name("name", new.name));
+    let site = faults.take(texts::domain("domain", new.domain));
+    match (org_type, name, site) {
+        (Some(_), Some(name), Some(site)) => Ok((name, site)),
+        _ => Err(faults.refuse()),
+    }
+}
+
+fn by_request(kind: &str, path: &'static str) -> ApiError {
+    let detail = format!("An organisation of type {kind} is created by an operator; ask for it with POST {path}.");
+    ApiError::new(Code::Forbidden, detail).see(path)
+}
+
+/// `GET /api/v1/identity/organizations`: the caller's own, oldest first.
+pub(crate) async fn list_organizations(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+) -> Result<Json<Vec<Organization>>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let own: Vec<Uuid> = sqlx::query_scalar("SELECT organization_id FROM memberships WHERE user_id = $1")
+        .bind(person.user_id.0)
+        .fetch_all(&mut *connection)
+        .await?;
+    Ok(Json(read_all(&mut connection, &own).await?))
+}
+
+/// `GET /api/v1/identity/organizations/{id}`
+pub(crate) async fn show_organization(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Json<Organization>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let standing = Standing::of(&mut connection, &id, person.user_id).await?;
+    read(&mut connection, standing.org).await.map(Json)
+}
+
+/// An organisation that is there.
+pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<Organization, ApiError> {
+    let found = read_all(connection, &[id.0]).await?;
+    found.into_iter().next().ok_or_else(members::no_organization)
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    name: String,
+    org_type: String,
+    share_sessions_via_click_tokens: bool,
+    visible_in_click_token_lookups: bool,
+    created_at: DateTime<Utc>,
+}
+
+/// Those of the named organisations that exist, oldest first.
+pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Organization>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT id, name, org_type, share_sessions_via_click_tokens, visible_in_click_token_lookups, created_at \
+         FROM organizations WHERE id = ANY($1) ORDER BY created_at, id",
+    )
+    .bind(ids)
+    .fetch_all(&mut *connection)
+    .await?;
+    let domains = registrations::of(connection, ids).await?;
+    let with_domains = |row: Row| {
+        let id = OrgId(row.id);
+        let domains: Vec<_> = domains.iter().filter(|domain| domain.organization_id == id).cloned().collect();
+        Ok(Organization {
+            id,
+            name: row.name,
+            org_type: row.org_type.parse().map_err(ApiError::internal)?,
+            domain: domains.first().map(|domain| domain.domain.clone()),
+            domains,
+            created_at: row.created_at,
+            settings: OrganizationSettings {
+                organization_id: id,
+                share_sessions_via_click_tokens: row.share_sessions_via_click_tokens,
+                visible_in_click_token_lookups: row.visible_in_click_token_lookups,
+            },
+        })
+    };
+    rows.into_iter().map(with_domains).collect()
+}

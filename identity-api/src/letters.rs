@@ -1,0 +1,84 @@
+//! What mails about organisations say, and sending them once what they tell of is kept.
+//!
+//! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
+//! the caller can do something about it. Must not log what a mail says.
+
+use crate::email_address::EmailAddress;
+use crate::mail::Mailer;
+use chrono::{DateTime, SecondsFormat, Utc};
+use schemas::identity::{AccessRequest, AccessState, Invite};
+use schemas::ids::{InviteId, OrgId};
+use schemas::secrets::PlainInvite;
+use sqlx::PgPool;
+
+/// An invite that is written down, and what only its mail may say.
+pub(crate) struct Letter {
+    pub(crate) invite: Invite,
+    pub(crate) to: EmailAddress,
+    pub(crate) token: PlainInvite,
+}
+
+/// Mails an invite, and notes when; without that note the invite has to be made again.
+pub(crate) async fn send_invite(pool: &PgPool, mailer: &Mailer, letter: Letter, now: DateTime<Utc>) -> Invite {
+    let Letter { invite, to, token } = letter;
+    let id = invite.id;
+    match mail_invite(pool, mailer, &invite, &to, &token).await {
+        Ok(()) => Invite { mailed_at: note_mailed(pool, id, now).await.then_some(now), ..invite },
+        Err(error) => {
+            tracing::error!(invite = %id, "an invite could not be mailed: {error:#}");
+            invite
+        }
+    }
+}
+
+async fn mail_invite(
+    pool: &PgPool,
+    mailer: &Mailer,
+    invite: &Invite,
+    to: &EmailAddress,
+    token: &PlainInvite,
+) -> anyhow::Result<()> {
+    let organization = name_of(pool, invite.organization_id).await?;
+    let until = invite.expires_at.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let text = format!(
+        "You are invited to {organization} as {role}.\n\n\
+         Sign in with this address, then claim the invite with this token until {until}:\n\n\
+         {token}\n\n\
+         POST /api/v1/identity/invites/claim {{\"token\": \"...\"}}\n\n\
+         Whoever did not expect this mail can ignore it.\n",
+        role = invite.role.as_str(),
+        token = token.reveal(),
+    );
+    mailer.send(to, &format!("You are invited to {organization}"), &text).await
+}
+
+async fn name_of(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar("SELECT name FROM organizations WHERE id = $1").bind(org.0).fetch_one(pool).await
+}
+
+async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
+    let noted = sqlx::query("UPDATE invites SET mailed_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(pool).await;
+    noted.inspect_err(|error| tracing::error!(invite = %id, "that an invite was mailed could not be noted: {error}")).is_ok()
+}
+
+/// Tells the requester what came of an access request.
+pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) {
+    if let Err(error) = mail_verdict(pool, mailer, request).await {
+        tracing::error!(access_request = %request.id, "a verdict could not be mailed: {error:#}");
+    }
+}
+
+async fn mail_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) -> anyhow::Result<()> {
+    let email: String =
+        sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_one(pool).await?;
+    let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address is {why}"))?;
+    let name = &request.org_name;
+    let (verdict, review) = match &request.state {
+        AccessState::Pending => return Ok(()),
+        AccessState::Approved { review, .. } => ("approved", review),
+        AccessState::Rejected { review } => ("rejected", review),
+    };
+    let note = review.note.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
+    let text = format!("Your request for the {} organisation {name} is {verdict}.\n{note}", request.org_type.as_str());
+    mailer.send(&to, &format!("Your request for {name} is {verdict}"), &text).await
+}

@@ -1,0 +1,130 @@
+//! The people of these tests, and what they ask for: more vocabulary for the desk.
+//!
+//! Must not assert anything but that the stage is set.
+
+use crate::desk::{Answer, Desk, Shows, answer};
+use identity_api::{organizations, user_sessions};
+use reqwest::Method;
+use schemas::ids::{OrgId, UserId};
+use schemas::secrets::PlainInvite;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(crate) const ORGANIZATIONS: &str = "/api/v1/identity/organizations";
+pub(crate) const CLAIM: &str = "/api/v1/identity/invites/claim";
+pub(crate) const PLATFORM_REQUESTS: &str = "/api/v1/identity/platform-access-requests";
+pub(crate) const AGENT_REQUESTS: &str = "/api/v1/identity/agent-access-requests";
+pub(crate) const REVIEWS: &str = "/api/v1/identity/operator/access-requests";
+pub(crate) const PROVISIONED: &str = "/api/v1/identity/partner/organizations";
+
+/// Somebody signed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) id: UserId,
+    pub(crate) email: String,
+    session: String,
+}
+
+impl Person {
+    pub(crate) fn shows(&self) -> Shows<'_> {
+        Shows::Session(&self.session)
+    }
+}
+
+impl Desk {
+    pub(crate) async fn person(&self, email: &str) -> Person {
+        self.signed_in(email, false).await
+    }
+
+    pub(crate) async fn operator(&self, email: &str) -> Person {
+        self.signed_in(email, true).await
+    }
+
+    async fn signed_in(&self, email: &str, is_operator: bool) -> Person {
+        let id = organizations::ensure_user(&self.stores.pool, email, is_operator).await.unwrap();
+        let session = user_sessions::open_session(&self.stores.pool, id, self.clock.now()).await.unwrap();
+        Person { id, email: email.to_owned(), session: session.reveal().to_owned() }
+    }
+
+    /// A content owner that somebody founds.
+    pub(crate) async fn founded(&self, founder: &Person, domain: &str) -> Answer {
+        let body = json!({"name": domain, "org_type": "content_owner", "domain": domain});
+        let founded = self.post(founder.shows(), ORGANIZATIONS, &body).await;
+        assert_eq!(founded.status, 201, "{}", founded.body);
+        founded
+    }
+
+    pub(crate) async fn invite(&self, by: &Person, org: &str, email: &str, role: &str) -> Answer {
+        self.post(by.shows(), &members_of(org), &json!({"email": email, "role": role})).await
+    }
+
+    /// A token in place of the one that was mailed.
+    pub(crate) async fn token_of(&self, invite: &Value) -> String {
+        let (token, id) = (PlainInvite::mint(), invite["id"].as_str().unwrap().parse::<Uuid>().unwrap());
+        let changed = sqlx::query("UPDATE invites SET token_hash = $2 WHERE id = $1")
+            .bind(id)
+            .bind(token.hash().as_bytes().as_slice())
+            .execute(&self.stores.pool)
+            .await
+            .unwrap();
+        assert_eq!(changed.rows_affected(), 1);
+        token.reveal().to_owned()
+    }
+
+    pub(crate) async fn claim(&self, by: &Person, token: &str) -> Answer {
+        self.post(by.shows(), CLAIM, &json!({"token": token})).await
+    }
+
+    /// Somebody who was invited and came.
+    pub(crate) async fn joined(&self, by: &Person, org: &str, email: &str, role: &str) -> Person {
+        let invite = self.invite(by, org, email, role).await;
+        assert_eq!(invite.status, 201, "{}", invite.body);
+        let (person, token) = (self.person(email).await, self.token_of(&invite.body).await);
+        let claimed = self.claim(&person, &token).await;
+        assert_eq!(claimed.status, 200, "{}", claimed.body);
+        person
+    }
+
+    pub(crate) async fn remove(&self, by: &Person, org: &str, whom: &Person) -> Answer {
+        self.delete(by.shows(), &format!("{}/{}", members_of(org), whom.id)).await
+    }
+
+    /// Makes somebody owner or member.
+    pub(crate) async fn make(&self, by: &Person, org: &str, whom: &Person, role: &str) -> Answer {
+        let path = format!("{}/{}", members_of(org), whom.id);
+        self.send(Method::PATCH, by.shows(), &path, json!({"role": role}).to_string()).await
+    }
+
+    /// E-mail addresses and roles, as somebody sees them.
+    pub(crate) async fn members(&self, by: &Person, org: &str) -> Vec<(String, String)> {
+        let listed = self.get(by.shows(), &members_of(org)).await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let listed = listed.body.as_array().unwrap_or_else(|| panic!("{}", listed.body)).clone();
+        listed.iter().map(|member| (text(&member["email"]), text(&member["role"]))).collect()
+    }
+
+    /// Asks for an organisation by one of the two endpoints.
+    pub(crate) async fn ask_for(&self, by: &Person, endpoint: &str, org_name: &str) -> Answer {
+        let body = json!({"org_name": org_name, "admin_email": "admin@partner.test", "use_case": "we measure"});
+        self.post(by.shows(), endpoint, &body).await
+    }
+
+    /// `verdict` is approve or reject; nothing is added to it.
+    pub(crate) async fn review(&self, by: &Person, id: &str, verdict: &str) -> Answer {
+        answer(self.request(Method::POST, &format!("{REVIEWS}/{id}/{verdict}"), by.shows())).await
+    }
+
+    /// Lets an organisation provision others.
+    pub(crate) async fn trust(&self, org: OrgId, is_trusted: bool) {
+        let trust = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1").bind(org.0).bind(is_trusted);
+        assert_eq!(trust.execute(&self.stores.pool).await.unwrap().rows_affected(), 1);
+    }
+}
+
+pub(crate) fn members_of(org: &str) -> String {
+    format!("{ORGANIZATIONS}/{org}/members")
+}
+
+pub(crate) fn invites_of(org: &str) -> String {
+    format!("{ORGANIZATIONS}/{org}/invites")
+}
