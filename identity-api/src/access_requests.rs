@@ -4,7 +4,9 @@
 
 mod review;
 
-pub(crate) use review::{approve_access_request, list_access_requests_to_review, reject_access_request};
+pub(crate) use review::{
+    Verdict, approve_access_request, list_access_requests_to_review, reject_access_request, review, with_status,
+};
 
 use crate::State;
 use crate::audit::{self, Change};

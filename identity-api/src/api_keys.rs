@@ -4,7 +4,7 @@
 
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
-use crate::audit::{self, Change};
+use crate::audit::{self, Author, Change};
 use crate::bodies::{self, rule_broken};
 use crate::organizations;
 use axum::Json;
@@ -19,7 +19,7 @@ use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgExecutor;
+use sqlx::{PgConnection, PgExecutor};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -61,11 +61,16 @@ pub(crate) async fn list_api_keys(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
 ) -> Result<Json<Vec<ApiKey>>, ApiError> {
+    Ok(Json(of(&state.pool, actor.org_id).await?))
+}
+
+/// The keys of an organisation, oldest first.
+pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE organization_id = $1 ORDER BY created_at, id")
-        .bind(actor.org_id.0)
-        .fetch_all(&state.pool)
+        .bind(org.0)
+        .fetch_all(store)
         .await?;
-    Ok(Json(rows.into_iter().map(ApiKey::from).collect()))
+    Ok(rows.into_iter().map(ApiKey::from).collect())
 }
 
 /// What a caller may say of a new key.
@@ -86,12 +91,33 @@ pub(crate) async fn create_api_key(
     let (name, scopes) = parse_new_key(&body)?;
     let org_type = organizations::type_of(&state.pool, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let mut transaction = state.pool.begin().await?;
-    let (api_key, key) = mint_api_key(&mut *transaction, actor.org_id, org_type, &name, &scopes).await?;
-    let detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
-    let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
-    audit::record(&mut transaction, &actor, state.now(), change).await?;
+    let holder = Holder { org: actor.org_id, org_type };
+    let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, &scopes, state.now()).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
+}
+
+/// Whose a new key is.
+#[derive(Clone, Copy)]
+pub(crate) struct Holder {
+    pub(crate) org: OrgId,
+    pub(crate) org_type: OrgType,
+}
+
+/// Mints a key and writes it down.
+pub(crate) async fn issue(
+    transaction: &mut PgConnection,
+    author: Author,
+    holder: Holder,
+    name: &str,
+    scopes: &[Scope],
+    now: DateTime<Utc>,
+) -> Result<(ApiKey, PlainApiKey), ApiError> {
+    let (api_key, key) = mint_api_key(&mut *transaction, holder.org, holder.org_type, name, scopes).await?;
+    let detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
+    let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
+    audit::record_by(transaction, author, Some(holder.org), now, change).await?;
+    Ok((api_key, key))
 }
 
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
@@ -134,24 +160,42 @@ pub(crate) async fn revoke_api_key(
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
     // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
-    let not_found = || ApiError::new(Code::NotFound, "There is no such API key.");
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let mut transaction = state.pool.begin().await?;
-    let revoked =
-        sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL")
+    let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
+    transaction.commit().await?;
+    Ok(Json(revoked))
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such API key.")
+}
+
+/// Revokes a key of an organisation, or of any; one that was revoked before stays as it is.
+pub(crate) async fn revoke(
+    transaction: &mut PgConnection,
+    author: Author,
+    id: ApiKeyId,
+    of: Option<OrgId>,
+    now: DateTime<Utc>,
+) -> Result<ApiKey, ApiError> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2) AND revoked_at IS NULL",
+    )
+    .bind(id.0)
+    .bind(of.map(|org| org.0))
+    .execute(&mut *transaction)
+    .await?;
+    let row: Option<Row> =
+        sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)")
             .bind(id.0)
-            .bind(actor.org_id.0)
-            .execute(&mut *transaction)
+            .bind(of.map(|org| org.0))
+            .fetch_optional(&mut *transaction)
             .await?;
-    let row: Option<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1 AND organization_id = $2")
-        .bind(id.0)
-        .bind(actor.org_id.0)
-        .fetch_optional(&mut *transaction)
-        .await?;
+    let key: ApiKey = row.ok_or_else(not_found)?.into();
     if revoked.rows_affected() == 1 {
         let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
-        audit::record(&mut transaction, &actor, state.now(), change).await?;
-        transaction.commit().await?;
+        audit::record_by(transaction, author, Some(key.organization_id), now, change).await?;
     }
-    row.map(|row| Json(row.into())).ok_or_else(not_found)
+    Ok(key)
 }

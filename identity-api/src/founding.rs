@@ -18,7 +18,7 @@ use schemas::identity::{OrgType, Organization, OrganizationSettings, Role};
 use schemas::ids::{OrgId, UserId};
 use schemas::problem::Code;
 use schemas::site::Site;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -185,4 +185,29 @@ pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Res
         })
     };
     rows.into_iter().map(with_domains).collect()
+}
+
+/// What partnership means for an organisation; only operators see it.
+#[derive(Debug, Serialize, sqlx::FromRow)]
+pub(crate) struct Partnership {
+    id: Uuid,
+    name: String,
+    is_trusted_partner: bool,
+    provisioned_by: Option<Uuid>,
+}
+
+pub(crate) async fn partnership(connection: &mut PgConnection, id: OrgId) -> Result<Partnership, ApiError> {
+    let row = sqlx::query_as("SELECT id, name, is_trusted_partner, provisioned_by FROM organizations WHERE id = $1")
+        .bind(id.0)
+        .fetch_optional(connection)
+        .await?;
+    row.ok_or_else(members::no_organization)
+}
+
+/// Every organisation, or those of a type.
+pub(crate) async fn ids_of(connection: &mut PgConnection, org_type: Option<OrgType>) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar("SELECT id FROM organizations WHERE $1::text IS NULL OR org_type = $1")
+        .bind(org_type.map(OrgType::as_str))
+        .fetch_all(connection)
+        .await
 }

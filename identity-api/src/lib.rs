@@ -5,6 +5,7 @@
 
 mod access_requests;
 mod actor;
+pub mod admin;
 pub mod api_keys;
 mod audit;
 mod bodies;
@@ -75,6 +76,8 @@ pub enum Command {
     Health,
     /// Bring the tables of PostgreSQL up to this build, and leave
     Migrate,
+    /// Look after operators, organisations, keys, domains, access requests and partners
+    Admin(admin::Admin),
 }
 
 /// What the service needs besides a listener.

@@ -16,6 +16,9 @@ async fn main() -> ExitCode {
     if let Some(Command::Migrate) = cli.command {
         return process::once(migrate(&cli.settings)).await;
     }
+    if let Some(Command::Admin(admin)) = cli.command {
+        return process::once(admin.run(&cli.settings, Clock::System)).await;
+    }
     if let Err(error) = telemetry::start(&cli.process) {
         eprintln!("{error:#}");
         return ExitCode::FAILURE;

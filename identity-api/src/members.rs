@@ -133,14 +133,19 @@ pub(crate) async fn list_members(
 ) -> Result<Json<Vec<Membership>>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
+    all(&mut connection, org).await.map(Json)
+}
+
+/// Every member, oldest first.
+pub(crate) async fn all(connection: &mut PgConnection, org: OrgId) -> Result<Vec<Membership>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id \
          WHERE m.organization_id = $1 ORDER BY m.created_at, m.user_id",
     )
     .bind(org.0)
-    .fetch_all(&mut *connection)
+    .fetch_all(connection)
     .await?;
-    rows.into_iter().map(Membership::try_from).collect::<Result<_, _>>().map(Json)
+    rows.into_iter().map(Membership::try_from).collect()
 }
 
 /// One member, in an organisation that is locked.

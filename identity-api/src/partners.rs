@@ -10,6 +10,7 @@ use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
 use crate::invites::{self, Invitation};
 use crate::letters;
+use crate::members;
 use crate::registrations::{self, Voucher};
 use crate::texts::{self, Faults};
 use axum::Json;
@@ -53,28 +54,27 @@ async fn is_trusted(pool: &PgPool, org: OrgId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(pool).await
 }
 
-/// An operator trusts an organisation, or no longer does. Whether that changed anything.
-#[expect(dead_code, reason = "the admin command line follows")]
+/// An operator trusts an organisation, or no longer does.
 pub(crate) async fn set_trust(
     transaction: &mut PgConnection,
     author: Author,
     org: OrgId,
     is_trusted: bool,
     now: DateTime<Utc>,
-) -> Result<bool, ApiError> {
-    crate::members::lock(transaction, org).await?;
+) -> Result<(), ApiError> {
+    members::lock(transaction, org).await?;
     let changed = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1 AND is_trusted_partner <> $2")
         .bind(org.0)
         .bind(is_trusted)
         .execute(&mut *transaction)
         .await?;
     if changed.rows_affected() == 0 {
-        return Ok(false);
+        return Ok(());
     }
     let action = if is_trusted { "partner.trusted" } else { "partner.untrusted" };
     let change = Change { action, object_kind: "organization", object_id: org.0, detail: json!({}) };
     audit::record_by(transaction, author, Some(org), now, change).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// What a partner may say of an owner.

@@ -3,11 +3,15 @@
 //! Must not let a key stand in for a person.
 
 use crate::State;
-use crate::audit::Author;
+use crate::audit::{self, Author, Change};
+use crate::email_address::EmailAddress;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
 use schemas::ids::UserId;
 use schemas::problem::Code;
+use serde::Serialize;
+use serde_json::json;
 use service_kit::auth::{API_KEY_HEADER, presented_session};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
@@ -63,23 +67,89 @@ fn operators_only() -> ApiError {
     ApiError::new(Code::Forbidden, "Only an operator may do this.")
 }
 
+/// An operator, as other operators see them.
+#[derive(Debug, Serialize, sqlx::FromRow)]
+pub(crate) struct OperatorRow {
+    id: Uuid,
+    email: String,
+    is_operator: bool,
+    created_at: DateTime<Utc>,
+}
+
 /// The operator with this address, when there is one.
-#[expect(dead_code, reason = "the admin command line follows")]
-pub(crate) async fn find_operator(pool: &PgPool, email: &str) -> Result<Option<UserId>, sqlx::Error> {
-    let id: Option<Uuid> =
-        sqlx::query_scalar("SELECT id FROM users WHERE email = $1 AND is_operator").bind(email).fetch_optional(pool).await?;
+pub(crate) async fn find_operator(pool: &PgPool, email: &EmailAddress) -> Result<Option<UserId>, sqlx::Error> {
+    let id: Option<Uuid> = sqlx::query_scalar("SELECT id FROM users WHERE email = $1 AND is_operator")
+        .bind(email.as_str())
+        .fetch_optional(pool)
+        .await?;
     Ok(id.map(UserId))
 }
 
+/// Every operator, oldest first.
+pub(crate) async fn operators(connection: &mut PgConnection) -> Result<Vec<OperatorRow>, sqlx::Error> {
+    sqlx::query_as("SELECT id, email, is_operator, created_at FROM users WHERE is_operator ORDER BY created_at, id")
+        .fetch_all(connection)
+        .await
+}
+
 /// The person with this address, who may not have signed in yet.
-#[expect(dead_code, reason = "the admin command line follows")]
-pub(crate) async fn ensure(transaction: &mut PgConnection, email: &str) -> Result<UserId, sqlx::Error> {
+pub(crate) async fn ensure(transaction: &mut PgConnection, email: &EmailAddress) -> Result<UserId, sqlx::Error> {
     // The update changes nothing; it makes the statement return the row that is there.
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id",
     )
-    .bind(email)
+    .bind(email.as_str())
     .fetch_one(transaction)
     .await?;
     Ok(UserId(id))
+}
+
+/// Makes somebody an operator; who is one already stays one.
+pub(crate) async fn add_operator(
+    transaction: &mut PgConnection,
+    author: Author,
+    email: &EmailAddress,
+    now: DateTime<Utc>,
+) -> Result<OperatorRow, ApiError> {
+    let user = ensure(transaction, email).await?;
+    set_operator(transaction, author, user, true, now).await
+}
+
+/// Makes an operator an ordinary person; their sessions stay, and may no longer do what operators may.
+pub(crate) async fn remove_operator(
+    transaction: &mut PgConnection,
+    author: Author,
+    email: &EmailAddress,
+    now: DateTime<Utc>,
+) -> Result<OperatorRow, ApiError> {
+    let user: Option<Uuid> = sqlx::query_scalar("SELECT id FROM users WHERE email = $1 AND is_operator FOR NO KEY UPDATE")
+        .bind(email.as_str())
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "There is no operator with this address."))?;
+    set_operator(transaction, author, UserId(user), false, now).await
+}
+
+async fn set_operator(
+    transaction: &mut PgConnection,
+    author: Author,
+    user: UserId,
+    is_operator: bool,
+    now: DateTime<Utc>,
+) -> Result<OperatorRow, ApiError> {
+    let changed = sqlx::query("UPDATE users SET is_operator = $2 WHERE id = $1 AND is_operator <> $2")
+        .bind(user.0)
+        .bind(is_operator)
+        .execute(&mut *transaction)
+        .await?;
+    if changed.rows_affected() == 1 {
+        let action = if is_operator { "operator.added" } else { "operator.removed" };
+        let change = Change { action, object_kind: "user", object_id: user.0, detail: json!({}) };
+        audit::record_by(transaction, author, None, now, change).await?;
+    }
+    let row = sqlx::query_as("SELECT id, email, is_operator, created_at FROM users WHERE id = $1")
+        .bind(user.0)
+        .fetch_one(transaction)
+        .await?;
+    Ok(row)
 }

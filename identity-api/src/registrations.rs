@@ -49,7 +49,6 @@ pub(crate) enum Voucher {
     /// A trusted partner's, for an owner it provisioned.
     Partner,
     /// An operator's.
-    #[expect(dead_code, reason = "the admin command line follows")]
     Operator,
 }
 
@@ -133,7 +132,6 @@ pub(crate) async fn vouch(
 }
 
 /// Takes a domain from its organisation; what it saw of it, it sees no more.
-#[expect(dead_code, reason = "the admin command line follows")]
 pub(crate) async fn release(
     transaction: &mut PgConnection,
     author: Author,

@@ -119,7 +119,7 @@ fn no_request() -> ApiError {
 }
 
 /// What is no id names no request.
-pub(crate) fn find(id: &str) -> Result<AccessRequestId, ApiError> {
+fn find(id: &str) -> Result<AccessRequestId, ApiError> {
     id.parse().map_err(|_| no_request())
 }
 

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access_requests;
+mod admin;
 mod answer_races;
 mod api_keys;
 mod bulk_outage;
@@ -25,6 +26,7 @@ mod members;
 mod oidc;
 mod oidc_attacks;
 mod onboarding_races;
+mod onboarding_routes;
 mod organizations;
 mod outbox;
 mod partners;

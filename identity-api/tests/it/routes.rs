@@ -5,7 +5,7 @@ use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
-/// is in `operators` and `partners`.
+/// is in `onboarding_routes`.
 const GOLDEN: [(&str, &str, [u16; 8]); 47] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),

@@ -80,6 +80,11 @@ impl ApiError {
         &self.detail
     }
 
+    /// What happened, for the log and for who works at the machine itself; never for a caller.
+    pub fn inside(&self) -> Option<&anyhow::Error> {
+        self.inside.as_deref()
+    }
+
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code

@@ -1,0 +1,130 @@
+//! `identity-api admin …`: what an operator does at the machine itself, by the functions that the HTTP surface uses.
+//!
+//! Must leave the same audit rows, and must print a secret only on stdout, once. An errand that is refused says why in
+//! one line and changes nothing.
+
+mod access_requests;
+mod domains;
+mod keys;
+mod operators;
+mod organizations;
+mod partners;
+mod print;
+
+use crate::Settings;
+use crate::audit::Author;
+use crate::email_address::EmailAddress;
+use crate::mail::Mailer;
+use crate::people;
+use chrono::{DateTime, SubsecRound, Utc};
+use clap::{Args, Subcommand};
+use schemas::ids::UserId;
+use schemas::site::Site;
+use service_kit::clock::Clock;
+use service_kit::http::ApiError;
+use service_kit::stores;
+use sqlx::{PgPool, Postgres, Transaction};
+
+/// What an operator asks for.
+#[derive(Args, Clone, Debug)]
+pub struct Admin {
+    /// Print JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    /// E-mail address of the operator in whose name it is done; in nobody's when absent
+    #[arg(long = "as", global = true, value_name = "EMAIL", value_parser = email)]
+    operator: Option<EmailAddress>,
+    #[command(subcommand)]
+    errand: Errand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Errand {
+    /// People who review access requests
+    #[command(subcommand)]
+    Operator(operators::Errand),
+    /// Organisations
+    #[command(subcommand)]
+    Organization(organizations::Errand),
+    /// API keys
+    #[command(subcommand)]
+    Key(keys::Errand),
+    /// Domains of organisations
+    #[command(subcommand)]
+    Domain(domains::Errand),
+    /// Requests for platform and agent organisations
+    #[command(subcommand)]
+    AccessRequest(access_requests::Errand),
+    /// Organisations that may provision others
+    #[command(subcommand)]
+    Partner(partners::Errand),
+}
+
+/// What errands work with.
+struct Office {
+    pool: PgPool,
+    clock: Clock,
+    /// In whose name.
+    operator: Option<UserId>,
+    /// Absent where no way to send mail is set.
+    mailer: Option<Mailer>,
+}
+
+impl Office {
+    async fn open(settings: &Settings, operator: Option<&EmailAddress>, clock: Clock) -> anyhow::Result<Self> {
+        let pool = stores::postgres(&settings.postgres)?;
+        stores::check_postgres(&pool).await?;
+        let operator = match operator {
+            None => None,
+            Some(email) => {
+                let found = people::find_operator(&pool, email).await?;
+                Some(found.ok_or_else(|| anyhow::anyhow!("--as {email}: no operator has this address"))?)
+            }
+        };
+        let can_mail = settings.mail.smtp_url.is_some() || settings.mail.mail_dir.is_some();
+        let mailer = can_mail.then(|| settings.mail.mailer()).transpose()?;
+        Ok(Self { pool, clock, operator, mailer })
+    }
+
+    fn author(&self) -> Author {
+        self.operator.map_or(Author::System, Author::Operator)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.clock.now().trunc_subsecs(6)
+    }
+
+    async fn begin(&self) -> Result<Transaction<'static, Postgres>, ApiError> {
+        Ok(self.pool.begin().await?)
+    }
+}
+
+impl Admin {
+    /// Does the errand and prints what came of it.
+    pub async fn run(self, settings: &Settings, clock: Clock) -> anyhow::Result<()> {
+        let office = Office::open(settings, self.operator.as_ref(), clock).await?;
+        let done = match self.errand {
+            Errand::Operator(errand) => errand.run(&office).await,
+            Errand::Organization(errand) => errand.run(&office).await,
+            Errand::Key(errand) => errand.run(&office).await,
+            Errand::Domain(errand) => errand.run(&office).await,
+            Errand::AccessRequest(errand) => errand.run(&office).await,
+            Errand::Partner(errand) => errand.run(&office).await,
+        };
+        done.map_err(|refusal| in_one_line(&refusal))?.print(self.json)
+    }
+}
+
+/// Who works at the machine may hear what is kept from callers.
+fn in_one_line(refusal: &ApiError) -> anyhow::Error {
+    let inside = refusal.inside().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
+    anyhow::anyhow!("{}{}", refusal.detail(), inside.replace('\n', " "))
+}
+
+fn email(text: &str) -> Result<EmailAddress, &'static str> {
+    EmailAddress::parse(text)
+}
+
+fn site(text: &str) -> Result<Site, String> {
+    Site::from_domain(text).map_err(|why| why.to_string())
+}

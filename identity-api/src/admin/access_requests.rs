@@ -1,0 +1,64 @@
+//! `identity-api admin access-request …`
+//!
+//! Must decide by `access_requests::review`, as the HTTP surface does.
+
+use super::Office;
+use super::print::Printed;
+use crate::access_requests::{Verdict, review, with_status};
+use crate::bodies;
+use crate::letters;
+use crate::texts;
+use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use schemas::identity::AccessStatus;
+use schemas::ids::AccessRequestId;
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// List requests, oldest first
+    List {
+        /// Only those that stand there
+        #[arg(long, value_name = "STATUS", value_parser = status())]
+        status: Option<AccessStatus>,
+    },
+    /// Create the organisation and make the requester its owner
+    Approve(Answer),
+    /// Refuse a request
+    Reject(Answer),
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct Answer {
+    /// Its id
+    #[arg(value_name = "ID")]
+    id: AccessRequestId,
+    /// For the requester
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+fn status() -> impl TypedValueParser<Value = AccessStatus> {
+    PossibleValuesParser::new(AccessStatus::ALL.map(AccessStatus::as_str)).try_map(|name| name.parse::<AccessStatus>())
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let (verdict, Answer { id, note }) = match self {
+            Self::List { status } => {
+                let requests = with_status(&office.pool, status).await?;
+                return Printed::list(&requests, &["id", "status", "org_type", "org_name", "admin_email", "created_at"]);
+            }
+            Self::Approve(answer) => (Verdict::Approve, answer),
+            Self::Reject(answer) => (Verdict::Reject, answer),
+        };
+        let note = note.map(|note| texts::prose("note", Some(note))).transpose().map_err(bodies::refuse)?;
+        let mut transaction = office.begin().await?;
+        let reviewed = review(&mut transaction, office.operator, id, verdict, note, office.now()).await?;
+        transaction.commit().await?;
+        if let Some(mailer) = &office.mailer {
+            letters::send_verdict(&office.pool, mailer, &reviewed).await;
+        }
+        Printed::one(reviewed)
+    }
+}

@@ -1,0 +1,67 @@
+//! `identity-api admin domain …`
+//!
+//! Must leave it to the database that a host has one verified owner at a time.
+
+use super::print::Printed;
+use super::{Office, site};
+use crate::members;
+use crate::registrations::{self, Voucher};
+use clap::Subcommand;
+use schemas::ids::{DomainId, OrgId};
+use schemas::site::Site;
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// Register a domain, unverified
+    Add {
+        /// Whose it will be
+        #[arg(long, value_name = "ID")]
+        organization: OrgId,
+        /// Host name, as in example.com
+        #[arg(value_name = "DOMAIN", value_parser = site)]
+        domain: Site,
+    },
+    /// Record a registered domain as verified, on your word
+    Verify {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: DomainId,
+    },
+    /// Take a domain from its organisation, verified or not
+    Release {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: DomainId,
+    },
+    /// List the registered domains of an organisation
+    List {
+        /// Whose they are
+        #[arg(long, value_name = "ID")]
+        organization: OrgId,
+    },
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let (author, now) = (office.author(), office.now());
+        let mut transaction = office.begin().await?;
+        let changed = match self {
+            Self::Add { organization, domain } => {
+                members::lock(&mut transaction, organization).await?;
+                registrations::register(&mut transaction, author, organization, &domain, now).await?
+            }
+            Self::Verify { id } => registrations::vouch(&mut transaction, author, id, Voucher::Operator, now).await?,
+            Self::Release { id } => registrations::release(&mut transaction, author, id, now).await?,
+            Self::List { organization } => {
+                let domains = registrations::of(&mut transaction, &[organization.0]).await?;
+                return Printed::list(
+                    &domains,
+                    &["id", "domain", "verified", "verification_method", "created_at", "verified_at"],
+                );
+            }
+        };
+        transaction.commit().await?;
+        Printed::one(changed)
+    }
+}

@@ -1,0 +1,79 @@
+//! `identity-api admin key …`
+//!
+//! Must print a raw key only when it is minted.
+
+use super::Office;
+use super::print::Printed;
+use crate::api_keys;
+use crate::bodies;
+use crate::organizations;
+use crate::texts;
+use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use schemas::identity::{CreatedApiKey, Scope};
+use schemas::ids::{ApiKeyId, OrgId};
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// Mint a key, and print it this once
+    Mint {
+        /// Whose it is
+        #[arg(long, value_name = "ID")]
+        organization: OrgId,
+        /// What it is called
+        #[arg(long, default_value = "API key")]
+        name: String,
+        /// What it may do; can be repeated [default: identity:read, telemetry:read and telemetry:write]
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scope())]
+        scopes: Vec<Scope>,
+    },
+    /// List the keys of an organisation
+    List {
+        /// Whose they are
+        #[arg(long, value_name = "ID")]
+        organization: OrgId,
+    },
+    /// Revoke a key
+    Revoke {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: ApiKeyId,
+    },
+}
+
+fn scope() -> impl TypedValueParser<Value = Scope> {
+    PossibleValuesParser::new(Scope::ALL.map(Scope::as_str)).try_map(|name| name.parse::<Scope>())
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let mut transaction = office.begin().await?;
+        match self {
+            Self::Mint { organization, name, mut scopes } => {
+                let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
+                let org_type = organizations::type_of(&office.pool, organization).await?;
+                let org_type = org_type.ok_or_else(crate::members::no_organization)?;
+                if scopes.is_empty() {
+                    scopes = Scope::DEFAULT.to_vec();
+                }
+                scopes.sort_unstable();
+                scopes.dedup();
+                let holder = api_keys::Holder { org: organization, org_type };
+                let (api_key, key) =
+                    api_keys::issue(&mut transaction, office.author(), holder, &name, &scopes, office.now()).await?;
+                transaction.commit().await?;
+                Printed::one(CreatedApiKey { api_key, key: key.reveal().to_owned() })
+            }
+            Self::List { organization } => {
+                let keys = api_keys::of(&mut *transaction, organization).await?;
+                Printed::list(&keys, &["id", "name", "prefix", "scopes", "created_at", "last_used_at", "revoked_at"])
+            }
+            Self::Revoke { id } => {
+                let revoked = api_keys::revoke(&mut transaction, office.author(), id, None, office.now()).await?;
+                transaction.commit().await?;
+                Printed::one(revoked)
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `identity-api admin operator …`
+//!
+//! Must change people by `people` only.
+
+use super::print::Printed;
+use super::{Office, email};
+use crate::email_address::EmailAddress;
+use crate::people;
+use clap::Subcommand;
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// Make somebody an operator, who need not have signed in yet
+    Add {
+        /// Address with which they sign in
+        #[arg(value_name = "EMAIL", value_parser = email)]
+        email: EmailAddress,
+    },
+    /// Make an operator an ordinary person again
+    Remove {
+        /// Address with which they sign in
+        #[arg(value_name = "EMAIL", value_parser = email)]
+        email: EmailAddress,
+    },
+    /// List the operators
+    List,
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let mut transaction = office.begin().await?;
+        let changed = match &self {
+            Self::Add { email } => people::add_operator(&mut transaction, office.author(), email, office.now()).await?,
+            Self::Remove { email } => people::remove_operator(&mut transaction, office.author(), email, office.now()).await?,
+            Self::List => {
+                return Printed::list(&people::operators(&mut transaction).await?, &["id", "email", "created_at"]);
+            }
+        };
+        transaction.commit().await?;
+        Printed::one(changed)
+    }
+}

@@ -1,0 +1,92 @@
+//! `identity-api admin organization …`
+//!
+//! Must create organisations by `founding` only.
+
+use super::print::Printed;
+use super::{Office, email, site};
+use crate::bodies;
+use crate::email_address::EmailAddress;
+use crate::founding::{self, Founding};
+use crate::{members, people, texts};
+use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use schemas::identity::{Membership, OrgType, Organization};
+use schemas::ids::OrgId;
+use schemas::site::Site;
+use serde::Serialize;
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// Create an organisation of any type
+    Create {
+        /// Its name
+        #[arg(long)]
+        name: String,
+        /// What it is
+        #[arg(long = "type", value_name = "TYPE", value_parser = org_type())]
+        org_type: OrgType,
+        /// A domain to register, unverified
+        #[arg(long, value_name = "DOMAIN", value_parser = site)]
+        domain: Option<Site>,
+        /// Who owns it, and need not have signed in yet
+        #[arg(long, value_name = "EMAIL", value_parser = email)]
+        owner: Option<EmailAddress>,
+    },
+    /// List organisations, oldest first
+    List {
+        /// Only those of a type
+        #[arg(long = "type", value_name = "TYPE", value_parser = org_type())]
+        org_type: Option<OrgType>,
+    },
+    /// Show an organisation with its members
+    Show {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: OrgId,
+    },
+}
+
+fn org_type() -> impl TypedValueParser<Value = OrgType> {
+    PossibleValuesParser::new(OrgType::ALL.map(OrgType::as_str)).try_map(|name| name.parse::<OrgType>())
+}
+
+/// An organisation as operators see it.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    organization: Organization,
+    #[serde(flatten)]
+    partnership: founding::Partnership,
+    members: Vec<Membership>,
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let mut transaction = office.begin().await?;
+        match self {
+            Self::Create { name, org_type, domain, owner } => {
+                let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
+                let owner = match &owner {
+                    Some(email) => Some(people::ensure(&mut transaction, email).await?),
+                    None => None,
+                };
+                let founding = Founding { name: &name, org_type, owner, site: domain.as_ref(), provisioned_by: None };
+                let id = founding::found(&mut transaction, office.author(), founding, office.now()).await?;
+                let organization = founding::read(&mut transaction, id).await?;
+                transaction.commit().await?;
+                Printed::one(organization)
+            }
+            Self::List { org_type } => {
+                let ids = founding::ids_of(&mut transaction, org_type).await?;
+                let organizations = founding::read_all(&mut transaction, &ids).await?;
+                Printed::list(&organizations, &["id", "name", "org_type", "domain", "created_at"])
+            }
+            Self::Show { id } => {
+                let organization = founding::read(&mut transaction, id).await?;
+                let partnership = founding::partnership(&mut transaction, id).await?;
+                Printed::one(Shown { organization, partnership, members: members::all(&mut transaction, id).await? })
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `identity-api admin partner …`
+//!
+//! Must change trust by `partners` only.
+
+use super::Office;
+use super::print::Printed;
+use crate::founding;
+use crate::partners;
+use clap::Subcommand;
+use schemas::ids::OrgId;
+use service_kit::http::ApiError;
+
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum Errand {
+    /// Let an organisation provision others; its key also needs the scope partner:provision
+    Trust {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: OrgId,
+    },
+    /// Stop that; what it provisioned stays
+    Untrust {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: OrgId,
+    },
+}
+
+impl Errand {
+    pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
+        let (id, is_trusted) = match self {
+            Self::Trust { id } => (id, true),
+            Self::Untrust { id } => (id, false),
+        };
+        let mut transaction = office.begin().await?;
+        partners::set_trust(&mut transaction, office.author(), id, is_trusted, office.now()).await?;
+        let partnership = founding::partnership(&mut transaction, id).await?;
+        transaction.commit().await?;
+        Printed::one(partnership)
+    }
+}

@@ -1,0 +1,87 @@
+//! What an errand prints: one JSON document, or a table for people.
+//!
+//! Must let nothing that is stored act on a terminal.
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+use service_kit::http::ApiError;
+use std::io::Write;
+
+/// What came of an errand.
+pub(super) struct Printed {
+    body: Value,
+    /// Of a list, what a table shows.
+    columns: &'static [&'static str],
+}
+
+impl Printed {
+    /// Several of a kind: a row each.
+    pub(super) fn list<T: Serialize>(body: &[T], columns: &'static [&'static str]) -> Result<Self, ApiError> {
+        Ok(Self { body: serde_json::to_value(body).map_err(ApiError::internal)?, columns })
+    }
+
+    /// One thing: a line for each member.
+    pub(super) fn one(body: impl Serialize) -> Result<Self, ApiError> {
+        Ok(Self { body: serde_json::to_value(body).map_err(ApiError::internal)?, columns: &[] })
+    }
+
+    pub(super) fn print(self, as_json: bool) -> anyhow::Result<()> {
+        let text = if as_json { self.body.to_string() } else { self.table() };
+        writeln!(std::io::stdout(), "{text}")?;
+        Ok(())
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        match &self.body {
+            Value::Array(rows) => {
+                table.set_header(self.columns.iter().map(|column| column.to_uppercase()));
+                for row in rows {
+                    table.add_row(self.columns.iter().map(|column| shown(&row[*column])));
+                }
+            }
+            Value::Object(members) => {
+                for (name, value) in members {
+                    table.add_row([name.clone(), shown(value)]);
+                }
+            }
+            other => return shown(other),
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => harmless(text),
+        Value::Array(items) if items.iter().all(Value::is_string) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => harmless(&other.to_string()),
+    }
+}
+
+/// Control characters, and those that turn the reading direction, as escapes.
+fn harmless(text: &str) -> String {
+    let is_odd = |char: char| {
+        char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|char| if is_odd(char) { char.escape_unicode().to_string() } else { char.to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn x12_what_is_stored_does_not_act_on_a_terminal() {
+        let rows = [json!({"name": "a\u{1b}[2Jb\u{202e}\nc", "scopes": ["x", "y"], "gone": null})];
+        let table = Printed::list(&rows, &["name", "scopes", "gone"]).unwrap().table();
+        assert!(table.contains(r"a\u{1b}[2Jb\u{202e}\u{a}c") && table.contains("x, y"), "{table}");
+        assert_eq!(table.lines().count(), 2, "a head and a row: {table}");
+        let one = Printed::one(&rows[0]).unwrap().table();
+        assert_eq!(one.lines().count(), 3, "{one}");
+    }
+}

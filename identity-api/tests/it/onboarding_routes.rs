@@ -1,0 +1,47 @@
+//! S3 for the credentials that only onboarding knows: operators, partners, and a key beside a session.
+
+use crate::desk::{Desk, NOBODY, Shows};
+use reqwest::Method;
+
+/// Routes with an empty object as the body, and the id of nothing where they take one.
+const GOLDEN: [(&str, &str, [u16; 4]); 19] = [
+    // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
+    ("GET", "organizations", [200, 401, 401, 401]),
+    ("POST", "organizations", [422, 401, 401, 401]),
+    ("GET", "organizations/{}", [404, 401, 401, 401]),
+    ("GET", "organizations/{}/members", [404, 401, 401, 401]),
+    ("POST", "organizations/{}/members", [404, 401, 401, 401]),
+    ("PATCH", "organizations/{}/members/{}", [404, 401, 401, 401]),
+    ("DELETE", "organizations/{}/members/{}", [404, 401, 401, 401]),
+    ("GET", "organizations/{}/invites", [404, 401, 401, 401]),
+    ("DELETE", "organizations/{}/invites/{}", [404, 401, 401, 401]),
+    ("POST", "invites/claim", [422, 401, 401, 401]),
+    ("GET", "platform-access-requests", [200, 401, 401, 401]),
+    ("POST", "platform-access-requests", [422, 401, 401, 401]),
+    ("GET", "agent-access-requests", [200, 401, 401, 401]),
+    ("POST", "agent-access-requests", [422, 401, 401, 401]),
+    ("GET", "operator/access-requests", [200, 401, 401, 401]),
+    ("POST", "operator/access-requests/{}/approve", [404, 401, 401, 401]),
+    ("POST", "operator/access-requests/{}/reject", [404, 401, 401, 401]),
+    ("POST", "partner/organizations", [401, 422, 403, 403]),
+    ("POST", "partner/organizations/{}/domains/{}/attest", [401, 404, 403, 403]),
+];
+
+#[tokio::test]
+async fn s3_operators_and_partners_get_what_the_table_says() {
+    let desk = Desk::open().await;
+    let operator = desk.operator("op@svc.test").await;
+    let ((partner, trusted), (_, untrusted)) = (desk.platform("partner").await, desk.platform("untrusted").await);
+    desk.trust(partner, true).await;
+    let Shows::Session(session) = operator.shows() else { panic!("a person shows a session") };
+    let credentials = [operator.shows(), Shows::Key(&trusted), Shows::Key(&untrusted), Shows::Both(&untrusted, session)];
+    for (method, route, expected) in GOLDEN {
+        let mut found = Vec::new();
+        for shows in credentials {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let path = format!("/api/v1/identity/{}", route.replace("{}", NOBODY));
+            found.push(desk.send(method, shows, &path, "{}").await.status);
+        }
+        assert_eq!(found, expected, "{method} {route}");
+    }
+}
