@@ -1,4 +1,4 @@
-//! The demo tenant: four organisations with keys, three people with sessions. Safe to repeat.
+//! The demo tenant: four organisations with keys, four people with sessions. Safe to repeat.
 //!
 //! Must write through identity-api's own functions, and must keep what an earlier run handed out while it is
 //! still valid.
@@ -26,6 +26,8 @@ struct DemoOrg {
     may_write_identity: bool,
     key_variable: &'static str,
     id_variable: &'static str,
+    /// Who owns it: where their session is written, and their address.
+    person: Option<(&'static str, &'static str)>,
 }
 
 const ORGS: [DemoOrg; 4] = [
@@ -36,6 +38,7 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: true,
         key_variable: "OWNER_KEY",
         id_variable: "OWNER_ORG_ID",
+        person: Some(("OWNER_SESSION", "owner@example.com")),
     },
     DemoOrg {
         name: "Other Publisher",
@@ -44,6 +47,7 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: true,
         key_variable: "OTHER_OWNER_KEY",
         id_variable: "OTHER_OWNER_ORG_ID",
+        person: None,
     },
     DemoOrg {
         name: "Demo Agent",
@@ -52,6 +56,8 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: false,
         key_variable: "AGENT_KEY",
         id_variable: "AGENT_ORG_ID",
+        // Its key may not write identity; what its settings say is this person's to change.
+        person: Some(("AGENT_SESSION", "agent@example.net")),
     },
     DemoOrg {
         name: "Demo Network",
@@ -60,6 +66,7 @@ const ORGS: [DemoOrg; 4] = [
         may_write_identity: true,
         key_variable: "NETWORK_KEY",
         id_variable: "NETWORK_ORG_ID",
+        person: None,
     },
 ];
 
@@ -68,16 +75,18 @@ pub(crate) async fn seed(cli: &Cli, process: &ProcessSettings, clock: &Clock) ->
     let pool = stores::postgres(&cli.postgres)?;
     let tenant = Tenant { directory: Directory::new(pool.clone()), pool, clock, earlier: demo_env::read(&cli.state_dir) };
     let mut env = addresses(cli, process);
-    let mut owner_org = None;
     for org in &ORGS {
         let id = tenant.seed_org(org, &mut env).await.with_context(|| format!("seeding {}", org.name))?;
-        owner_org = owner_org.or(Some(id));
+        if let Some((variable, email)) = org.person {
+            let person = organizations::ensure_user(&tenant.pool, email, false).await?;
+            organizations::ensure_owner(&tenant.pool, id, person).await?;
+            env.set(variable, tenant.session(variable, person).await?);
+        }
     }
-    let owner = organizations::ensure_user(&tenant.pool, "owner@example.com", false).await?;
-    organizations::ensure_owner(&tenant.pool, owner_org.context("there is a first organisation")?, owner).await?;
+    // Nobody anywhere, so that what needs a membership or an operator can be seen to.
     let user = organizations::ensure_user(&tenant.pool, "user@example.net", false).await?;
     let operator = organizations::ensure_user(&tenant.pool, "operator@example.net", true).await?;
-    for (variable, person) in [("OWNER_SESSION", owner), ("USER_SESSION", user), ("OPERATOR_SESSION", operator)] {
+    for (variable, person) in [("USER_SESSION", user), ("OPERATOR_SESSION", operator)] {
         env.set(variable, tenant.session(variable, person).await?);
     }
     env.write(&cli.state_dir)?;

@@ -9,7 +9,9 @@ use tokio::process::Command;
 #[tokio::test]
 async fn demo_env_has_every_member_and_its_keys_have_the_promised_scopes() {
     let demo = Demo::start().await;
-    for name in ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL", "OWNER_SESSION", "USER_SESSION", "OPERATOR_SESSION"] {
+    for name in
+        ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL", "OWNER_SESSION", "AGENT_SESSION", "USER_SESSION", "OPERATOR_SESSION"]
+    {
         assert!(!demo.env(name).is_empty(), "{name}");
     }
     assert_eq!(demo.env("INGEST_URL"), demo.env("BASE_URL"));
@@ -33,10 +35,32 @@ async fn demo_env_has_every_member_and_its_keys_have_the_promised_scopes() {
         assert_eq!(listed[0]["organization_id"], demo.env(&format!("{who}_ORG_ID")), "{who}");
         assert!(key.starts_with(listed[0]["prefix"].as_str().unwrap()), "{who}");
     }
-    for (session, status) in [("OWNER_SESSION", 200), ("USER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
+    for (session, status) in [("OWNER_SESSION", 200), ("AGENT_SESSION", 200), ("USER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
         let listing = demo.client.get(demo.url("/api/v1/identity/api-keys")).bearer_auth(demo.env(session));
         assert_eq!(answer(listing).await.status, status, "{session}");
     }
+}
+
+#[tokio::test]
+async fn each_demo_session_is_of_use_for_what_it_stands_for() {
+    let demo = Demo::start().await;
+    let identity = |path: &str| demo.url(&format!("/api/v1/identity/{path}"));
+    let flag = json!({"share_sessions_via_click_tokens": true});
+    for (session, status) in [("AGENT_SESSION", 200), ("OWNER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
+        let patch = demo.client.patch(identity("settings")).bearer_auth(demo.env(session)).json(&flag);
+        assert_eq!(answer(patch).await.status, status, "{session}");
+    }
+    let asked = json!({"org_name": "Partner", "admin_email": "admin@example.net", "use_case": "measuring"});
+    let asking = demo.client.post(identity("platform-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&asked);
+    let filed = answer(asking).await;
+    assert_eq!(filed.status, 201, "{}", filed.body);
+    let path = format!("operator/access-requests/{}/approve", filed.body["id"].as_str().unwrap());
+    for (session, status) in [("OWNER_SESSION", 403), ("OPERATOR_SESSION", 201), ("OPERATOR_SESSION", 409)] {
+        let approve = demo.client.post(identity(&path)).bearer_auth(demo.env(session));
+        assert_eq!(answer(approve).await.status, status, "{session}");
+    }
+    let own = answer(demo.client.get(identity("organizations")).bearer_auth(demo.env("USER_SESSION"))).await.body;
+    assert_eq!((&own[0]["name"], &own[0]["org_type"]), (&json!("Partner"), &json!("platform")));
 }
 
 #[tokio::test]
