@@ -57,8 +57,13 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => harmless(text),
-        Value::Array(items) if items.iter().all(Value::is_string) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
-        other => harmless(&other.to_string()),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) if items.iter().any(Value::is_object) => items.iter().map(shown).collect::<Vec<_>>().join("\n"),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect::<Vec<_>>().join(", ")
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 
@@ -83,5 +88,8 @@ mod tests {
         assert_eq!(table.lines().count(), 2, "a head and a row: {table}");
         let one = Printed::one(&rows[0]).unwrap().table();
         assert_eq!(one.lines().count(), 3, "{one}");
+        let nested = Printed::one(json!({"members": [{"email": "a\u{7}"}, {"email": "b"}], "none": []})).unwrap().table();
+        assert_eq!(nested.lines().count(), 3, "a line for each of several: {nested}");
+        assert!(nested.contains(r"email a\u{7}") && !nested.contains('"'), "{nested}");
     }
 }
