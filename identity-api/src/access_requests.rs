@@ -11,7 +11,7 @@ pub(crate) use review::{
 use crate::State;
 use crate::audit::{self, Change};
 use crate::bodies;
-use crate::people::SignedIn;
+use crate::people::Person;
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -74,7 +74,7 @@ struct NewRequest {
 /// `POST /api/v1/identity/platform-access-requests`
 pub(crate) async fn ask_for_platform(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<AccessRequest>), ApiError> {
     file(&state, &person, OrgType::Platform, request).await
@@ -83,7 +83,7 @@ pub(crate) async fn ask_for_platform(
 /// `POST /api/v1/identity/agent-access-requests`
 pub(crate) async fn ask_for_agent(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<AccessRequest>), ApiError> {
     file(&state, &person, OrgType::Agent, request).await
@@ -91,7 +91,7 @@ pub(crate) async fn ask_for_agent(
 
 async fn file(
     state: &State,
-    person: &SignedIn,
+    person: &Person,
     org_type: OrgType,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<AccessRequest>), ApiError> {
@@ -129,7 +129,7 @@ async fn file(
 /// `GET /api/v1/identity/platform-access-requests`
 pub(crate) async fn list_platform_requests(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
 ) -> Result<Json<Vec<AccessRequest>>, ApiError> {
     own(&state, &person, OrgType::Platform).await
 }
@@ -137,13 +137,13 @@ pub(crate) async fn list_platform_requests(
 /// `GET /api/v1/identity/agent-access-requests`
 pub(crate) async fn list_agent_requests(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
 ) -> Result<Json<Vec<AccessRequest>>, ApiError> {
     own(&state, &person, OrgType::Agent).await
 }
 
 /// The caller's own of a type, oldest first.
-async fn own(state: &State, person: &SignedIn, org_type: OrgType) -> Result<Json<Vec<AccessRequest>>, ApiError> {
+async fn own(state: &State, person: &Person, org_type: OrgType) -> Result<Json<Vec<AccessRequest>>, ApiError> {
     let rows: Vec<Row> =
         sqlx::query_as("SELECT * FROM access_requests WHERE user_id = $1 AND org_type = $2 ORDER BY created_at, id")
             .bind(person.user_id.0)

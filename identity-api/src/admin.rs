@@ -125,6 +125,6 @@ fn email(text: &str) -> Result<EmailAddress, &'static str> {
     EmailAddress::parse(text)
 }
 
-fn site(text: &str) -> Result<Site, String> {
-    Site::from_domain(text).map_err(|why| why.to_string())
+fn site(text: &str) -> Result<Site, &'static str> {
+    crate::domains::ownable(text)
 }

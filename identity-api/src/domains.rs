@@ -5,6 +5,7 @@
 
 pub(crate) mod ownership;
 mod proof;
+pub(crate) mod registrations;
 mod verify;
 
 pub use ownership::{TakeError, ensure_verified};
@@ -146,7 +147,7 @@ pub(crate) async fn register_domain(
 }
 
 /// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
-fn ownable(domain: &str) -> Result<Site, &'static str> {
+pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
     let site = Site::from_domain(domain).map_err(|_| "domain must be a host name somebody can own, as in example.com")?;
     let domain = site.domain();
     let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();

@@ -5,9 +5,9 @@
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
+use crate::domains::registrations;
 use crate::members::{self, Standing};
-use crate::people::SignedIn;
-use crate::registrations;
+use crate::people::Person;
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -74,7 +74,7 @@ struct NewOrganization {
 /// `POST /api/v1/identity/organizations`
 pub(crate) async fn create_organization(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Organization>), ApiError> {
     let body = state.bodies.read(request).await?;
@@ -120,7 +120,7 @@ fn by_request(kind: &str, path: &'static str) -> ApiError {
 /// `GET /api/v1/identity/organizations`: the caller's own, oldest first.
 pub(crate) async fn list_organizations(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
 ) -> Result<Json<Vec<Organization>>, ApiError> {
     let mut connection = state.pool.acquire().await?;
     let own: Vec<Uuid> = sqlx::query_scalar("SELECT organization_id FROM memberships WHERE user_id = $1")
@@ -133,7 +133,7 @@ pub(crate) async fn list_organizations(
 /// `GET /api/v1/identity/organizations/{id}`
 pub(crate) async fn show_organization(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path(id): Path<String>,
 ) -> Result<Json<Organization>, ApiError> {
     let mut connection = state.pool.acquire().await?;

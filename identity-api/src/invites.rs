@@ -13,7 +13,7 @@ use crate::bodies;
 use crate::email_address::EmailAddress;
 use crate::letters::{self, Letter};
 use crate::members::Standing;
-use crate::people::SignedIn;
+use crate::people::Person;
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -154,7 +154,7 @@ struct NewMember {
 /// `POST /api/v1/identity/organizations/{id}/members`: 201 with an invite; the token goes by mail.
 pub(crate) async fn invite_member(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path(org): Path<String>,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Invite>), ApiError> {
@@ -176,7 +176,7 @@ pub(crate) async fn invite_member(
 /// `GET /api/v1/identity/organizations/{id}/invites`: open ones, oldest first.
 pub(crate) async fn list_invites(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path(org): Path<String>,
 ) -> Result<Json<Vec<Invite>>, ApiError> {
     let mut connection = state.pool.acquire().await?;
@@ -195,7 +195,7 @@ pub(crate) async fn list_invites(
 /// `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: 204, also when it was withdrawn before.
 pub(crate) async fn withdraw_invite(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path((org, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;

@@ -22,7 +22,6 @@ pub mod organizations;
 mod outbox;
 mod partners;
 mod people;
-mod registrations;
 mod settings;
 pub mod sign_in;
 mod texts;

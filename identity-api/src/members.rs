@@ -6,7 +6,7 @@
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
-use crate::people::SignedIn;
+use crate::people::Person;
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -128,7 +128,7 @@ impl TryFrom<Row> for Membership {
 /// `GET /api/v1/identity/organizations/{id}/members`: oldest first.
 pub(crate) async fn list_members(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path(org): Path<String>,
 ) -> Result<Json<Vec<Membership>>, ApiError> {
     let mut connection = state.pool.acquire().await?;
@@ -170,7 +170,7 @@ struct MemberChange {
 /// `PATCH /api/v1/identity/organizations/{id}/members/{user_id}`
 pub(crate) async fn change_member(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path((org, user)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Result<Json<Membership>, ApiError> {
@@ -204,7 +204,7 @@ pub(crate) async fn change_member(
 /// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}`: in force before the answer is sent.
 pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     Path((org, user)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;

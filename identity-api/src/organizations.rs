@@ -4,7 +4,7 @@
 
 use schemas::identity::{OrgType, UnknownName};
 use schemas::ids::{OrgId, UserId};
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 /// Creates an organisation.
@@ -29,9 +29,9 @@ pub async fn find_organization(pool: &PgPool, name: &str, org_type: OrgType) -> 
 }
 
 /// What an organisation is; it never changes. `None` when there is no such organisation.
-pub(crate) async fn type_of(pool: &PgPool, org: OrgId) -> Result<Option<OrgType>, sqlx::Error> {
+pub(crate) async fn type_of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Option<OrgType>, sqlx::Error> {
     let name: Option<String> =
-        sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_optional(pool).await?;
+        sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_optional(store).await?;
     name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
 }
 

@@ -6,12 +6,12 @@
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
+use crate::domains::registrations::{self, Voucher};
 use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
 use crate::invites::{self, Invitation};
 use crate::letters;
 use crate::members;
-use crate::registrations::{self, Voucher};
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -19,7 +19,7 @@ use axum::extract::{FromRequestParts, Path, State as Shared};
 use axum::http::request::Parts;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{Invite, OrgType, Organization, RegisteredDomain, Role, Scope};
+use schemas::identity::{Domain, Invite, OrgType, Organization, Role, Scope};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::site::Site;
@@ -164,7 +164,7 @@ pub(crate) async fn attest_domain(
     Shared(state): Shared<Arc<State>>,
     partner: Partner,
     Path((org, domain)): Path<(String, String)>,
-) -> Result<Json<RegisteredDomain>, ApiError> {
+) -> Result<Json<Domain>, ApiError> {
     let not_found = || ApiError::new(Code::NotFound, "There is no such domain of an organisation that you provisioned.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
     let domain: DomainId = domain.parse().map_err(|_| not_found())?;

@@ -3,8 +3,10 @@
 //! Must not let a key stand in for a person.
 
 use crate::State;
+use crate::actor::SignedIn;
 use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
+use crate::sign_in::account;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
@@ -12,16 +14,15 @@ use schemas::ids::UserId;
 use schemas::problem::Code;
 use serde::Serialize;
 use serde_json::json;
-use service_kit::auth::{API_KEY_HEADER, presented_session};
-use service_kit::directory::HasDirectory;
+use service_kit::auth::Member;
 use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgPool};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Somebody with a session.
+/// Somebody with a session, and the address they signed in with.
 #[derive(Clone, Debug)]
-pub(crate) struct SignedIn {
+pub(crate) struct Person {
     pub(crate) user_id: UserId,
     pub(crate) email: String,
     is_operator: bool,
@@ -31,23 +32,17 @@ pub(crate) struct SignedIn {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operator(pub(crate) UserId);
 
-impl SignedIn {
+impl Person {
     pub(crate) fn author(&self) -> Author {
         Author::User(self.user_id)
     }
 }
 
-impl FromRequestParts<Arc<State>> for SignedIn {
+impl FromRequestParts<Arc<State>> for Person {
     type Rejection = ApiError;
 
-    /// A key, when one is presented, decides alone, and here it decides for 401.
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        if parts.headers.contains_key(API_KEY_HEADER) {
-            return Err(ApiError::unauthenticated());
-        }
-        let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
-        let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
-        let user_id = member.ok_or_else(ApiError::unauthenticated)?.user_id;
+        let SignedIn(Member { user_id, .. }) = SignedIn::from_request_parts(parts, state).await?;
         let (email, is_operator): (String, bool) =
             sqlx::query_as("SELECT email, is_operator FROM users WHERE id = $1").bind(user_id.0).fetch_one(&state.pool).await?;
         Ok(Self { user_id, email, is_operator })
@@ -58,7 +53,7 @@ impl FromRequestParts<Arc<State>> for Operator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        let person = SignedIn::from_request_parts(parts, state).await?;
+        let person = Person::from_request_parts(parts, state).await?;
         if person.is_operator { Ok(Self(person.user_id)) } else { Err(operators_only()) }
     }
 }
@@ -92,18 +87,6 @@ pub(crate) async fn operators(connection: &mut PgConnection) -> Result<Vec<Opera
         .await
 }
 
-/// The person with this address, who may not have signed in yet.
-pub(crate) async fn ensure(transaction: &mut PgConnection, email: &EmailAddress) -> Result<UserId, sqlx::Error> {
-    // The update changes nothing; it makes the statement return the row that is there.
-    let id: Uuid = sqlx::query_scalar(
-        "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id",
-    )
-    .bind(email.as_str())
-    .fetch_one(transaction)
-    .await?;
-    Ok(UserId(id))
-}
-
 /// Makes somebody an operator; who is one already stays one.
 pub(crate) async fn add_operator(
     transaction: &mut PgConnection,
@@ -111,7 +94,7 @@ pub(crate) async fn add_operator(
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<OperatorRow, ApiError> {
-    let user = ensure(transaction, email).await?;
+    let user = account::of_address(transaction, email).await?;
     set_operator(transaction, author, user, true, now).await
 }
 

@@ -4,7 +4,7 @@
 //! Must open a session only after an address or a provider's subject was proved, and must tell nobody whether an account
 //! exists.
 
-mod account;
+pub(crate) mod account;
 mod cookies;
 pub(crate) mod guard;
 pub(crate) mod magic_links;

@@ -3,6 +3,7 @@
 //! Must refuse what no store, log or mail header may see: control characters, and more bytes than anybody needs.
 
 use crate::bodies::fault;
+use crate::domains;
 use crate::email_address::EmailAddress;
 use schemas::problem::{Code, Fault};
 use schemas::site::Site;
@@ -57,7 +58,7 @@ pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> 
 
 /// A domain that somebody can own.
 pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
-    Site::from_domain(&required(field, text)?).map_err(|why| fault(field, format!("{field} is {why}")))
+    domains::ownable(&required(field, text)?).map_err(|why| fault(field, why))
 }
 
 /// One of a few names; `all` lists them.

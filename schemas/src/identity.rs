@@ -18,7 +18,7 @@ pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQU
 pub use domain::{Domain, VerificationMethod};
 pub use keys::{ApiKey, CreatedApiKey, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
-pub use organization::{OrgType, Organization, RegisteredDomain};
+pub use organization::{OrgType, Organization};
 pub use settings::OrganizationSettings;
 
 use std::fmt;

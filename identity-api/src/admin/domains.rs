@@ -4,8 +4,8 @@
 
 use super::print::Printed;
 use super::{Office, site};
+use crate::domains::registrations::{self, Voucher};
 use crate::members;
-use crate::registrations::{self, Voucher};
 use clap::Subcommand;
 use schemas::ids::{DomainId, OrgId};
 use schemas::site::Site;

@@ -7,7 +7,8 @@ use super::{Office, email, site};
 use crate::bodies;
 use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
-use crate::{members, people, texts};
+use crate::sign_in::account;
+use crate::{members, texts};
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::{Membership, OrgType, Organization};
@@ -68,7 +69,7 @@ impl Errand {
             Self::Create { name, org_type, domain, owner } => {
                 let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
                 let owner = match &owner {
-                    Some(email) => Some(people::ensure(&mut transaction, email).await?),
+                    Some(email) => Some(account::of_address(&mut transaction, email).await?),
                     None => None,
                 };
                 let founding = Founding { name: &name, org_type, owner, site: domain.as_ref(), provisioned_by: None };

@@ -43,6 +43,11 @@ impl From<TakeError> for ApiError {
     }
 }
 
+/// Until the transaction ends, nobody else changes who owns what.
+pub(super) async fn hold(transaction: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query(LOCK).execute(transaction).await.map(drop)
+}
+
 /// Whether another organisation owns this very host now.
 pub(crate) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar(

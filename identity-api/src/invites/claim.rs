@@ -7,7 +7,7 @@ use crate::audit::{self, Change};
 use crate::bodies::{self, rule_broken};
 use crate::members;
 use crate::outbox::{self, Event};
-use crate::people::SignedIn;
+use crate::people::Person;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -47,7 +47,7 @@ struct Row {
 /// `POST /api/v1/identity/invites/claim`: 200 with the membership.
 pub(crate) async fn claim_invite(
     Shared(state): Shared<Arc<State>>,
-    person: SignedIn,
+    person: Person,
     request: Request<Body>,
 ) -> Result<Json<Membership>, ApiError> {
     let body = state.bodies.read(request).await?;
@@ -78,12 +78,7 @@ pub(crate) async fn claim_invite(
 }
 
 /// The invite, when this person can claim it now. The organisation is locked before the invite, as everywhere.
-async fn open(
-    transaction: &mut PgConnection,
-    token: &PlainInvite,
-    person: &SignedIn,
-    now: DateTime<Utc>,
-) -> Result<Row, ApiError> {
+async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Person, now: DateTime<Utc>) -> Result<Row, ApiError> {
     let no_invite = || ApiError::new(Code::NotFound, "There is no such invite.");
     let hash = token.hash();
     let org: Option<Uuid> = sqlx::query_scalar("SELECT organization_id FROM invites WHERE token_hash = $1")

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// The person with this address, created when nobody has it.
-pub(super) async fn of_address(connection: &mut PgConnection, email: &EmailAddress) -> Result<UserId, sqlx::Error> {
+pub(crate) async fn of_address(connection: &mut PgConnection, email: &EmailAddress) -> Result<UserId, sqlx::Error> {
     // The update changes nothing; it makes the statement return the row that another sign-in has just inserted.
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id",

@@ -101,12 +101,12 @@ async fn an_invite_lasts_seven_days_and_a_new_one_replaces_it() {
     let ada = desk.person("ada@a.test").await;
     let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
     let first = desk.invite(&ada, &org, "bob@a.test", "member").await.body;
-    let bob = desk.person("bob@a.test").await;
     let first_token = desk.token_of(&first).await;
     desk.clock.advance(INVITE_LIFETIME - TimeDelta::microseconds(1));
     assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([first]), "until the last moment");
     desk.clock.advance(TimeDelta::microseconds(1));
     assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
+    let bob = desk.person("bob@a.test").await;
     assert_eq!(desk.claim(&bob, &first_token).await.refusal(), (410, "expired"));
 
     let second = desk.invite(&ada, &org, "bob@a.test", "member").await.body;

@@ -2,8 +2,8 @@
 //!
 //! Must not know what they may read.
 
-use super::{OrganizationSettings, UnknownName};
-use crate::ids::{DomainId, OrgId};
+use super::{Domain, OrganizationSettings, UnknownName};
+use crate::ids::OrgId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -54,28 +54,9 @@ pub struct Organization {
     /// The oldest of `domains`.
     pub domain: Option<String>,
     /// Registered ones, verified or not, oldest first.
-    pub domains: Vec<RegisteredDomain>,
+    pub domains: Vec<Domain>,
     /// RFC 3339.
     pub created_at: DateTime<Utc>,
     /// Both flags.
     pub settings: OrganizationSettings,
-}
-
-/// A domain of an organisation. It shows nothing to its owner until it is verified.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegisteredDomain {
-    /// Which one.
-    pub id: DomainId,
-    /// Whose.
-    pub organization_id: OrgId,
-    /// Canonical.
-    pub domain: String,
-    /// Whether it is this organisation's now.
-    pub verified: bool,
-    /// How that was found.
-    pub verification_method: Option<String>,
-    /// RFC 3339.
-    pub created_at: DateTime<Utc>,
-    /// RFC 3339.
-    pub verified_at: Option<DateTime<Utc>>,
 }
