@@ -30,16 +30,21 @@ pub(crate) struct Answer {
 
 impl Demo {
     pub(crate) async fn start() -> Self {
-        Self::start_on(TestStores::fresh().await, tempfile::tempdir().unwrap()).await
+        Self::start_with(&[]).await
+    }
+
+    /// With more settings than the usual ones.
+    pub(crate) async fn start_with(more: &[(&'static str, String)]) -> Self {
+        Self::start_on(TestStores::fresh().await, tempfile::tempdir().unwrap(), more).await
     }
 
     /// The same stores and the same folder under another process; the old one must have ended.
     pub(crate) async fn start_again(self) -> Self {
-        Self::start_on(self.stores, self.folder).await
+        Self::start_on(self.stores, self.folder, &[]).await
     }
 
-    async fn start_on(stores: TestStores, folder: TempDir) -> Self {
-        let settings = settings(&stores, folder.path());
+    async fn start_on(stores: TestStores, folder: TempDir, more: &[(&'static str, String)]) -> Self {
+        let settings: Vec<_> = settings(&stores, folder.path()).into_iter().chain(more.iter().cloned()).collect();
         let mut process = TestProcess::start(Path::new(BINARY), &[], &settings);
         let screen = std::sync::Mutex::new(&mut process);
         eventually("the last screen is printed", || async {

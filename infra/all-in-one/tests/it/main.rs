@@ -14,4 +14,5 @@ mod npm_client;
 mod refusals;
 mod restart;
 mod watch;
+mod whole_story;
 mod withholding_proxy;
