@@ -180,7 +180,8 @@ async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
     let revoked = json_of(&desk, &format!("key revoke {}", text(&minted, "id"))).await;
     assert!(revoked["revoked_at"].is_string());
     assert_eq!(desk.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
-    assert_eq!(json_of(&desk, &format!("key revoke {}", text(&minted, "id"))).await, revoked, "a second time changes nothing");
+    let again = json_of(&desk, &format!("key revoke {}", text(&minted, "id"))).await;
+    assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second time changes nothing");
     assert!(refusal(&desk, &format!("key revoke {NOBODY}"), 1).await.contains("no such API key"));
     assert!(refusal(&desk, &format!("key mint --organization {NOBODY}"), 1).await.contains("no such organisation"));
     refusal(&desk, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
