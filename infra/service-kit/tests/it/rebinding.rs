@@ -49,7 +49,7 @@ async fn s5_v1_of_a_thousand_flips_between_outside_and_inside_none_gets_in() {
     let refused = outcomes.remove(&Failure::RefusedAddress).unwrap_or_default();
     let let_through: usize = [Failure::Unreachable, Failure::Timeout].iter().filter_map(|failure| outcomes.remove(failure)).sum();
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert!(refused > FLIPS / 2 && let_through > FLIPS / 20, "{refused} refused, {let_through} let through");
+    assert!(refused > FLIPS / 4 && let_through > FLIPS / 20, "{refused} refused, {let_through} let through");
     assert!(asked.load(Ordering::Relaxed) >= 2 * FLIPS, "every attempt asks anew");
     assert_eq!(canary.connects(), 0);
 }
