@@ -13,7 +13,8 @@
 //!   reads (pure) ─────────────► a fixed order
 //! ```
 //!
-//! Must not write to any store, and must not ask for telemetry without a `Visibility` (invariant 5).
+//! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
+//! `Visibility` (invariant 5).
 
 mod key_uses;
 mod period;
