@@ -154,7 +154,9 @@ pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
     if !is_public {
         return Err("domain is reserved for private networks");
     }
-    psl::domain_str(&domain).map(|_| site).ok_or("domain is a public suffix, beneath which many own names")
+    // Itself one, or above a whole level of them (`*.kawasaki.jp`).
+    let is_shared = psl::domain_str(&domain).is_none() || psl::domain_str(&format!("x.{domain}")).is_none();
+    if is_shared { Err("domain is a public suffix, beneath which many own names") } else { Ok(site) }
 }
 
 /// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.

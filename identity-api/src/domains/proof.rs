@@ -157,7 +157,7 @@ mod tests {
         for good in [
             format!("<!doctype html><html><head><title>x</title>{tag}</head><body></body></html>"),
             format!("{tag}<p>a page without a head"),
-            "<head><META CONTENT=' t1 ' NAME=Content-Telemetry-Verification/>".to_owned(),
+            "<head><META CONTENT=' t1 ' NAME=Content-Telemetry-Verification />".to_owned(),
             format!("<html><head><script>if (1 < 2) {{}}</script>{tag}{}", "<p>cut off"),
         ] {
             assert!(page_holds(good.as_bytes(), "t1"), "{good}");
