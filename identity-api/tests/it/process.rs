@@ -7,7 +7,7 @@ use service_kit::testing::{TestProcess, TestStores};
 use std::path::Path;
 
 #[tokio::test]
-async fn without_a_key_for_secrets_or_a_way_to_send_mail_it_does_not_start_and_names_the_fix_in_one_line() {
+async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_not_start_and_names_the_fix_in_one_line() {
     let stores = TestStores::fresh().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());
     for key in [None, Some("hunter2")] {
@@ -26,6 +26,13 @@ async fn without_a_key_for_secrets_or_a_way_to_send_mail_it_does_not_start_and_n
     let said = process.stderr();
     let last = said.lines().last().unwrap();
     assert!(last.contains("TELEMETRY_SMTP_URL") && last.contains("TELEMETRY_MAIL_DIR"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let mail = ("TELEMETRY_MAIL_DIR", folder.path().to_str().unwrap());
+    let for_everybody = [database, ("TELEMETRY_SECRETS_KEY", key.reveal()), mail, ("TELEMETRY_LISTEN", "0.0.0.0:0")];
+    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &for_everybody);
+    assert_eq!(process.exit_code().await, Some(1));
+    let said = process.stderr();
+    assert!(said.lines().last().unwrap().contains("TELEMETRY_PUBLIC_URL"), "{said}");
     let binary = Path::new(env!("CARGO_BIN_EXE_identity-api"));
     assert_eq!(TestProcess::start(binary, &["migrate"], &[database]).exit_code().await, Some(0), "only serving needs it");
 }

@@ -120,7 +120,8 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let demo = seed::seed(&cli, &process, &clock).await?;
 
     let gateway = ingest_gateway::State::connect(&cli.gateway(), clock.clone()).await?;
-    let router = surfaces(&cli, Arc::clone(&gateway), clock.clone()).await?;
+    let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
+    let router = surfaces(&cli, Arc::clone(&gateway), Arc::clone(&identity)).await?;
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     let worker = cli.worker();
     let working = tokio::spawn(async move { stream_workers::work(&worker, stop).await });
@@ -131,13 +132,13 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     if stopped_early.is_ok() {
         serving.await?;
     }
+    identity.finish().await;
     gateway.flush().await;
     stopped_early
 }
 
-async fn surfaces(cli: &Cli, gateway: Arc<ingest_gateway::State>, clock: Clock) -> anyhow::Result<Router> {
+async fn surfaces(cli: &Cli, gateway: Arc<ingest_gateway::State>, identity: Arc<identity_api::State>) -> anyhow::Result<Router> {
     let query = query_api::State::connect(&cli.query()).await?;
-    let identity = identity_api::State::connect(&cli.identity(), clock).await?;
     let mut probes = gateway.probes();
     probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
     let router = ingest_gateway::routes(gateway)

@@ -91,6 +91,33 @@ async fn the_three_lines_of_the_last_screen_work_when_pasted() {
     assert!(screen.contains("demo.env"), "{screen}");
 }
 
+/// The second line reads the mail that the first one sent.
+#[tokio::test]
+async fn the_two_lines_of_the_readme_sign_a_person_in() {
+    let demo = Demo::start().await;
+    let there = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(demo.folder(), there.path().join(".local")).unwrap();
+    let readme = include_str!("../../../../README.md").replace("\\\n", "");
+    let lines: Vec<&str> = readme.lines().filter(|line| line.contains("/auth/magic-link")).collect();
+    let [ask, verify] = lines.as_slice() else { panic!("the README has two lines: {lines:?}") };
+    let paste = async |line: &str| {
+        let mut shell = Command::new("bash");
+        let ran =
+            shell.args(["-c", line]).current_dir(there.path()).env("BASE_URL", demo.env("BASE_URL")).output().await.unwrap();
+        serde_json::from_slice::<Value>(&ran.stdout)
+            .unwrap_or_else(|_| panic!("{line}: {}", String::from_utf8_lossy(&ran.stderr)))
+    };
+    assert_eq!(paste(ask).await, json!({"status": "accepted"}));
+    let mails = demo.folder().join("mail");
+    eventually("the mail is there", || async { std::fs::read_dir(&mails).ok()?.next().map(drop) }).await;
+    let opened = paste(verify).await;
+    assert_eq!(opened["user"]["email"], "me@example.com", "{opened}");
+    for session in [opened["session_id"].as_str().unwrap(), demo.env("OWNER_SESSION")] {
+        let me = demo.client.get(demo.url("/api/v1/identity/auth/session")).bearer_auth(session);
+        assert_eq!(answer(me).await.status, 200);
+    }
+}
+
 /// The demo keys are for the developer's eyes only.
 #[tokio::test]
 async fn demo_env_is_readable_by_its_owner_only() {

@@ -1,0 +1,65 @@
+//! S11 for signing in: the binary at its most talkative says no secret.
+
+use crate::desk::token_in;
+use crate::forged_provider::{ForgedProvider, SECRET};
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::sealing::SecretsKey;
+use service_kit::testing::{TestProcess, TestStores, client, eventually, free_address};
+use std::path::Path;
+use url::Url;
+
+#[tokio::test]
+async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
+    let (stores, forged) = (TestStores::fresh().await, ForgedProvider::start().await);
+    let (mails, key) = (tempfile::tempdir().unwrap(), SecretsKey::mint());
+    let listen = free_address().to_string();
+    let providers = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
+    let settings = [
+        ("DATABASE_URL", stores.postgres.database_url.clone()),
+        ("TELEMETRY_LISTEN", listen.clone()),
+        ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
+        ("TELEMETRY_LOG", "trace".to_owned()),
+        ("TELEMETRY_SECRETS_KEY", key.reveal().to_owned()),
+        ("TELEMETRY_MAIL_DIR", mails.path().display().to_string()),
+        ("TELEMETRY_OIDC_PROVIDERS", providers.to_string()),
+    ];
+    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &settings);
+    let auth = format!("http://{listen}/api/v1/identity/auth");
+    process.answers(&format!("http://{listen}/ready")).await;
+    let asked = client().post(format!("{auth}/magic-link")).json(&json!({"email": "jane@example.com"})).send().await.unwrap();
+    assert_eq!(asked.status(), 202);
+    let mail = eventually("the mail is there", || async {
+        let path = std::fs::read_dir(mails.path()).unwrap().map(|entry| entry.unwrap().path()).next()?;
+        std::fs::read_to_string(path).ok().filter(|mail| mail.contains("minutes"))
+    });
+    let token = token_in(&mail.await);
+    let verify = async || client().post(format!("{auth}/magic-link/verify")).json(&json!({"token": token})).send().await.unwrap();
+    let opened: Value = verify().await.json().await.unwrap();
+    let by_mail = opened["session_id"].as_str().unwrap().to_owned();
+    assert_eq!(verify().await.status(), 401, "refusals are logged too");
+    let session = format!("{auth}/session");
+    assert_eq!(client().get(&session).header("cookie", format!("session={by_mail}")).send().await.unwrap().status(), 200);
+    assert_eq!(client().get(&session).header("x-api-key", &by_mail).send().await.unwrap().status(), 401);
+
+    let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
+    let started = browser.get(format!("{auth}/oidc/forged")).send().await.unwrap();
+    let journey = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let to: Url = started.headers()["location"].to_str().unwrap().parse().unwrap();
+    let said = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
+    forged.will_say(&forged.good("jane", "jane@example.com", &said("nonce"), Clock::System.now()), Clock::System.now());
+    let code = "a-code-that-nobody-should-see-in-a-log";
+    let back = format!("{auth}/oidc/forged/callback?code={code}&state={}", said("state"));
+    let opened: Value = client().get(&back).header("cookie", &journey).send().await.unwrap().json().await.unwrap();
+    let by_provider = opened["session_id"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+    assert_eq!(client().delete(&session).bearer_auth(&by_provider).send().await.unwrap().status(), 204);
+    assert_eq!(client().get(&back).send().await.unwrap().status(), 401);
+
+    assert_eq!(process.terminate().await, Some(0));
+    let log = process.stdout() + &process.stderr();
+    assert!(log.contains("\"TRACE\"") && log.contains("/api/v1/identity/auth/magic-link/verify"), "it talked about this");
+    let sealed = journey.split_once('=').unwrap().1.to_owned();
+    for secret in [by_mail, by_provider, token, SECRET.to_owned(), key.reveal().to_owned(), sealed, code.to_owned()] {
+        assert!(!log.contains(&secret), "{secret} in the log: {:?}", log.lines().find(|line| line.contains(&secret)));
+    }
+}
