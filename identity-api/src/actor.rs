@@ -86,7 +86,8 @@ impl FromRequestParts<Arc<State>> for SignedIn {
     }
 }
 
-async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
+/// Whose session it is, within the rate of that person.
+pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
     let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
     let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
     let member = member.ok_or_else(ApiError::unauthenticated)?;

@@ -25,10 +25,10 @@ impl Cookies {
     /// Over HTTPS a browser takes these names from this very host only: a neighbouring host cannot plant one.
     fn name(self, cookie: Cookie) -> &'static str {
         match (cookie, self.is_secure) {
-            (Cookie::Session, true) => "__Host-session",
-            (Cookie::Session, false) => "session",
-            (Cookie::Journey, true) => "__Host-sign-in",
-            (Cookie::Journey, false) => "sign-in",
+            (Cookie::Session, true) => "__Host-telemetry-session",
+            (Cookie::Session, false) => "telemetry-session",
+            (Cookie::Journey, true) => "__Host-telemetry-sign-in",
+            (Cookie::Journey, false) => "telemetry-sign-in",
         }
     }
 
@@ -66,10 +66,13 @@ mod tests {
         let lasts = TimeDelta::seconds(9);
         assert_eq!(
             secure.set(Cookie::Session, "x", lasts),
-            "__Host-session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Lax; Secure"
+            "__Host-telemetry-session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Lax; Secure"
         );
-        assert_eq!(local.set(Cookie::Session, "x", lasts), "session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Lax");
-        let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static("a=b; session=1; __Host-session=2;c"))]);
+        assert_eq!(local.set(Cookie::Session, "x", lasts), "telemetry-session=x; Path=/; Max-Age=9; HttpOnly; SameSite=Lax");
+        let headers = HeaderMap::from_iter([(
+            header::COOKIE,
+            HeaderValue::from_static("a=b; telemetry-session=1; __Host-telemetry-session=2;c"),
+        )]);
         assert_eq!((secure.values(Cookie::Session, &headers), local.values(Cookie::Session, &headers)), (vec!["2"], vec!["1"]));
     }
 }

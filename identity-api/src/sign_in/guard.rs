@@ -38,11 +38,13 @@ impl SignIn {
         if headers.contains_key(API_KEY_HEADER) {
             return Ok(());
         }
-        let cookie = match self.cookies.values(Cookie::Session, headers).as_slice() {
-            [] => None,
-            [only] => Some(PlainUserSession::parse(only).ok_or_else(ApiError::unauthenticated)?),
-            _ => return Err(ApiError::unauthenticated()),
-        };
+        // A value that was never minted is somebody else's cookie of the same name: it counts as none, or it would keep
+        // its holder from signing in.
+        let mut sessions = self.cookies.values(Cookie::Session, headers).into_iter().filter_map(PlainUserSession::parse);
+        let cookie = sessions.next();
+        if sessions.next().is_some() {
+            return Err(ApiError::unauthenticated());
+        }
         if headers.contains_key(header::AUTHORIZATION) {
             let agrees =
                 |cookie: PlainUserSession| presented_session(headers).is_some_and(|bearer| bearer.hash() == cookie.hash());

@@ -39,7 +39,7 @@ async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
     };
     let mut minted = 2;
     for (headers, is_own) in ORIGINS {
-        let by_cookie = mint(headers, Shows::Nothing).header("cookie", format!("session={session}"));
+        let by_cookie = mint(headers, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
         let answered = answer(by_cookie).await;
         let expected = if is_own { (201, "") } else { (403, "forbidden") };
         assert_eq!(answered.refusal(), expected, "{headers:?}");
@@ -47,17 +47,20 @@ async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
         let reading = headers
             .iter()
             .fold(desk.request(Method::GET, KEYS, Shows::Nothing), |request, (name, value)| request.header(*name, *value));
-        let listed = answer(reading.header("cookie", format!("session={session}"))).await;
+        let listed = answer(reading.header("cookie", format!("telemetry-session={session}"))).await;
         assert_eq!((listed.status, listed.body.as_array().unwrap().len()), (200, minted), "{headers:?}: reading changes nothing");
     }
     for shows in [Shows::Key(&key), Shows::Session(&session)] {
         let foreign = mint(&[("origin", "http://evil.test"), ("sec-fetch-site", "cross-site")], shows);
         assert_eq!(answer(foreign).await.status, 201, "a page that knows a key or a session needs no cookie");
     }
-    let as_form =
-        desk.request(Method::POST, KEYS, Shows::Nothing).header("cookie", format!("session={session}")).header("origin", OWN);
+    let as_form = desk
+        .request(Method::POST, KEYS, Shows::Nothing)
+        .header("cookie", format!("telemetry-session={session}"))
+        .header("origin", OWN);
     assert_eq!(answer(as_form.header("content-type", "text/plain").body("{}")).await.status, 415, "a form cannot send JSON");
-    let signing_out = desk.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("session={session}"));
+    let signing_out =
+        desk.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
     assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "nor sign anybody out");
 }
 
@@ -98,10 +101,10 @@ async fn over_https_only_the_cookie_that_no_neighbour_can_plant_counts() {
     let opened = desk.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": token})).send().await.unwrap();
     let cookie = opened.headers()["set-cookie"].to_str().unwrap().to_owned();
     let (pair, attributes) = cookie.split_once("; ").unwrap();
-    assert!(pair.starts_with("__Host-session="), "{cookie}");
+    assert!(pair.starts_with("__Host-telemetry-session="), "{cookie}");
     assert_eq!(attributes, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure");
     let by = async |pair: &str| answer(desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", pair)).await.status;
     assert_eq!(by(pair).await, 200);
     assert_eq!(by(pair.strip_prefix("__Host-").unwrap()).await, 401);
-    assert_eq!(by(&format!("session=planted; {pair}")).await, 200, "another name does not disturb");
+    assert_eq!(by(&format!("telemetry-session=planted; {pair}")).await, 200, "another name does not disturb");
 }

@@ -15,6 +15,7 @@ use service_kit::http;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
+use std::path::Path;
 use tempfile::TempDir;
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
@@ -114,9 +115,14 @@ impl Desk {
         TestServer::start(http::with_boundary(routes(state))).await
     }
 
+    /// Where each mail is a file.
+    pub(crate) fn mail_folder(&self) -> &Path {
+        self.mail_dir.path()
+    }
+
     /// Every mail so far, oldest first.
     pub(crate) fn mails(&self) -> Vec<String> {
-        let folder = std::fs::read_dir(self.mail_dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let folder = std::fs::read_dir(self.mail_folder()).into_iter().flatten().map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
         paths.sort();
         paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()

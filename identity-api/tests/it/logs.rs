@@ -39,7 +39,10 @@ async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
     let by_mail = opened["session_id"].as_str().unwrap().to_owned();
     assert_eq!(verify().await.status(), 401, "refusals are logged too");
     let session = format!("{auth}/session");
-    assert_eq!(client().get(&session).header("cookie", format!("session={by_mail}")).send().await.unwrap().status(), 200);
+    assert_eq!(
+        client().get(&session).header("cookie", format!("telemetry-session={by_mail}")).send().await.unwrap().status(),
+        200
+    );
     assert_eq!(client().get(&session).header("x-api-key", &by_mail).send().await.unwrap().status(), 401);
 
     let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();

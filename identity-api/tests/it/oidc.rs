@@ -131,10 +131,10 @@ async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail(
     assert_eq!(status, 200, "{opened}");
     assert_eq!(opened["user"]["email"], "jane@example.com");
     assert!(
-        cookies.iter().any(|cookie| cookie.starts_with("session=") && cookie.contains("; HttpOnly; SameSite=Lax")),
+        cookies.iter().any(|cookie| cookie.starts_with("telemetry-session=") && cookie.contains("; HttpOnly; SameSite=Lax")),
         "{cookies:?}"
     );
-    assert!(cookies.iter().any(|cookie| cookie.starts_with("sign-in=; Path=/; Max-Age=0")), "{cookies:?}");
+    assert!(cookies.iter().any(|cookie| cookie.starts_with("telemetry-sign-in=; Path=/; Max-Age=0")), "{cookies:?}");
     let session = opened["session_id"].as_str().unwrap();
     let me = desk.get(Shows::Session(session), SESSION).await.body;
     assert_eq!(me["user"], desk.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");

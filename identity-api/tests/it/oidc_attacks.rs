@@ -125,7 +125,7 @@ async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
         ("an error", "forged", &format!("error=access_denied&state={}", left.state), Some(&left.cookie)),
         ("another journey's cookie", "forged", &good, Some(&elsewhere.cookie)),
         ("a cookie that was changed", "forged", &good, Some(&flipped)),
-        ("an empty cookie", "forged", &good, Some("sign-in=")),
+        ("an empty cookie", "forged", &good, Some("telemetry-sign-in=")),
         ("two cookies", "forged", &good, Some(&twice)),
         ("another provider", "other", &good, Some(&left.cookie)),
     ] {

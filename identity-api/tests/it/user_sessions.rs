@@ -88,7 +88,7 @@ async fn s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_bac
         let ended = desk.request(Method::DELETE, SESSION, Shows::Session(&session)).send().await.unwrap();
         assert_eq!(ended.status(), 204);
         let cookie = ended.headers()["set-cookie"].to_str().unwrap();
-        assert_eq!(cookie, "session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax");
+        assert_eq!(cookie, "telemetry-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax");
         assert_eq!(elsewhere().await, 401, "round {round}");
         assert_eq!(whoami(&desk, &session).await.status, 401);
         assert_eq!(desk.delete(Shows::Session(&session), SESSION).await.status, 401);
@@ -108,21 +108,22 @@ async fn x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the
     assert_eq!(whoami(&desk, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
 
     let planted = PlainUserSession::mint();
-    let refused = desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("session={}", planted.reveal()));
+    let refused =
+        desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status(), 401, "an id of the caller's own choice opens nothing");
     assert!(!refused.headers().contains_key("set-cookie"));
     desk.ask_to_sign_in("b@example.com").await;
     let token = desk.token_mailed("b@example.com", 2).await;
     let with_planted =
-        desk.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("session={}", planted.reveal()));
+        desk.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
     let with_planted =
         with_planted.header("origin", "http://telemetry.test").json(&json!({"token": token})).send().await.unwrap();
     let cookies: Vec<_> =
         with_planted.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
     assert_eq!(with_planted.status(), 200);
     assert!(
-        cookies.iter().any(|cookie| cookie.starts_with("session=") && cookie.ends_with("; HttpOnly; SameSite=Lax")),
+        cookies.iter().any(|cookie| cookie.starts_with("telemetry-session=") && cookie.ends_with("; HttpOnly; SameSite=Lax")),
         "{cookies:?}"
     );
     assert!(cookies.iter().all(|cookie| !cookie.contains(planted.reveal())), "{cookies:?}");
@@ -163,7 +164,7 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
         for value in spoilt(&session) {
             let bearer = [b"Bearer ", value.as_slice()].concat();
             refuses(ask().header("authorization", bearer), &String::from_utf8_lossy(&value)).await;
-            let cookie = [b"session=", value.as_slice()].concat();
+            let cookie = [b"telemetry-session=", value.as_slice()].concat();
             refuses(ask().header("cookie", cookie), &String::from_utf8_lossy(&value)).await;
         }
         for value in spoilt(&key) {
@@ -172,20 +173,26 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
         for scheme in ["", "Basic ", "Bearer", "Bearer  ", "Token ", "bearer:", "Bearer\t"] {
             refuses(ask().header("authorization", format!("{scheme}{session}")), scheme).await;
         }
-        let (bearer, other) = (format!("Bearer {session}"), format!("session={session}"));
+        let (bearer, other) = (format!("Bearer {session}"), format!("telemetry-session={session}"));
         refuses(ask().header("authorization", &bearer).header("authorization", &bearer), "two headers").await;
         refuses(ask().header("cookie", &other).header("cookie", &other), "two cookies").await;
         refuses(ask().header("cookie", format!("{other}; {other}")), "two cookies in one").await;
         refuses(ask().header("cookie", format!("__Host-{other}")), "the cookie of a surface over HTTPS").await;
         refuses(ask().header("cookie", format!("Session={session}")), "another cookie").await;
         let theirs = desk.session("theirs@example.com", &[org]).await;
-        refuses(ask().header("authorization", &bearer).header("cookie", format!("session={theirs}")), "two different ones").await;
+        refuses(
+            ask().header("authorization", &bearer).header("cookie", format!("telemetry-session={theirs}")),
+            "two different ones",
+        )
+        .await;
         refuses(ask().header("authorization", "Basic x").header("cookie", &other), "a good cookie beside a bad header").await;
         refuses(ask().header("x-api-key", PlainApiKey::mint(OrgType::Agent).reveal()).header("cookie", &other), "a bad key")
             .await;
         assert_eq!(answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status, 200, "twice the same");
         assert_eq!(answer(ask().header("authorization", format!("bEARER {session}"))).await.status, 200, "schemes have no case");
         assert_eq!(answer(ask().header("cookie", format!("a=b; {other};c=d"))).await.status, 200);
+        let neighbours = format!("telemetry-session=x; {other}");
+        assert_eq!(answer(ask().header("cookie", neighbours)).await.status, 200, "what is no session is no second one");
     }
 }
 
@@ -198,7 +205,7 @@ async fn x20_a_key_is_no_session_and_a_session_no_key() {
     for path in [KEYS, SESSION] {
         assert_eq!(desk.get(Shows::Key(&session), path).await, expected);
         assert_eq!(desk.get(Shows::Session(&key), path).await, expected);
-        let as_cookie = desk.request(Method::GET, path, Shows::Nothing).header("cookie", format!("session={key}"));
+        let as_cookie = desk.request(Method::GET, path, Shows::Nothing).header("cookie", format!("telemetry-session={key}"));
         assert_eq!(answer(as_cookie).await, expected);
     }
     assert_eq!(desk.get(Shows::Key(&key), SESSION).await, expected, "a key signs nobody in");
