@@ -14,8 +14,7 @@ use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::{Seed, TestServer, TestStores, client, eventually};
-use std::path::Path;
+use service_kit::testing::{Seed, TestServer, TestStores, client};
 use tempfile::TempDir;
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
@@ -113,34 +112,6 @@ impl Desk {
     pub(crate) async fn second_server(&self) -> TestServer {
         let state = State::connect(&self.settings, self.clock.clone()).await.unwrap();
         TestServer::start(http::with_boundary(routes(state))).await
-    }
-
-    /// Where each mail is a file.
-    pub(crate) fn mail_folder(&self) -> &Path {
-        self.mail_dir.path()
-    }
-
-    /// Every mail so far, oldest first.
-    pub(crate) fn mails(&self) -> Vec<String> {
-        let folder = std::fs::read_dir(self.mail_folder()).into_iter().flatten().map(|entry| entry.unwrap().path());
-        let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
-        paths.sort();
-        paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
-    }
-
-    /// Asks for a sign-in mail.
-    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
-        self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
-    }
-
-    /// The token of the newest mail to an address, once there are `count` of them.
-    pub(crate) async fn token_mailed(&self, email: &str, count: usize) -> String {
-        let to = format!("To: {email}\r\n");
-        let token = async || {
-            let mails: Vec<String> = self.mails().into_iter().filter(|mail| mail.contains(&to)).collect();
-            (mails.len() == count).then(|| token_in(mails.last().unwrap()))
-        };
-        eventually(&format!("{email} has {count} mails"), token).await
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {
@@ -274,13 +245,6 @@ impl Desk {
 pub(crate) fn sign_in() -> SignInSettings {
     let public_url = Some("http://telemetry.test".parse().unwrap());
     SignInSettings { public_url, sign_in_rate: 0, identity_rate: 0, ..SignInSettings::default() }
-}
-
-/// The only word of a mail that is as long as a token.
-pub(crate) fn token_in(mail: &str) -> String {
-    let (_, text) = mail.split_once("\r\n\r\n").unwrap();
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() == 43);
-    words.next().unwrap_or_else(|| panic!("no token in {mail}")).to_owned()
 }
 
 /// Sends; the request id, which differs from request to request, is taken out of a problem.

@@ -1,7 +1,7 @@
 //! S11 for signing in: the binary at its most talkative says no secret.
 
-use crate::desk::token_in;
 use crate::forged_provider::{ForgedProvider, SECRET};
+use crate::mailbox::token_in;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::sealing::SecretsKey;

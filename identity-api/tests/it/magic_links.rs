@@ -1,6 +1,7 @@
 //! Signing in by e-mail.
 
-use crate::desk::{Answer, Desk, MAGIC_LINK, SESSION, Shows, VERIFY, sign_in, token_in};
+use crate::desk::{Answer, Desk, MAGIC_LINK, SESSION, Shows, VERIFY, sign_in};
+use crate::mailbox::token_in;
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -203,7 +204,7 @@ async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
     let desk = Desk::open().await;
     let expected = desk.ask_to_sign_in("a@example.com").await;
     desk.token_mailed("a@example.com", 1).await;
-    let folder = desk.mail_folder();
+    let folder = desk.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::write(folder, "a file where the folder was").unwrap();
     assert_eq!(desk.ask_to_sign_in("b@example.com").await, expected);

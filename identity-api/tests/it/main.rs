@@ -23,6 +23,7 @@ mod invites;
 mod key_uses;
 mod logs;
 mod magic_links;
+mod mailbox;
 mod members;
 mod oidc;
 mod oidc_attacks;

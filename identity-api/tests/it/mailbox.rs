@@ -1,0 +1,39 @@
+//! The mails that a desk has sent, and the tokens in them.
+//!
+//! Must not assert anything.
+
+use crate::desk::{Answer, Desk, MAGIC_LINK, Shows};
+use serde_json::json;
+use service_kit::testing::eventually;
+
+impl Desk {
+    /// Every mail so far, oldest first.
+    pub(crate) fn mails(&self) -> Vec<String> {
+        let folder = std::fs::read_dir(self.mail_dir.path()).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
+        paths.sort();
+        paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+
+    /// Asks for a sign-in mail.
+    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> Answer {
+        self.post(Shows::Nothing, MAGIC_LINK, &json!({"email": email})).await
+    }
+
+    /// The token of the newest mail to an address, once there are `count` of them.
+    pub(crate) async fn token_mailed(&self, email: &str, count: usize) -> String {
+        let to = format!("To: {email}\r\n");
+        let token = async || {
+            let mails: Vec<String> = self.mails().into_iter().filter(|mail| mail.contains(&to)).collect();
+            (mails.len() == count).then(|| token_in(mails.last().unwrap()))
+        };
+        eventually(&format!("{email} has {count} mails"), token).await
+    }
+}
+
+/// The only word of a mail that is as long as a token.
+pub(crate) fn token_in(mail: &str) -> String {
+    let (_, text) = mail.split_once("\r\n\r\n").unwrap();
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() == 43);
+    words.next().unwrap_or_else(|| panic!("no token in {mail}")).to_owned()
+}
