@@ -33,10 +33,9 @@ impl World {
     async fn begin() -> Self {
         let zone = Zone::default();
         let published = Arc::clone(&zone);
-        let dns = TestDns::start(move |name| {
-            published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect()
-        })
-        .await;
+        let dns =
+            TestDns::start(move |name| published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect())
+                .await;
         let demo = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
         Self { demo, zone, _dns: dns }
     }
@@ -53,7 +52,8 @@ impl World {
     /// Asks for a mail, opens it and redeems what it holds.
     async fn sign_in(&self, email: &str) -> Person {
         let nobody = || ("x-nobody", String::new());
-        let asked = self.send(Method::POST, &format!("{IDENTITY}/auth/magic-link"), nobody(), Some(&json!({"email": email}))).await;
+        let asked =
+            self.send(Method::POST, &format!("{IDENTITY}/auth/magic-link"), nobody(), Some(&json!({"email": email}))).await;
         assert_eq!(asked.status, 202, "{}", asked.body);
         let token = eventually("the mail arrives", || async { self.mailed_token(email) }).await;
         let redeem = json!({"token": token});
@@ -137,9 +137,8 @@ impl World {
             event["content_url"] = json!(format!("https://www.{DOMAIN}/tale"));
             event
         };
-        let retrieved = |role: &str| {
-            page(json!({"type": "content_retrieved", "source_role": role, "content_telemetry_id": "one-retrieval"}))
-        };
+        let retrieved =
+            |role: &str| page(json!({"type": "content_retrieved", "source_role": role, "content_telemetry_id": "one-retrieval"}));
         let cited = page(json!({"type": "content_cited", "id": "one-citation", "data": {"citation_type": "paraphrase"}}));
         let batch = json!({"session_id": started.body["session_id"], "events": [retrieved("agent"), cited]});
         for (program, batch) in [(agent, batch), (publisher, json!({"events": [retrieved("origin")]}))] {
