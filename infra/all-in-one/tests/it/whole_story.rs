@@ -100,7 +100,7 @@ impl World {
         let operator = Person(self.demo.env("OPERATOR_SESSION").to_owned());
         let waiting = self.must(&operator, Method::GET, "/operator/access-requests?status=pending", Value::Null, 200).await;
         assert!(waiting.as_array().unwrap().iter().any(|request| request["id"] == asked["id"]), "{waiting}");
-        self.must(&operator, Method::POST, &approve, json!({"note": "welcome"}), 200).await;
+        self.must(&operator, Method::POST, &approve, json!({"note": "welcome"}), 201).await;
         let own = self.must(person, Method::GET, &format!("/{kind}-access-requests"), Value::Null, 200).await;
         assert_eq!((&own[0]["status"], &own[0]["reviewer_note"]), (&json!("approved"), &json!("welcome")), "{own}");
         own[0]["approved_org_id"].as_str().unwrap().to_owned()
