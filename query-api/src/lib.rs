@@ -25,11 +25,13 @@ mod sql;
 mod visibility;
 
 pub use rehearsal::rehearse_period;
+pub use resolve::ResolveSettings;
 
 use axum::Router;
 use axum::routing::get;
 use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
+use service_kit::client_address::ProxySettings;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::key_uses::KeyUses;
@@ -69,6 +71,19 @@ pub struct Settings {
     /// Keys, domains and delegations
     #[command(flatten)]
     pub postgres: PostgresSettings,
+    /// How often anybody may resolve domains
+    #[command(flatten)]
+    pub resolving: ResolveSettings,
+    /// Whose word counts for who asks
+    #[command(flatten)]
+    pub proxies: ProxySettings,
+}
+
+impl Settings {
+    /// These stores, and the usual rest.
+    pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
+        Self { clickhouse, postgres, resolving: ResolveSettings::default(), proxies: ProxySettings::default() }
+    }
 }
 
 /// What handlers share.
@@ -76,6 +91,7 @@ pub struct State {
     directory: Directory,
     uses: KeyUses,
     telemetry: sql::Telemetry,
+    resolving: resolve::Limit,
     probes: Vec<Probe>,
 }
 
@@ -101,6 +117,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             directory: Directory::new(pool),
             telemetry: sql::Telemetry::new(&clickhouse),
+            resolving: resolve::Limit::new(&settings.resolving, &settings.proxies),
         }))
     }
 
@@ -115,7 +132,7 @@ pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // With an API key that has telemetry:read.
         .route("/content-owners/summary", get(reads::read_summary))
-        // Open to everybody.
+        // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
         .with_state(state)
 }

@@ -4,13 +4,58 @@
 
 use crate::State;
 use axum::Json;
+use axum::extract::{FromRequestParts, State as Shared};
+use axum::http::request::Parts;
+use clap::Args;
 use schemas::problem::Code;
 use schemas::reads::Resolution;
 use schemas::site::{ContentUrl, Site};
 use serde::Deserialize;
+use service_kit::client_address::{ClientAddress, ProxySettings};
 use service_kit::http::{ApiError, Parameters};
+use service_kit::rates::Rates;
 use std::sync::Arc;
 use url::Url;
+
+/// How often anybody may ask.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ResolveSettings {
+    /// Domains that one address may resolve a second for ever; twice as many at once; 0: no limit
+    #[arg(long, env = "TELEMETRY_RESOLVE_RATE", default_value_t = DEFAULT_RATE)]
+    pub resolve_rate: u32,
+}
+
+const DEFAULT_RATE: u32 = 200;
+
+impl Default for ResolveSettings {
+    fn default() -> Self {
+        Self { resolve_rate: DEFAULT_RATE }
+    }
+}
+
+/// The rate of each client address, so that nobody copies the whole directory at once (threat row D5).
+pub(crate) struct Limit {
+    rates: Rates<ClientAddress>,
+    proxies: ProxySettings,
+}
+
+impl Limit {
+    pub(crate) fn new(settings: &ResolveSettings, proxies: &ProxySettings) -> Self {
+        Self { rates: Rates::per_key(settings.resolve_rate), proxies: proxies.clone() }
+    }
+}
+
+/// Anybody, within the rate.
+pub(crate) struct Anybody;
+
+impl FromRequestParts<Arc<State>> for Anybody {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        state.resolving.rates.admit(state.resolving.proxies.client(&parts.extensions, &parts.headers))?;
+        Ok(Self)
+    }
+}
 
 /// What may be asked.
 #[derive(Deserialize)]
@@ -27,7 +72,8 @@ struct Asked {
 
 /// The verified owner of the longest suffix of the domain, or nobody.
 pub(crate) async fn resolve_domain(
-    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    Shared(state): Shared<Arc<State>>,
+    _: Anybody,
     Parameters(parameters): Parameters<ResolveParameters>,
 ) -> Result<Json<Resolution>, ApiError> {
     let asked = match (parameters.domain, parameters.url) {

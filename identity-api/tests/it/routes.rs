@@ -6,7 +6,7 @@ use schemas::identity::{OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
 /// is in `onboarding_routes`.
-const GOLDEN: [(&str, &str, [u16; 8]); 47] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 8]); 47] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 201, 401, 201, 401, 403]),

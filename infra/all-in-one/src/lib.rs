@@ -14,6 +14,7 @@ use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use ingest_gateway::{Durability, Limits};
+use query_api::ResolveSettings;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::sealing::SecretsSettings;
@@ -65,6 +66,8 @@ pub struct Cli {
     #[command(flatten)]
     durability: Durability,
     #[command(flatten)]
+    resolving: ResolveSettings,
+    #[command(flatten)]
     worker: Tuning,
 }
 
@@ -89,7 +92,12 @@ impl Cli {
     }
 
     fn query(&self) -> query_api::Settings {
-        query_api::Settings { clickhouse: self.clickhouse.clone(), postgres: self.postgres.clone() }
+        query_api::Settings {
+            clickhouse: self.clickhouse.clone(),
+            postgres: self.postgres.clone(),
+            resolving: self.resolving,
+            proxies: self.sign_in.proxies.clone(),
+        }
     }
 
     fn identity(&self) -> identity_api::Settings {

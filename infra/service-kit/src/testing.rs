@@ -9,6 +9,7 @@ mod process;
 mod receiver;
 mod seed;
 mod stores;
+mod threats;
 
 pub use dns::{DnsRecord, TestDns};
 pub use log::{SetAside, TestLog};
@@ -17,6 +18,7 @@ pub use process::{TestProcess, free_address};
 pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
+pub use threats::{ThreatTest, every_row_has_a_test, threat_rows};
 
 use axum::Router;
 use std::time::Duration;

@@ -2,10 +2,9 @@
 //!
 //! Must name a test for every row, and only tests that exist.
 
-use std::path::Path;
+use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
 
-/// The row, the file from the root of the workspace, and the test in it.
-const TESTS: &[(&str, &str, &str)] = &[
+const TESTS: &[ThreatTest] = &[
     ("X1", SIEGE, "s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut_off"),
     ("X1", HOSTILE, "x1_x2_slow_heads_and_bodies_are_cut_off_and_others_are_served_meanwhile"),
     ("X2", HOSTILE, "x2_a_body_that_trickles_is_cut_off_as_a_whole"),
@@ -93,17 +92,5 @@ const THREATS: &str = "ingest-gateway/tests/it/threats.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for (row, file, name) in TESTS {
-        let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let at = text.find(&format!("fn {name}(")).unwrap_or_else(|| panic!("{row}: {file} has no {name}"));
-        let before = text[..at].trim_end().trim_end_matches("async").trim_end();
-        let attribute = before.lines().last().unwrap_or_default().trim();
-        assert!(attribute.starts_with("#[") && attribute.contains("test"), "{row}: {name} is no test: {attribute}");
-        assert!(!before.ends_with("#[ignore]"), "{row}: {name} is not run");
-    }
-    let rows = |letter: char, count: u32| (1..=count).map(move |number| format!("{letter}{number}"));
-    for row in rows('X', 21).chain(rows('E', 24)).chain(rows('S', 10)) {
-        assert!(TESTS.iter().any(|test| test.0 == row), "{row} has no test");
-    }
+    every_row_has_a_test(TESTS, threat_rows('X', 1..=21).chain(threat_rows('E', 1..=24)).chain(threat_rows('S', 1..=10)));
 }

@@ -70,7 +70,7 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
     let mut own = tokio::task::spawn_blocking(move || ClickHouse::start(&path)).await.unwrap().unwrap();
     let clickhouse = ClickHouseSettings { clickhouse_url: own.url(), clickhouse_database: "telemetry".to_owned() };
     stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
-    let settings = Settings { clickhouse, postgres: world.stores.postgres.clone() };
+    let settings = Settings::on(clickhouse, world.stores.postgres.clone());
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
     let world = world.served_by(server);
 
@@ -94,7 +94,7 @@ async fn a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
     let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
-    let settings = Settings { clickhouse: world.stores.clickhouse.clone(), postgres };
+    let settings = Settings::on(world.stores.clickhouse.clone(), postgres);
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
     let world = world.served_by(server);
     world.insert(&[seen("example.com", 1)]).await;

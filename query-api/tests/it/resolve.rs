@@ -1,9 +1,11 @@
 //! Who answers for a domain.
 
 use crate::world::World;
+use query_api::ResolveSettings;
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use serde_json::json;
+use service_kit::testing::TestReceiver;
 
 #[tokio::test]
 async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed() {
@@ -70,4 +72,30 @@ async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
         let (status, problem) = world.get("", "/resolve", query).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{query:?}");
     }
+}
+
+#[tokio::test]
+async fn d1_d5_resolving_calls_nobody_and_has_a_rate() {
+    let canary = TestReceiver::canary().await;
+    let world = World::with(ResolveSettings { resolve_rate: 20 }).await;
+    world.seed().owner_of("example.com").await;
+    let inside = format!("http://{}/", canary.address);
+    let named = format!("https://localhost:{}/.well-known/content-telemetry.json", canary.address.port());
+    for url in [&inside, &named] {
+        assert_eq!(world.get("", "/resolve", &[("url", url)]).await.json()["handled"], false);
+    }
+    let (mut answered, mut refused) = (0, None);
+    while refused.is_none() {
+        let answer = world.get("", "/resolve", &[("domain", "example.com")]).await;
+        match answer.status {
+            StatusCode::OK => answered += 1,
+            _ => refused = Some(answer.problem()),
+        }
+        assert!(answered < 100_000, "the rate was never exceeded");
+    }
+    let (status, problem) = refused.unwrap();
+    assert_eq!((status, &problem["code"]), (StatusCode::TOO_MANY_REQUESTS, &"too_many_requests".into()));
+    assert!(answered >= 30, "{answered} at once");
+    assert_eq!(canary.connects(), 0);
+    assert_eq!(world.ask("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes go on");
 }

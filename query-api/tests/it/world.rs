@@ -1,7 +1,7 @@
 //! The vocabulary of the tests: a served query-api with stores of its own, and observations to put into them.
 
 use clickhouse::Client;
-use query_api::{Settings, State, router};
+use query_api::{ResolveSettings, Settings, State, router};
 use reqwest::StatusCode;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -112,8 +112,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(ResolveSettings::default()).await
+    }
+
+    /// With another rate of resolving.
+    pub(crate) async fn with(resolving: ResolveSettings) -> Self {
         let stores = TestStores::fresh().await;
-        let settings = Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+        let settings = Settings { resolving, ..Settings::on(stores.clickhouse.clone(), stores.postgres.clone()) };
         let state = State::connect(&settings).await.unwrap();
         let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
         Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }

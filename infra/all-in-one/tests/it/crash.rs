@@ -32,7 +32,7 @@ impl Front {
             limits: ingest_gateway::Limits::default(),
             durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
         };
-        let query = query_api::Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let query = query_api::State::connect(&query).await.unwrap();
         let router = ingest_gateway::routes(gateway).merge(query_api::routes(query));

@@ -1,0 +1,58 @@
+//! Ids in paths: what is no id, and what is somebody else's, look like what is not there (threat rows X28, X29).
+
+use crate::desk::{Answer, Desk, Shows};
+use crate::routes::GOLDEN;
+use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+
+/// In the place of an id: no id at all, and spellings of ids that are nobody's.
+const IDS: [&str; 12] = [
+    "abc",
+    "0",
+    "-1",
+    "%00",
+    "..%2f",
+    "%2e%2e",
+    "%F0%9F%92%A9",
+    "00000000-0000-0000-0000-000000000000",
+    "%7B01900000-0000-7000-8000-000000000000%7D",
+    "urn:uuid:01900000-0000-7000-8000-000000000000",
+    "01900000000070008000000000000000",
+    "01900000-0000-7000-8000-000000000000'--",
+];
+
+/// Nothing that says how the service is built.
+fn assert_says_nothing_of_the_inside(answer: &Answer, at: &str) {
+    let text = answer.body.to_string().to_lowercase();
+    for word in ["sqlx", "clickhouse", "postgres", "panicked", "src/", "select ", "uuid::"] {
+        assert!(!text.contains(word), "{at}: {word} in {text}");
+    }
+    assert!(answer.body["code"].is_string(), "{at}: {text}");
+}
+
+#[tokio::test]
+async fn x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there() {
+    let desk = Desk::open().await;
+    let org = desk.seed().org("owner", OrgType::ContentOwner).await.id;
+    let key = desk.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;
+    let member = desk.session("member@a.test", &[org]).await;
+    for (method, route, answers) in GOLDEN.iter().filter(|(_, route, _)| route.contains('{')) {
+        // by whom an object that is not there is looked for at all
+        let shows = match (answers[3], answers[5]) {
+            (404, _) => Shows::Key(&key),
+            (_, 404) => Shows::Session(&member),
+            _ => continue,
+        };
+        let ask = async |id: &str| {
+            let path = route.split('/').map(|name| if name.starts_with('{') { id } else { name }).collect::<Vec<_>>().join("/");
+            let answer = desk.send(Method::from_bytes(method.as_bytes()).unwrap(), shows, &path, "{}").await;
+            assert_says_nothing_of_the_inside(&answer, &format!("{method} {path}"));
+            answer
+        };
+        let absent = ask("01900000-0000-7000-8000-000000000000").await;
+        for id in IDS {
+            let answer = ask(id).await;
+            assert_eq!((answer.status, &answer.body["code"]), (404, &absent.body["code"]), "{method} {route} {id}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Which test stands for which threat to identity: credentials and sessions (X), resolving (D), delegations (G), webhook
+//! registration (W), onboarding and health (I).
+//!
+//! Must name a test for every row, and only tests that exist.
+
+use service_kit::testing::{ThreatTest, every_row_has_a_test, threat_rows};
+
+const TESTS: &[ThreatTest] = &[
+    ("X18", USER_SESSIONS, "x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_of_route"),
+    ("X19", USER_SESSIONS, "x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_of_route"),
+    ("X20", USER_SESSIONS, "x20_a_key_is_no_session_and_a_session_no_key"),
+    ("X20", ROUTES, "s3_every_identity_route_answers_every_credential_as_the_table_says"),
+    ("X21", "infra/service-kit/src/auth.rs", "x21_a_key_is_looked_up_by_the_hash_of_all_of_it_and_never_compared"),
+    ("X22", "identity-api/tests/it/logs.rs", "s11_x22_no_session_token_or_client_secret_is_logged_at_trace"),
+    ("X22", "identity-api/tests/it/api_keys.rs", "a_raw_key_is_shown_once_and_never_stored"),
+    ("X23", TWO_PROCESSES, "s4_a_key_revoked_by_one_process_fails_at_the_other_at_once"),
+    ("X23", TWO_PROCESSES, "s4_a_key_in_use_dies_with_the_answer_to_its_revocation"),
+    ("X24", "identity-api/tests/it/credentials.rs", "a_key_may_do_what_its_scopes_say_and_no_more"),
+    ("X24", "query-api/tests/it/visibility.rs", "only_a_valid_key_with_telemetry_read_reads"),
+    ("X25", USER_SESSIONS, "x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice"),
+    ("X25", "identity-api/src/sign_in/cookies.rs", "x25_cookies_are_for_this_host_and_not_for_scripts"),
+    ("X25", USER_SESSIONS, "s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back"),
+    ("X26", "identity-api/tests/it/cross_site.rs", "x26_a_change_by_cookie_needs_a_page_of_our_own"),
+    ("X26", "identity-api/tests/it/cross_site.rs", "x26_another_sites_page_signs_nobody_in"),
+    ("X27", "identity-api/tests/it/cross_site.rs", "x27_no_other_site_may_read_an_answer_and_nobody_keeps_it"),
+    ("X28", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
+    ("X29", "identity-api/tests/it/object_ids.rs", "x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there"),
+    ("D1", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+    ("D2", "identity-api/tests/it/domain_history.rs", "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("D2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
+    ("D4", "infra/all-in-one/tests/it/lookalikes.rs", "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
+    ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+    ("G1", DELEGATIONS, "g1_only_a_content_owner_delegates_and_only_reading"),
+    ("G2", DELEGATIONS, "g2_a_grantee_is_another_organisation_and_a_platform"),
+    ("G3", RACES, "s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_told"),
+    ("G4", DELEGATIONS, "g4_only_the_grantor_revokes"),
+    ("G5", DELEGATIONS, "g5_a_list_shows_the_callers_own_side_only"),
+    ("G6", "identity-api/tests/it/answer_races.rs", "s12_g6_of_forty_answers_to_a_request_one_wins_whatever_they_say"),
+    ("G7", REQUESTS, "g7_an_expired_request_is_gone_for_both_answers_and_a_resolved_one_is_a_conflict"),
+    ("G8", REQUESTS, "g8_only_the_grantor_answers"),
+    ("G9", REQUESTS, "g9_a_domain_is_read_like_everywhere_else"),
+    ("G10", RACES, "s12_of_forty_requests_of_a_pair_one_is_filed"),
+    ("G11", "identity-api/tests/it/bulk_requests.rs", "g11_every_item_stands_alone_in_order_and_the_summary_adds_up"),
+    (
+        "G11",
+        "identity-api/tests/it/bulk_outage.rs",
+        "g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_its_repeat_files_each_once",
+    ),
+    ("G12", "identity-api/tests/it/rates.rs", "g12_a_bulk_call_costs_one_for_each_of_its_requests"),
+    ("W1", WEBHOOKS, "w1_w2_w3_a_receiver_is_a_public_https_server_by_name"),
+    ("W1", "infra/service-kit/tests/it/spellings.rs", "s5_of_four_hundred_spellings_of_the_inside_none_is_called"),
+    ("W2", WEBHOOKS, "w1_w2_w3_a_receiver_is_a_public_https_server_by_name"),
+    ("W3", WEBHOOKS, "w1_w2_w3_a_receiver_is_a_public_https_server_by_name"),
+    ("W4", RACES, "s12_an_organisation_never_has_more_than_ten_active_endpoints"),
+    ("W5", WEBHOOKS, "w5_a_secret_is_shown_once_and_stored_sealed"),
+    ("W6", WEBHOOKS, "w6_an_endpoint_is_its_organisations_only"),
+    ("W7", WEBHOOKS, "w7_a_subscription_names_known_types"),
+    ("W7", "identity-api/tests/it/outbox.rs", "w7_everybody_concerned_is_told_and_only_of_what_they_subscribed_to"),
+    ("W8", "identity-api/tests/it/outbox.rs", "w8_nothing_is_written_for_a_disabled_endpoint"),
+    ("W8", RACES, "w8_after_an_endpoint_is_disabled_nothing_is_written_for_it"),
+    ("I1", ORGANIZATIONS, "i1_a_key_founds_nothing_and_the_other_types_are_asked_for_elsewhere"),
+    ("I2", ORGANIZATIONS, "i2_members_that_are_not_the_callers_to_set_are_refused"),
+    ("I3", "identity-api/tests/it/domain_history.rs", "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("I4", "identity-api/tests/it/access_requests.rs", "i4_a_person_sees_their_own_requests_of_each_type"),
+    ("I5", "identity-api/tests/it/access_requests.rs", "i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored"),
+    ("I6", "identity-api/tests/it/settings.rs", "i6_changes_of_two_flags_at_once_keep_both"),
+    ("I6", "identity-api/tests/it/settings.rs", "i6_what_sets_no_known_flag_to_a_boolean_is_refused"),
+    ("I7", "query-api/tests/it/readiness.rs", "a_postgres_that_is_away_or_hangs_is_503_within_seconds"),
+    ("I8", "query-api/tests/it/readiness.rs", "a_postgres_that_is_away_or_hangs_is_503_within_seconds"),
+    ("I9", "infra/all-in-one/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
+];
+
+const DELEGATIONS: &str = "identity-api/tests/it/delegations.rs";
+const ORGANIZATIONS: &str = "identity-api/tests/it/organizations.rs";
+const RACES: &str = "identity-api/tests/it/races.rs";
+const REQUESTS: &str = "identity-api/tests/it/delegation_requests.rs";
+const RESOLVE: &str = "query-api/tests/it/resolve.rs";
+const ROUTES: &str = "identity-api/tests/it/routes.rs";
+const TWO_PROCESSES: &str = "identity-api/tests/it/two_processes.rs";
+const USER_SESSIONS: &str = "identity-api/tests/it/user_sessions.rs";
+const WEBHOOKS: &str = "identity-api/tests/it/webhooks.rs";
+
+#[test]
+fn every_row_has_a_test_that_exists() {
+    let of_callers = threat_rows('X', 18..=29).chain(threat_rows('D', 1..=5));
+    let of_identity = threat_rows('G', 1..=12).chain(threat_rows('W', 1..=8)).chain(threat_rows('I', 1..=9));
+    every_row_has_a_test(TESTS, of_callers.chain(of_identity));
+}

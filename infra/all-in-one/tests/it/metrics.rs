@@ -1,0 +1,43 @@
+//! What the Prometheus listener shows: figures of the service, not of what callers write (threat row I9).
+
+use crate::demo::Demo;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Every series by its name and labels.
+async fn series(demo: &Demo) -> BTreeSet<String> {
+    let text = demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+}
+
+fn batch(first: usize) -> Value {
+    let event = |n: usize| {
+        json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "id": format!("e{n}"),
+            "content_url": format!("https://host-{n}.test/page-{n}")})
+    };
+    json!({"agent_id": format!("agent-{first}"), "events": (first..first + 1_000).map(event).collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn i9_ten_thousand_domains_add_no_series() {
+    let demo = Demo::start().await;
+    for number in 0..2 {
+        assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
+    }
+    let answer = demo.client.get(demo.url("/resolve?domain=warm.test")).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let before = series(&demo).await;
+    assert!(before.iter().any(|name| name.contains("accepted")), "{before:?}");
+    for number in 2..12 {
+        assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
+    }
+    let planted: Vec<String> =
+        series(&demo).await.into_iter().filter(|name| name.contains("host-") || name.contains("agent-")).collect();
+    assert!(planted.is_empty(), "{planted:?}");
+    // what the worker measures for the first time may come in between, and no more than that
+    let grown = series(&demo).await.len() - before.len();
+    assert!(grown < 60, "{grown} new series for 10,000 new domains");
+    let on_the_service = demo.client.get(demo.url("/metrics")).send().await.unwrap();
+    assert_eq!(on_the_service.status(), 404, "metrics have a listener of their own");
+}
