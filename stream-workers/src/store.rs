@@ -28,7 +28,7 @@ impl Store {
 
     /// Inserts folded rows; returns once they are readable.
     pub(crate) async fn insert(&self, rows: &[ObservationRow], token: &str) {
-        let Some(oldest_us) = rows.iter().map(|row| row.received_at).min() else { return };
+        let Some(oldest_us) = rows.iter().map(ObservationRow::received_at_us).min() else { return };
         let started = Instant::now();
         let mut back_off = BackOff::default();
         while let Err(error) = self.try_insert(rows, token).await {

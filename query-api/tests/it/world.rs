@@ -28,7 +28,6 @@ pub(crate) struct Observation {
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
-    pub(crate) received_at: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) session_id: Uuid,
     pub(crate) agent_id: String,
@@ -45,7 +44,6 @@ pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
         source_role: 0,
         event_type: "content_retrieved".to_owned(),
         at: NEW_YEAR_MS,
-        received_at: NEW_YEAR_MS * 1_000,
         session_id: Uuid::nil(),
         agent_id: String::new(),
     }
