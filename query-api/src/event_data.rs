@@ -104,8 +104,7 @@ mod tests {
     fn an_owner_is_shown_nothing_of_a_conversation_at_any_depth_but_token_counts() {
         let data = r#"{"query_text":"q","Query_Text":"q","scope":"full","query_tokens":3,"list":[{"response_text":"r","k":1}],"o":{"quer\u0079_intent":"i"}}"#;
         let extra = r#"{"turn":{"query_text":"q"},"model_id":"m","topics":["t"],"purpose":"p"}"#;
-        let expected =
-            r#"{"list":[{"k":1}],"o":{},"observers":["agent","edge"],"purpose":"p","query_tokens":3,"scope":"full"}"#;
+        let expected = r#"{"list":[{"k":1}],"o":{},"observers":["agent","edge"],"purpose":"p","query_tokens":3,"scope":"full"}"#;
         assert_eq!(composed(data, extra, Audience::Owner), expected);
         assert!(composed(data, extra, Audience::Reporter).contains("\"query_text\":\"q\""));
     }

@@ -13,7 +13,9 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, SecondsFormat};
 use schemas::event::SourceRole;
-use schemas::pages::{AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, URLS_PAGE, UrlMetric};
+use schemas::pages::{
+    AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, URLS_PAGE, UrlMetric,
+};
 use schemas::problem::Code;
 use schemas::reads::TypeCount;
 use serde::Deserialize;

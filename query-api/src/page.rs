@@ -35,7 +35,8 @@ impl Paging {
         let limit = limit.map_or(Some(page), whole_number).filter(|limit| *limit > 0);
         let limit = limit.ok_or_else(|| refused("The parameter limit is not a whole number from 1 on."))?;
         let offset = offset.map_or(Some(0), whole_number).filter(|offset| *offset <= MAX_OFFSET);
-        let offset = offset.ok_or_else(|| refused("The parameter offset is not a whole number from 0 on, or is out of range."))?;
+        let offset =
+            offset.ok_or_else(|| refused("The parameter offset is not a whole number from 0 on, or is out of range."))?;
         Ok(Self { limit: limit.min(MAX_PAGE), offset })
     }
 }
@@ -98,11 +99,7 @@ impl Format {
 }
 
 /// Collects a page.
-pub(crate) async fn collect<R: PageRow, T>(
-    mut found: Found<R>,
-    at: Paging,
-    item: impl Fn(R) -> T,
-) -> Result<Page<T>, ApiError> {
+pub(crate) async fn collect<R: PageRow, T>(mut found: Found<R>, at: Paging, item: impl Fn(R) -> T) -> Result<Page<T>, ApiError> {
     let (total, mut items) = (found.total, Vec::new());
     while let Some(row) = found.next().await? {
         items.push(item(row));
@@ -137,7 +134,9 @@ pub(crate) fn stream_out<R: PageRow, T: Serialize + 'static>(
         if let Some(head) = head {
             return Ok(Some((head, (None, found, item))));
         }
-        let Some(row) = found.next().await.map_err(|error| std::io::Error::other(error.detail().to_owned()))? else { return Ok(None) };
+        let Some(row) = found.next().await.map_err(|error| std::io::Error::other(error.detail().to_owned()))? else {
+            return Ok(None);
+        };
         let line = line(format, columns, &item(row));
         Ok::<_, std::io::Error>(Some((line, (None, found, item))))
     });

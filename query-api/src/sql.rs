@@ -7,8 +7,8 @@ mod rows;
 mod statements;
 mod within;
 
-use crate::period::Period;
 use crate::page::Paging;
+use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use clickhouse::error::Error;
 use schemas::event::SourceRole;
@@ -87,7 +87,12 @@ impl Telemetry {
     }
 
     /// A page of what may be seen.
-    pub(crate) async fn owners_events(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<EventRow>, ApiError> {
+    pub(crate) async fn owners_events(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        at: Paging,
+    ) -> Result<Found<EventRow>, ApiError> {
         let within = Within::new(seen, period);
         self.page(&statements::events(&within), within, at).await
     }

@@ -127,7 +127,10 @@ impl OwnReports {
     /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
     pub(crate) fn of(Reader(caller): &Reader) -> Result<Self, ApiError> {
         if caller.org_type == OrgType::ContentOwner {
-            return Err(ApiError::new(Code::Forbidden, "The API key is a content owner's; /agent/events is for who reports as an agent."));
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "The API key is a content owner's; /agent/events is for who reports as an agent.",
+            ));
         }
         Ok(Self { organization_id: caller.org_id })
     }

@@ -49,11 +49,18 @@ fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], 
     )
 }
 
-/// A retrieval of the window has a report in the window; not every such report is of a retrieval of the window.
+/// A retrieval of the window has a report in the window; not every such report is of a retrieval of the window. All
+/// rows of its key are read, wherever and whenever they happened: one of them may say that it happened elsewhen.
 fn candidates(within: &Within) -> String {
-    let Some(reported) = &within.reported_in_time else { return String::new() };
-    let key = within.key;
-    format!(" AND {key} IN (SELECT {key} FROM {OBSERVATIONS} WHERE {visible} AND {reported})", visible = within.visible)
+    let visible = &within.visible;
+    let in_window =
+        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {visible} AND {reported})");
+    let keys = within.reported_in_time.as_ref().map(in_window).unwrap_or_default();
+    if within.is_by_site {
+        return keys;
+    }
+    // Without FINAL the rows of a reporter are found by their projection, and then by the sorting key.
+    format!(" AND (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {visible}{keys})")
 }
 
 /// The figures of a summary. Outside: one row per observation, numbered within its retrieval so that "distinct
@@ -86,11 +93,12 @@ pub(super) fn summary(within: &Within) -> String {
 /// on the page and before it.
 pub(super) fn events(within: &Within) -> String {
     // By the whole sorting key where the condition on rows says nothing of the site.
-    let (sites, found) = match within.key {
-        "event_key" => (vec![], "event_key IN (SELECT event_key"),
-        _ => (vec!["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key"),
+    let (sites, found): (&[&str], _) = if within.is_by_site {
+        (&[], "event_key IN (SELECT event_key")
+    } else {
+        (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
     };
-    let retrievals = retrievals(within, &[], &sites, "");
+    let retrievals = retrievals(within, &[], sites, "");
     let columns: Vec<String> = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
         ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
@@ -182,9 +190,12 @@ pub(super) fn funnel(within: &Within, by: FunnelBy) -> String {
     let (keys, order) = match by {
         FunnelBy::Agent => ("platform, name", "whole DESC, toString(platform), name"),
         FunnelBy::Url => ("toUUID('00000000-0000-0000-0000-000000000000') AS platform, name", "whole DESC, name"),
-        FunnelBy::Day => ("toUUID('00000000-0000-0000-0000-000000000000') AS platform, toString(toDate(shown_at)) AS name", "name DESC"),
+        FunnelBy::Day => {
+            ("toUUID('00000000-0000-0000-0000-000000000000') AS platform, toString(toDate(shown_at)) AS name", "name DESC")
+        }
     };
-    let only = " AND shown_type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')";
+    let only =
+        " AND shown_type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')";
     let steps = ["retrieved", "grounded", "cited", "presented", "engaged"];
     let counts = steps.map(|step| format!("countIf(shown_type = 'content_{step}') AS {step}")).join(", ");
     let parts = format!(

@@ -23,8 +23,8 @@ pub(super) struct Within {
     pub(super) needs_site: bool,
     /// On a row: it was reported with a time in the window; `None` without a window.
     pub(super) reported_in_time: Option<String>,
-    /// What finds a retrieval's rows by the sorting key.
-    pub(super) key: &'static str,
+    /// Whether `visible` says which part of the sorting key to read.
+    pub(super) is_by_site: bool,
     values: Vec<(String, Value)>,
 }
 
@@ -53,7 +53,7 @@ fn end_of(hosts: &[Site]) -> String {
 
 impl Within {
     pub(super) fn new(visibility: &Visibility, period: &Period) -> Self {
-        let mut within = Self::empty("event_key");
+        let mut within = Self::empty(true);
         let own = within.sites("own", visibility.own().iter().map(|own| &own.site));
         let verified = within.sites("verified", visibility.own().iter().map(|own| &own.site).chain(visibility.foreign()));
 
@@ -85,20 +85,17 @@ impl Within {
 
     /// Whatever an organisation has reported itself, its conversations' turns with it.
     pub(super) fn of_reporter(own: &OwnReports, period: &Period) -> Self {
-        // The whole key of the table, because here nothing else says which part of it to read.
-        let mut within = Self::empty("(site, event_key)");
+        let mut within = Self::empty(false);
         let org = within.value("org".to_owned(), "UUID", Value::Text(own.organization_id().to_string()));
         within.visible = format!("org_id = {org}");
         within.in_time = "1".to_owned();
         within.limit_to(period);
-        // Without a window, too: it is the look-up that finds the rows of one reporter.
-        within.reported_in_time.get_or_insert_with(|| "1".to_owned());
         within
     }
 
-    fn empty(key: &'static str) -> Self {
+    fn empty(is_by_site: bool) -> Self {
         let (visible, in_time) = (String::new(), String::new());
-        Self { visible, in_time, needs_site: false, reported_in_time: None, key, values: Vec::new() }
+        Self { visible, in_time, needs_site: false, reported_in_time: None, is_by_site, values: Vec::new() }
     }
 
     fn limit_to(&mut self, period: &Period) {
