@@ -48,7 +48,7 @@ pub(crate) struct Telemetry {
     client: clickhouse::Client,
 }
 
-/// One figure of a summary.
+/// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {
     /// Over everything.
     Total { events: u64, sessions: u64 },
@@ -94,13 +94,13 @@ impl Telemetry {
         at: Paging,
     ) -> Result<Found<EventRow>, ApiError> {
         let within = Within::new(seen, period);
-        self.page(&statements::events(&within), within, at).await
+        self.page(&statements::events(&within, at.offset), within, at).await
     }
 
     /// A page of one's own reports.
     pub(crate) async fn own_events(&self, own: &OwnReports, period: &Period, at: Paging) -> Result<Found<EventRow>, ApiError> {
         let within = Within::of_reporter(own, period);
-        self.page(&statements::events(&within), within, at).await
+        self.page(&statements::events(&within, at.offset), within, at).await
     }
 
     /// A page of URLs.
@@ -169,14 +169,13 @@ impl Telemetry {
 }
 
 impl StoredFigure {
-    /// `None` is a group that is no figure: observations without a role, or without an agent behind them.
+    /// `None` is a group that is no figure: observations without a role.
     fn read(self) -> Option<SummaryRow> {
         let Self { event_type, events, sessions, .. } = self;
         match self.figure.as_str() {
             "total" => Some(SummaryRow::Total { events, sessions }),
             "type" => Some(SummaryRow::Type { event_type, events }),
             "source" => SourceRole::from_code(self.role).map(|role| SummaryRow::Source { role, events, sessions }),
-            _ if events == 0 => None,
             _ => Some(SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }),
         }
     }

@@ -68,6 +68,15 @@ pub(crate) fn token(block: &Block, folded: &[ObservationRow]) -> String {
         digest.update(first.to_be_bytes());
         digest.update(last.to_be_bytes());
     }
+    finish(digest, folded)
+}
+
+/// Names a block that came from no log by what is in it.
+pub(crate) fn token_of_rows(folded: &[ObservationRow]) -> String {
+    finish(Sha256::new(), folded)
+}
+
+fn finish(mut digest: Sha256, folded: &[ObservationRow]) -> String {
     for row in folded {
         digest.update(row.event_key.to_be_bytes());
         digest.update(row.org_id.as_bytes());

@@ -63,35 +63,42 @@ fn candidates(within: &Within) -> String {
     format!(" AND (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {visible}{keys})")
 }
 
-/// The figures of a summary. Outside: one row per observation, numbered within its retrieval so that "distinct
-/// retrievals" is counting the first ones.
+/// The figures of a summary, in parts that add up. What is counted once per retrieval comes from `shown`; sessions
+/// come from the observations, first collapsed by session. Counting an agent's observations counts its retrievals,
+/// except where one retrieval has several of agents: these few are counted by their keys.
 pub(super) fn summary(within: &Within) -> String {
-    let arrays = [
-        "groupArray(platform_id) AS orgs",
-        "groupArray(toUInt8(source_role)) AS roles",
-        "groupArray(session_id) AS session_ids",
-        "groupArray(agent_id) AS agents",
-        &format!("groupArray({IS_AGENTS}) AS are_agents"),
-    ];
-    let retrievals = retrievals(within, &[("event_type", "shown_type")], &arrays, "");
+    let aggregates =
+        ["groupBitOr(toUInt8(bitShiftLeft(1, toUInt8(source_role)))) AS roles", &format!("countIf({IS_AGENTS}) AS of_agents")];
+    let shown = retrievals(within, &[("event_type", "shown_type")], &aggregates, "");
+    let several = "(SELECT event_key FROM shown WHERE of_agents > 1)";
+    let visible = &within.visible;
+    let counted = if within.is_timed { " AND event_key IN (SELECT event_key FROM shown)" } else { "" };
     format!(
-        "SELECT \
-           multiIf(grouping(shown_type) = 0, 'type', grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, \
-           toString(shown_type) AS event_type, role, org, toString(agent) AS agent, \
-           multiIf(figure = 'source', countIf(nth_of_role = 1), figure = 'agent', countIf(is_agent AND nth_of_agent = 1), \
-                   countIf(nth = 1)) AS events, \
-           uniqExactIf((org, session), session != {NONE}) AS sessions \
-         FROM ({retrievals}) \
-         ARRAY JOIN orgs AS org, roles AS role, session_ids AS session, agents AS agent, are_agents AS is_agent, \
-           arrayEnumerate(orgs) AS nth, arrayEnumerateUniq(roles) AS nth_of_role, \
-           arrayEnumerateUniq(are_agents, orgs, agents) AS nth_of_agent \
-         GROUP BY GROUPING SETS ((), (shown_type), (role), (org, agent))"
+        "WITH shown AS MATERIALIZED ({shown}) \
+         SELECT 'total' AS figure, '' AS event_type, toUInt8(0) AS role, {NONE} AS org, '' AS agent, \
+           count() AS events, toUInt64(0) AS sessions FROM shown \
+         UNION ALL SELECT 'type', toString(shown_type), 0, {NONE}, '', count(), 0 FROM shown GROUP BY shown_type \
+         UNION ALL SELECT 'source', '', toUInt8(code), {NONE}, '', seen, 0 \
+           FROM (SELECT [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS per_role FROM shown) \
+           ARRAY JOIN per_role AS seen, [1, 2, 3, 4] AS code \
+         UNION ALL SELECT multiIf(grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, '', role, org, agent, \
+             if(figure = 'agent', sum(of_one), 0), uniqExactIf((org, session), session != {NONE}) \
+           FROM (SELECT toUInt8(source_role) AS role, platform_id AS org, toString(agent_id) AS agent, session_id AS session, \
+                   countIf({IS_AGENTS} AND event_key NOT IN {several}) AS of_one \
+                 FROM {OBSERVATIONS} FINAL WHERE {visible}{counted} GROUP BY role, org, agent, session) \
+           GROUP BY GROUPING SETS ((), (role), (org, agent)) \
+         UNION ALL SELECT 'agent', '', 0, platform_id, toString(agent_id), uniqExact(event_key), 0 \
+           FROM {OBSERVATIONS} FINAL WHERE {visible} AND {IS_AGENTS} AND event_key IN {several} GROUP BY platform_id, agent_id"
     )
 }
 
+/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
+/// asking reads what is wide of all events there are.
+const DEEP: u64 = 10_000;
+
 /// A page of events, newest first, ties by id. Only times are read of every retrieval; what is wide is read of those
 /// on the page and before it.
-pub(super) fn events(within: &Within) -> String {
+pub(super) fn events(within: &Within, offset: u64) -> String {
     // By the whole sorting key where the condition on rows says nothing of the site.
     let (sites, found): (&[&str], _) = if within.is_by_site {
         (&[], "event_key IN (SELECT event_key")
@@ -118,11 +125,12 @@ pub(super) fn events(within: &Within) -> String {
         "SELECT event_key, {columns}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
          FROM {OBSERVATIONS} FINAL \
          WHERE {visible} AND {found} FROM ( \
-           SELECT * FROM retrievals WHERE (SELECT count() FROM retrievals) > {{offset:UInt64}} \
+           SELECT * FROM retrievals{reached} \
            ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)) \
          GROUP BY event_key",
         columns = columns.join(", "),
         visible = within.visible,
+        reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
     page(&[("retrievals", &retrievals)], "retrievals", &items, names, "at_ms DESC, id, event_key")

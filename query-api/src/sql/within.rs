@@ -19,6 +19,8 @@ pub(super) struct Within {
     pub(super) visible: String,
     /// On a retrieval, as `shown_site` and `shown_at`: it lies in the window, and in this owner's time.
     pub(super) in_time: String,
+    /// Whether `in_time` says anything.
+    pub(super) is_timed: bool,
     /// Whether `in_time` speaks of `shown_site`.
     pub(super) needs_site: bool,
     /// On a row: it was reported with a time in the window; `None` without a window.
@@ -75,7 +77,7 @@ impl Within {
             let from =
                 within.value("visible_from".to_owned(), "Array(Int64)", Value::Numbers(late.iter().map(|(_, ms)| *ms).collect()));
             in_time.push(format!("{SHOWN_MS} >= transform({}, {sites}, {from}, {EVER_MS})", decider(&verified, "shown_site")));
-            within.needs_site = true;
+            (within.is_timed, within.needs_site) = (true, true);
         }
         within.visible.push_str(NO_TURNS);
         within.in_time = in_time.join(" AND ");
@@ -95,13 +97,14 @@ impl Within {
 
     fn empty(is_by_site: bool) -> Self {
         let (visible, in_time) = (String::new(), String::new());
-        Self { visible, in_time, needs_site: false, reported_in_time: None, is_by_site, values: Vec::new() }
+        Self { visible, in_time, is_timed: false, needs_site: false, reported_in_time: None, is_by_site, values: Vec::new() }
     }
 
     fn limit_to(&mut self, period: &Period) {
         let mut reported = Vec::new();
         for (name, is, ms) in [("from", ">=", period.from_ms), ("before", "<", period.before_ms)] {
             let Some(ms) = ms else { continue };
+            self.is_timed = true;
             let bound = self.value(name.to_owned(), "Int64", Value::Number(ms));
             self.in_time.push_str(&format!(" AND {SHOWN_MS} {is} {bound}"));
             // As a time, so that an index on it serves; a time beyond what the column holds is its first or last.
