@@ -1,22 +1,27 @@
 //! 7 QUERY: what content owners, and partners they delegate to, may see; and who answers for a domain.
 //!
 //! ```text
-//!  GET /content-owners/summary                            GET /resolve
+//!  GET /content-owners/*, /agent/events                   GET /resolve
 //!      │  who?            service_kit::auth::Reader  401, 403    │  anybody
 //!      ▼                                                         ▼
 //!   visibility ── directory ──► what may be seen     403      resolve ── directory ──► longest verified suffix
 //!      ▼
 //!   period (pure) ────────────► which time           400
 //!      ▼
+//!   page (pure) ──────────────► which part, written how    400
+//!      ▼
 //!   sql ──────────────────────► one query            503 when ClickHouse does not answer
 //!      ▼
-//!   reads (pure) ─────────────► a fixed order
+//!   reads, lists ─────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
 //! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
 //! `Visibility` (invariant 5).
 
+mod event_data;
 mod key_uses;
+mod lists;
+mod page;
 mod period;
 mod reads;
 mod rehearsal;
@@ -132,6 +137,11 @@ pub fn routes(state: Arc<State>) -> Router {
     Router::new()
         // With an API key that has telemetry:read.
         .route("/content-owners/summary", get(reads::read_summary))
+        .route("/content-owners/events", get(lists::read_events))
+        .route("/content-owners/urls", get(lists::read_urls))
+        .route("/content-owners/corroboration", get(lists::read_corroboration))
+        .route("/content-owners/funnel", get(lists::read_funnel))
+        .route("/agent/events", get(lists::read_own_events))
         // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
         .with_state(state)

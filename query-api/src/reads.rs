@@ -1,6 +1,7 @@
 //! The reads of content owners: parameters in, figures in a fixed order out.
 //!
-//! Must not compute figures that the store did not: every figure of an answer comes from one snapshot.
+//! Must not compute figures that the store did not, but for adding up their parts: every figure of an answer comes
+//! from one snapshot.
 
 use crate::State;
 use crate::period::Period;
@@ -12,6 +13,7 @@ use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
 use serde::Deserialize;
 use service_kit::auth::Reader;
 use service_kit::http::{ApiError, Parameters};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a summary may be asked for.
@@ -48,28 +50,50 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
         period_start: period.start,
         period_end: period.end,
     };
-    let mut sources = Vec::new();
+    let mut sources: BTreeMap<SourceRole, (u64, u64)> = BTreeMap::new();
+    let mut agents: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for row in rows {
         match row {
-            SummaryRow::Total { events, sessions } => (summary.total_events, summary.total_sessions) = (events, sessions),
+            SummaryRow::Total { events, sessions } => {
+                add((&mut summary.total_events, &mut summary.total_sessions), (events, sessions));
+            }
             SummaryRow::Type { event_type, events } => summary.events_by_type.push(TypeCount { event_type, count: events }),
-            SummaryRow::Source { role, events, sessions } => sources.push((role, events, sessions)),
-            SummaryRow::Agent { platform_id, agent_id, events, sessions } => summary.agents.push(AgentCount {
-                platform_id: platform_id.to_string(),
-                agent_id,
-                event_count: events,
-                session_count: sessions,
-            }),
+            SummaryRow::Source { role, events, sessions } => {
+                let (all_events, all_sessions) = sources.entry(role).or_default();
+                add((all_events, all_sessions), (events, sessions));
+            }
+            SummaryRow::Agent { platform_id, agent_id, events, sessions } => {
+                let (all_events, all_sessions) = agents.entry((platform_id.to_string(), agent_id)).or_default();
+                add((all_events, all_sessions), (events, sessions));
+            }
         }
     }
-    sources.sort_unstable();
-    let source =
-        |(role, count, sessions): (SourceRole, u64, u64)| SourceCount { source_role: role.as_str().to_owned(), count, sessions };
+    // What no observation or no agent stands behind is no entry.
+    sources.retain(|_, (count, _)| *count > 0);
+    agents.retain(|_, (event_count, _)| *event_count > 0);
+    let source = |(role, (count, sessions)): (SourceRole, (u64, u64))| SourceCount {
+        source_role: role.as_str().to_owned(),
+        count,
+        sessions,
+    };
     summary.events_by_source = sources.into_iter().map(source).collect();
+    let agent = |((platform_id, agent_id), (event_count, session_count))| AgentCount {
+        platform_id,
+        agent_id,
+        event_count,
+        session_count,
+    };
+    summary.agents = agents.into_iter().map(agent).collect();
     summary.events_by_type.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
     summary.agents.sort_by(|a, b| {
         let by_name = || (&a.platform_id, &a.agent_id).cmp(&(&b.platform_id, &b.agent_id));
         b.event_count.cmp(&a.event_count).then_with(by_name)
     });
     summary
+}
+
+/// Adds a part to a figure.
+fn add((events, sessions): (&mut u64, &mut u64), (more_events, more_sessions): (u64, u64)) {
+    *events += more_events;
+    *sessions += more_sessions;
 }

@@ -1,12 +1,15 @@
-//! Every ClickHouse query of the reads.
+//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`].
 //!
 //! Must not ask for telemetry without a [`Visibility`], must not put a caller's text into a statement (values go as
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
+mod rows;
+mod statements;
 mod within;
 
+use crate::page::Paging;
 use crate::period::Period;
-use crate::visibility::Visibility;
+use crate::visibility::{OwnReports, Visibility};
 use clickhouse::error::Error;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -17,6 +20,9 @@ use std::time::Duration;
 use uuid::Uuid;
 use within::Within;
 
+pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
+pub(crate) use statements::FunnelBy;
+
 /// What one read may cost. `readonly` comes with them: no statement of this crate can write.
 const CAPS: &[(&str, &str)] = &[
     ("readonly", "1"),
@@ -24,6 +30,9 @@ const CAPS: &[(&str, &str)] = &[
     ("max_memory_usage", "2147483648"),
     ("max_result_rows", "100000"),
     ("cancel_http_readonly_queries_on_client_close", "1"),
+    // A page and its total come from one step, and every step of a query sees one moment.
+    ("enable_materialized_cte", "1"),
+    ("enable_shared_storage_snapshot_in_query", "1"),
 ];
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +48,7 @@ pub(crate) struct Telemetry {
     client: clickhouse::Client,
 }
 
-/// One figure of a summary.
+/// One figure of a summary, or a part of it.
 pub(crate) enum SummaryRow {
     /// Over everything.
     Total { events: u64, sessions: u64 },
@@ -71,36 +80,69 @@ impl Telemetry {
     }
 
     /// The figures of a summary, in no order (design.md, "Counting contract").
-    ///
-    /// Inside: one row per retrieval (by its key alone: an id reported again for another host of the owner is the
-    /// same event), with the type and time of the observation that represents it, filtered by
-    /// time only then, so that adjacent windows never share a retrieval nor lose one. Outside: one row per
-    /// observation, numbered within its retrieval so that "distinct retrievals" is counting the first ones.
     pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
         let within = Within::new(visibility, period);
-        let statement = format!(
-            "SELECT \
-               multiIf(grouping(shown_type) = 0, 'type', grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, \
-               toString(shown_type) AS event_type, role, org, toString(agent) AS agent, \
-               multiIf(figure = 'source', countIf(nth_of_role = 1), figure = 'agent', countIf(is_agent AND nth_of_agent = 1), \
-                       countIf(nth = 1)) AS events, \
-               uniqExactIf((org, session), session != {NO_SESSION}) AS sessions \
-             FROM ( \
-               SELECT argMin(site, {PRECEDENCE}) AS shown_site, argMin(event_type, {PRECEDENCE}) AS shown_type, argMin(at, {PRECEDENCE}) AS shown_at, \
-                      groupArray(platform_id) AS orgs, groupArray(toUInt8(source_role)) AS roles, groupArray(session_id) AS session_ids, \
-                      groupArray(agent_id) AS agents, groupArray(source_role = 'agent' OR session_id != {NO_SESSION}) AS are_agents \
-               FROM {OBSERVATIONS} FINAL WHERE {visible} GROUP BY event_key HAVING {in_time} \
-             ) \
-             ARRAY JOIN orgs AS org, roles AS role, session_ids AS session, agents AS agent, are_agents AS is_agent, \
-               arrayEnumerate(orgs) AS nth, arrayEnumerateUniq(roles) AS nth_of_role, \
-               arrayEnumerateUniq(are_agents, orgs, agents) AS nth_of_agent \
-             GROUP BY GROUPING SETS ((), (shown_type), (role), (org, agent))",
-            OBSERVATIONS = schemas::store::OBSERVATIONS,
-            visible = within.visible,
-            in_time = within.in_time,
-        );
-        let rows = self.rows::<StoredFigure>(&statement, within).await?;
+        let rows = self.rows::<StoredFigure>(&statements::summary(&within), within).await?;
         Ok(rows.into_iter().filter_map(StoredFigure::read).collect())
+    }
+
+    /// A page of what may be seen.
+    pub(crate) async fn owners_events(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        at: Paging,
+    ) -> Result<Found<EventRow>, ApiError> {
+        let within = Within::new(seen, period);
+        self.page(&statements::events(&within, at.offset), within, at).await
+    }
+
+    /// A page of one's own reports.
+    pub(crate) async fn own_events(&self, own: &OwnReports, period: &Period, at: Paging) -> Result<Found<EventRow>, ApiError> {
+        let within = Within::of_reporter(own, period);
+        self.page(&statements::events(&within, at.offset), within, at).await
+    }
+
+    /// A page of URLs.
+    pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
+        let within = Within::new(seen, period);
+        self.page(&statements::urls(&within), within, at).await
+    }
+
+    /// A page of who saw the retrievals.
+    pub(crate) async fn corroboration(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        at: Paging,
+    ) -> Result<Found<CorroborationRow>, ApiError> {
+        let within = Within::new(seen, period);
+        self.page(&statements::corroboration(&within), within, at).await
+    }
+
+    /// A page of a funnel.
+    pub(crate) async fn funnel(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        by: FunnelBy,
+        at: Paging,
+    ) -> Result<Found<FunnelRow>, ApiError> {
+        let within = Within::new(seen, period);
+        self.page(&statements::funnel(&within, by), within, at).await
+    }
+
+    async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {
+        let query = within.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
+        let query = query.param("through", at.limit.saturating_add(at.offset));
+        let mut rows = query.fetch::<R>().map_err(refused)?;
+        // Until the first row the answer can still be an error.
+        let first = tokio::select! {
+            row = rows.next() => row.map_err(refused)?,
+            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        };
+        let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("a page has a row for its total")))?;
+        Ok(Found { total: first.total(), first: first.is_item().then_some(first), rest: rows })
     }
 
     /// Runs a query, but not longer than the server shows signs of life: a slow query may use its ten seconds, a
@@ -126,24 +168,14 @@ impl Telemetry {
     }
 }
 
-/// No session is stored as all zero.
-const NO_SESSION: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
-
-/// Which observation represents its retrieval, smallest first: the agent's, then edge, origin, index, no role; of
-/// equal roles the first accepted (the larger version), then the smaller organisation. One number, because comparing
-/// tuples is several times slower; and not the UUID itself, because ClickHouse compares its second half first.
-const PRECEDENCE: &str = "bitShiftLeft(toUInt256(if(source_role = '', 5, toUInt8(source_role))), 192) \
-                          + bitShiftLeft(toUInt256(bitNot(version)), 128) + toUInt128(org_id)";
-
 impl StoredFigure {
-    /// `None` is a group that is no figure: observations without a role, or without an agent behind them.
+    /// `None` is a group that is no figure: observations without a role.
     fn read(self) -> Option<SummaryRow> {
         let Self { event_type, events, sessions, .. } = self;
         match self.figure.as_str() {
             "total" => Some(SummaryRow::Total { events, sessions }),
             "type" => Some(SummaryRow::Type { event_type, events }),
             "source" => SourceRole::from_code(self.role).map(|role| SummaryRow::Source { role, events, sessions }),
-            _ if events == 0 => None,
             _ => Some(SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }),
         }
     }

@@ -117,6 +117,30 @@ fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
 }
 
+/// What an organisation has reported itself: the only other value that a telemetry query accepts.
+#[derive(Debug)]
+pub(crate) struct OwnReports {
+    organization_id: OrgId,
+}
+
+impl OwnReports {
+    /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
+    pub(crate) fn of(Reader(caller): &Reader) -> Result<Self, ApiError> {
+        if caller.org_type == OrgType::ContentOwner {
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "The API key is a content owner's; /agent/events is for who reports as an agent.",
+            ));
+        }
+        Ok(Self { organization_id: caller.org_id })
+    }
+
+    /// Whose reports.
+    pub(crate) fn organization_id(&self) -> OrgId {
+        self.organization_id
+    }
+}
+
 /// The hosts that lie beneath no other one.
 fn topmost<'a>(hosts: impl Iterator<Item = &'a Site>) -> Vec<Site> {
     let hosts: BTreeSet<&Site> = hosts.collect();

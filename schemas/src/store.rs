@@ -3,11 +3,24 @@
 //! Must not connect to anything: who applies the DDL, and when, is the services' matter.
 
 /// ClickHouse DDL, in order; every statement is safe to repeat.
-pub const CLICKHOUSE_DDL: &[&str] =
-    &[include_str!("../clickhouse/observations.sql"), include_str!("../clickhouse/observations_platform.sql")];
+pub const CLICKHOUSE_DDL: &[&str] = &[
+    include_str!("../clickhouse/observations.sql"),
+    include_str!("../clickhouse/observations_platform.sql"),
+    include_str!("../clickhouse/observations_received.sql"),
+    include_str!("../clickhouse/observations_projections.sql"),
+    include_str!("../clickhouse/observations_by_reporter.sql"),
+    include_str!("../clickhouse/observations_by_session.sql"),
+];
 
 /// The table of observations: every figure is read from it.
 pub const OBSERVATIONS: &str = "observations";
 
 /// What a table setting must be at least, checked at start-up: table, setting, value.
 pub const CLICKHOUSE_REQUIRED_SETTINGS: &[(&str, &str, u64)] = &[(OBSERVATIONS, "non_replicated_deduplication_window", 100)];
+
+/// What a table's definition must hold, checked at start-up: reads would scan the whole table without it.
+pub const CLICKHOUSE_REQUIRED_PARTS: &[(&str, &str)] = &[
+    (OBSERVATIONS, "deduplicate_merge_projection_mode = 'rebuild'"),
+    (OBSERVATIONS, "PROJECTION by_reporter"),
+    (OBSERVATIONS, "PROJECTION by_session"),
+];

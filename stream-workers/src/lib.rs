@@ -17,6 +17,7 @@
 mod back_off;
 mod consume;
 mod decode;
+mod filler;
 mod fold;
 mod metrics;
 mod rehearsal;
@@ -26,6 +27,7 @@ mod row;
 mod store;
 mod worker;
 
+pub use filler::Filler;
 pub use rehearsal::rehearse;
 
 use clap::{Args, Parser, Subcommand};

@@ -23,7 +23,6 @@ pub(crate) struct ObservationRow {
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
-    pub(crate) received_at: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) session_id: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
@@ -62,7 +61,6 @@ impl ObservationRow {
             source_role: i8::try_from(role).expect("there are five roles"),
             event_type: event.event_type,
             at: event.at_ms,
-            received_at: received_at_us,
             session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
             platform_id: event.session_org.map_or(org, |platform| platform.0),
             agent_id: event.agent_id.unwrap_or_default(),
@@ -75,8 +73,13 @@ impl ObservationRow {
             data: raw(event.data),
             extra: raw(event.extra),
         };
-        row.version = version(&row);
+        row.version = version(&row, received_at_us);
         row
+    }
+
+    /// When the gateway accepted it, in microseconds; the table's `received_at` takes it from the same place.
+    pub(crate) fn received_at_us(&self) -> i64 {
+        i64::try_from(!self.version >> TIE_BITS).unwrap_or(0)
     }
 
     /// What makes two rows one observation.
@@ -87,8 +90,8 @@ impl ObservationRow {
 
 /// Larger for older reports, so that the table keeps the first of two; in the same microsecond the content
 /// decides, never the order of arrival.
-fn version(row: &ObservationRow) -> u64 {
-    let received = u64::try_from(row.received_at).unwrap_or(0);
+fn version(row: &ObservationRow, received_at_us: i64) -> u64 {
+    let received = u64::try_from(received_at_us).unwrap_or(0);
     !((received << TIE_BITS) | tie(row))
 }
 

@@ -28,7 +28,7 @@ impl Store {
 
     /// Inserts folded rows; returns once they are readable.
     pub(crate) async fn insert(&self, rows: &[ObservationRow], token: &str) {
-        let Some(oldest_us) = rows.iter().map(|row| row.received_at).min() else { return };
+        let Some(oldest_us) = rows.iter().map(ObservationRow::received_at_us).min() else { return };
         let started = Instant::now();
         let mut back_off = BackOff::default();
         while let Err(error) = self.try_insert(rows, token).await {
@@ -68,6 +68,15 @@ pub(crate) fn token(block: &Block, folded: &[ObservationRow]) -> String {
         digest.update(first.to_be_bytes());
         digest.update(last.to_be_bytes());
     }
+    finish(digest, folded)
+}
+
+/// Names a block that came from no log by what is in it.
+pub(crate) fn token_of_rows(folded: &[ObservationRow]) -> String {
+    finish(Sha256::new(), folded)
+}
+
+fn finish(mut digest: Sha256, folded: &[ObservationRow]) -> String {
     for row in folded {
         digest.update(row.event_key.to_be_bytes());
         digest.update(row.org_id.as_bytes());

@@ -22,6 +22,7 @@ pub mod options;
 pub mod oracle;
 pub mod processes;
 pub mod progress;
+pub mod read_bench;
 pub mod reads;
 pub mod report;
 pub mod session;
@@ -29,7 +30,7 @@ pub mod stage;
 pub mod tenants;
 pub mod workload;
 
-use options::{Cli, Command, Conduct, RunOptions};
+use options::{Cli, Command, RunOptions};
 use session::{Session, Workload};
 use stage::Stage;
 use tokio_util::sync::CancellationToken;
@@ -44,12 +45,15 @@ pub enum Verdict {
 }
 
 impl Cli {
-    /// How it is to be carried out.
-    pub fn conduct(&self) -> &Conduct {
+    /// Threads that work on it.
+    pub fn threads(&self) -> usize {
         match &self.command {
             Command::Run(options) => &options.conduct,
             Command::Bench(options) => &options.conduct,
+            Command::Reads(_) => return 1,
         }
+        .threads
+        .max(1)
     }
 }
 
@@ -58,6 +62,7 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
     match &cli.command {
         Command::Run(options) => run_once(options, stop).await,
         Command::Bench(options) => bench::run(options, stop).await,
+        Command::Reads(options) => read_bench::run(options, stop).await,
     }
 }
 

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     // `cargo load -- run` and `cargo load run` are the same
     let arguments = std::env::args_os().enumerate().filter(|(place, argument)| *place != 1 || argument != "--");
     let cli = Cli::parse_from(arguments.map(|(_, argument)| argument));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(cli.conduct().threads.max(1)).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(cli.threads()).enable_all().build();
     let verdict = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));

@@ -24,6 +24,22 @@ pub enum Command {
     Run(Box<RunOptions>),
     /// A fixed list of loads on a stack of its own, printed as one table beside a baseline from the same run
     Bench(BenchOptions),
+    /// What reads cost on a store of its own, filled with a year of observations
+    Reads(ReadBenchOptions),
+}
+
+/// How reads are measured.
+#[derive(Args, Clone, Debug)]
+pub struct ReadBenchOptions {
+    /// Rows of the store; a tenth of them is the owner's who reads
+    #[arg(long, default_value_t = 12_000_000)]
+    pub observations: u64,
+    /// Timed runs of each read, over windows of all lengths
+    #[arg(long, default_value_t = 200)]
+    pub runs: usize,
+    /// Repeats the rows and windows of an earlier run
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// Where the load goes.

@@ -103,13 +103,8 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let client = clickhouse(settings)?;
     for (table, setting, least) in schemas::store::CLICKHOUSE_REQUIRED_SETTINGS {
-        let found: Option<String> = client
-            .query("SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?")
-            .bind(table)
-            .fetch_optional()
-            .await
-            .map_err(|error| absent_clickhouse(settings, &error))?;
-        let Some(ddl) = found else { bail!("table {table} does not exist: create it with `stream-workers prepare`") };
+        let ddl = ddl_of(table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
+        let Some(ddl) = ddl else { bail!("table {table} does not exist: create it with `stream-workers prepare`") };
         let value = ddl
             .split_once(&format!("{setting} = "))
             .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok()));
@@ -117,7 +112,18 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
             bail!("table {table}: {setting} is below {least}; run ALTER TABLE {table} MODIFY SETTING {setting} = {least}");
         }
     }
+    for (table, part) in schemas::store::CLICKHOUSE_REQUIRED_PARTS {
+        let ddl = ddl_of(table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
+        if !ddl.is_some_and(|ddl| ddl.contains(part)) {
+            bail!("table {table} is older than this build ({part} is missing); run `stream-workers prepare`");
+        }
+    }
     Ok(())
+}
+
+async fn ddl_of(table: &str, client: &clickhouse::Client) -> Result<Option<String>, clickhouse::error::Error> {
+    let statement = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?";
+    client.query(statement).bind(table).fetch_optional().await
 }
 
 /// Whether ClickHouse answers within `within`.

@@ -1,10 +1,10 @@
-//! A [`Visibility`] and a [`Period`] as conditions on rows, with the values as parameters.
+//! A [`Visibility`], or what is one's own, and a [`Period`] as conditions on rows, with the values as parameters.
 //!
 //! Must not put a host or a time into the text, and must keep statement and parameters within what ClickHouse takes
 //! over HTTP, however many domains an owner has: 1,000 fields of 128 KiB each, the statement being one of them.
 
 use crate::period::Period;
-use crate::visibility::Visibility;
+use crate::visibility::{OwnReports, Visibility};
 use clickhouse::query::Query;
 use schemas::site::Site;
 
@@ -19,6 +19,14 @@ pub(super) struct Within {
     pub(super) visible: String,
     /// On a retrieval, as `shown_site` and `shown_at`: it lies in the window, and in this owner's time.
     pub(super) in_time: String,
+    /// Whether `in_time` says anything.
+    pub(super) is_timed: bool,
+    /// Whether `in_time` speaks of `shown_site`.
+    pub(super) needs_site: bool,
+    /// On a row: it was reported with a time in the window; `None` without a window.
+    pub(super) reported_in_time: Option<String>,
+    /// Whether `visible` says which part of the sorting key to read.
+    pub(super) is_by_site: bool,
     values: Vec<(String, Value)>,
 }
 
@@ -47,7 +55,7 @@ fn end_of(hosts: &[Site]) -> String {
 
 impl Within {
     pub(super) fn new(visibility: &Visibility, period: &Period) -> Self {
-        let mut within = Self { visible: String::new(), in_time: String::new(), values: Vec::new() };
+        let mut within = Self::empty(true);
         let own = within.sites("own", visibility.own().iter().map(|own| &own.site));
         let verified = within.sites("verified", visibility.own().iter().map(|own| &own.site).chain(visibility.foreign()));
 
@@ -69,17 +77,42 @@ impl Within {
             let from =
                 within.value("visible_from".to_owned(), "Array(Int64)", Value::Numbers(late.iter().map(|(_, ms)| *ms).collect()));
             in_time.push(format!("{SHOWN_MS} >= transform({}, {sites}, {from}, {EVER_MS})", decider(&verified, "shown_site")));
+            (within.is_timed, within.needs_site) = (true, true);
         }
-        if let Some(from) = period.from_ms {
-            let from = within.value("from".to_owned(), "Int64", Value::Number(from));
-            in_time.push(format!("{SHOWN_MS} >= {from}"));
-        }
-        if let Some(before) = period.before_ms {
-            let before = within.value("before".to_owned(), "Int64", Value::Number(before));
-            in_time.push(format!("{SHOWN_MS} < {before}"));
-        }
+        within.visible.push_str(NO_TURNS);
         within.in_time = in_time.join(" AND ");
+        within.limit_to(period);
         within
+    }
+
+    /// Whatever an organisation has reported itself, its conversations' turns with it.
+    pub(super) fn of_reporter(own: &OwnReports, period: &Period) -> Self {
+        let mut within = Self::empty(false);
+        let org = within.value("org".to_owned(), "UUID", Value::Text(own.organization_id().to_string()));
+        within.visible = format!("org_id = {org}");
+        within.in_time = "1".to_owned();
+        within.limit_to(period);
+        within
+    }
+
+    fn empty(is_by_site: bool) -> Self {
+        let (visible, in_time) = (String::new(), String::new());
+        Self { visible, in_time, is_timed: false, needs_site: false, reported_in_time: None, is_by_site, values: Vec::new() }
+    }
+
+    fn limit_to(&mut self, period: &Period) {
+        let mut reported = Vec::new();
+        for (name, is, ms) in [("from", ">=", period.from_ms), ("before", "<", period.before_ms)] {
+            let Some(ms) = ms else { continue };
+            self.is_timed = true;
+            let bound = self.value(name.to_owned(), "Int64", Value::Number(ms));
+            self.in_time.push_str(&format!(" AND {SHOWN_MS} {is} {bound}"));
+            // As a time, so that an index on it serves; a time beyond what the column holds is its first or last.
+            let at = Value::Number(ms.clamp(FIRST_MS, LAST_MS));
+            let at = self.value(format!("{name}_at"), "Int64", at);
+            reported.push(format!("at {is} fromUnixTimestamp64Milli({at}, 'UTC')"));
+        }
+        self.reported_in_time = (!reported.is_empty()).then(|| reported.join(" AND "));
     }
 
     /// Ranges of the sorting key that hold every host and what lies beneath it on a label boundary; exactly that
@@ -141,6 +174,11 @@ impl Within {
     }
 }
 
+/// Conversations are nobody's but the agent's, whatever the row says (threats R17).
+const NO_TURNS: &str = " AND NOT startsWith(event_type, 'turn_')";
+/// The years 1900 and 2299: what `at` can hold, and more than an accepted event has.
+const FIRST_MS: i64 = -2_208_988_800_000;
+const LAST_MS: i64 = 10_413_791_999_999;
 const SHOWN_MS: &str = "toUnixTimestamp64Milli(shown_at)";
 /// Before every event: `at` cannot be that early.
 const EVER_MS: &str = "toInt64(-9223372036854775808)";

@@ -4,10 +4,15 @@
 
 mod counting;
 mod delegation;
+mod formats;
 mod former_owners;
 mod key_uses;
+mod lists;
 mod model;
+mod model_lists;
+mod paging;
 mod parameters;
+mod permuted;
 mod readiness;
 mod resolve;
 mod visibility;

@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
+use service_kit::testing::{SeededOrg, random_seed};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -44,7 +45,8 @@ const HOSTS: [&str; 16] = [
     "nobody.test",
 ];
 
-const TYPES: [&str; 4] = ["content_retrieved", "content_cited", "content_grounded", "com.example.shared"];
+const TYPES: [&str; 6] =
+    ["content_retrieved", "content_retrieved", "content_cited", "content_grounded", "com.example.shared", "turn_started"];
 
 /// The owner of the longest verified suffix, and from when on it may see the host.
 fn owner_of(host: &str) -> Option<(usize, i64)> {
@@ -57,15 +59,15 @@ fn is_within(host: &str, verified: &str) -> bool {
 }
 
 #[derive(Debug)]
-struct Read {
-    owner: usize,
+pub(crate) struct Read {
+    pub(crate) owner: usize,
     domain: Option<&'static str>,
     since_ms: Option<i64>,
     until_ms: Option<i64>,
 }
 
 impl Read {
-    fn random(random: &mut StdRng) -> Self {
+    pub(crate) fn random(random: &mut StdRng) -> Self {
         let (one, other) = (random.random_range(-2..12), random.random_range(-2..12));
         Self {
             owner: random.random_range(0..2),
@@ -75,7 +77,7 @@ impl Read {
         }
     }
 
-    fn query(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let instant =
             |ms: i64| chrono::DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         let times = [("since", self.since_ms.map(instant)), ("until", self.until_ms.map(instant))];
@@ -83,15 +85,17 @@ impl Read {
         all.filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// `None` is a refusal.
-    fn expect(&self, rows: &[Observation], owner_id: OrgId) -> Option<Summary> {
+    /// What an owner may see, as retrievals of merged observations; `None` is a refusal.
+    pub(crate) fn seen<'a>(&self, rows: &'a [Observation]) -> Option<Vec<Vec<&'a Observation>>> {
         if self.domain.is_some_and(|domain| owner_of(domain).map(|(owner, _)| owner) != Some(self.owner)) {
             return None;
         }
         let host_of = |row: &Observation| row.site.rsplit('.').collect::<Vec<_>>().join(".");
         let is_visible = |row: &Observation| {
             let host = host_of(row);
-            owner_of(&host).is_some_and(|(owner, _)| owner == self.owner)
+            // Conversations are nobody's but their reporter's.
+            !row.event_type.starts_with("turn_")
+                && owner_of(&host).is_some_and(|(owner, _)| owner == self.owner)
                 && self.domain.is_none_or(|domain| is_within(&host, domain))
         };
         let mut retrievals: BTreeMap<u128, Vec<&Observation>> = BTreeMap::new();
@@ -100,11 +104,28 @@ impl Read {
         }
         retrievals.retain(|_, observations| {
             let shown = representative(observations);
-            let at = shown.at;
-            let is_own = owner_of(&host_of(shown)).is_some_and(|(_, from)| at >= from);
-            is_own && self.since_ms.is_none_or(|since| at >= since) && self.until_ms.is_none_or(|until| at < until)
+            let is_own = owner_of(&host_of(shown)).is_some_and(|(_, from)| shown.at >= from);
+            is_own && self.covers(shown.at)
         });
-        let mut summary = count(&retrievals.into_values().collect::<Vec<_>>());
+        Some(retrievals.into_values().collect())
+    }
+
+    fn covers(&self, at: i64) -> bool {
+        self.since_ms.is_none_or(|since| at >= since) && self.until_ms.is_none_or(|until| at < until)
+    }
+
+    /// What an organisation has reported itself, with turns and on whatever host.
+    pub(crate) fn own<'a>(&self, rows: &'a [Observation], org: Uuid) -> Vec<Vec<&'a Observation>> {
+        let mut retrievals: BTreeMap<u128, Vec<&Observation>> = BTreeMap::new();
+        for row in merged(rows).into_iter().filter(|row| row.org_id == org) {
+            retrievals.entry(row.event_key).or_default().push(row);
+        }
+        retrievals.into_values().filter(|observations| self.covers(representative(observations).at)).collect()
+    }
+
+    /// `None` is a refusal.
+    fn expect(&self, rows: &[Observation], owner_id: OrgId) -> Option<Summary> {
+        let mut summary = count(&self.seen(rows)?);
         summary.organization_id = owner_id;
         let own = VERIFIED.iter().filter(|(owner, ..)| *owner == self.owner).map(|(_, host, _)| (*host).to_owned());
         summary.domains =
@@ -129,12 +150,12 @@ fn merged(rows: &[Observation]) -> Vec<&Observation> {
     newest.into_values().collect()
 }
 
-fn representative<'a>(observations: &[&'a Observation]) -> &'a Observation {
+pub(crate) fn representative<'a>(observations: &[&'a Observation]) -> &'a Observation {
     let rank = |row: &Observation| if row.source_role == 0 { 5 } else { row.source_role };
     observations.iter().min_by_key(|row| (rank(row), u64::MAX - row.version, row.org_id)).unwrap()
 }
 
-fn sessions<'a>(observations: impl Iterator<Item = &'a &'a Observation>) -> u64 {
+pub(crate) fn sessions<'a>(observations: impl Iterator<Item = &'a &'a Observation>) -> u64 {
     let distinct: BTreeSet<_> =
         observations.map(|row| (row.org_id, row.session_id)).filter(|(_, session)| !session.is_nil()).collect();
     distinct.len() as u64
@@ -182,15 +203,17 @@ fn count(retrievals: &[Vec<&Observation>]) -> Summary {
 }
 
 /// Few values, so that keys, sessions, versions and times collide.
-fn random_rows(random: &mut StdRng) -> Vec<Observation> {
+pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation> {
     let mut rows: Vec<Observation> = (0..random.random_range(0..80))
         .map(|_| {
             let host = *HOSTS.choose(random).unwrap();
-            // The two halves differ in the order in which ClickHouse would put them.
-            let org = [1, 2, 1 << 64, 1 << 127].choose(random).copied().unwrap();
+            let org = orgs.choose(random).copied().unwrap();
             let row = seen(host, random.random_range(0..12)).by(org).version(random.random_range(0..1 << 40));
             let row = row.named(TYPES.choose(random).unwrap()).after(random.random_range(0..10));
             let row = row.session(random.random_range(0..4)).agent(["", "alpha", "beta"].choose(random).unwrap());
+            let row = row.url(&format!("https://{host}/{}", random.random_range(0..3)));
+            let row = row.id(["", "a", "b", "B", "\u{e4}"].choose(random).unwrap());
+            let row = row.data(&format!("{{\"n\":{}.0}}", random.random_range(0..3)));
             match random.random_range(0..5) {
                 0 => row,
                 role => row.role(SourceRole::ALL[role - 1]),
@@ -212,12 +235,8 @@ fn random_rows(random: &mut StdRng) -> Vec<Observation> {
     rows
 }
 
-#[tokio::test]
-async fn every_summary_equals_the_model() {
-    let seed = rand::random::<u64>();
-    println!("seed {seed}");
-    let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
+/// The world that the model speaks of.
+pub(crate) async fn owners(world: &World) -> [SeededOrg; 2] {
     let owners = [
         world.seed().org("A", schemas::identity::OrgType::ContentOwner).await,
         world.seed().org("B", schemas::identity::OrgType::ContentOwner).await,
@@ -233,17 +252,32 @@ async fn every_summary_equals_the_model() {
                 .unwrap();
         }
     }
+    owners
+}
+
+/// Replaces what the store holds, in blocks of random sizes.
+pub(crate) async fn refill(world: &World, rows: &[Observation], random: &mut StdRng) {
+    world.command("TRUNCATE TABLE observations").await;
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let (block, later) = rest.split_at(random.random_range(1..=rest.len()));
+        world.insert(block).await;
+        rest = later;
+    }
+}
+
+#[tokio::test]
+async fn every_summary_equals_the_model() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owners = owners(&world).await;
     world.command("SYSTEM STOP MERGES observations").await;
     let mut counted = 0;
     for round in 0..ROUNDS {
-        world.command("TRUNCATE TABLE observations").await;
-        let rows = random_rows(&mut random);
-        let mut rest = rows.as_slice();
-        while !rest.is_empty() {
-            let (block, later) = rest.split_at(random.random_range(1..=rest.len()));
-            world.insert(block).await;
-            rest = later;
-        }
+        // The two halves of the last differ in the order in which ClickHouse would put them.
+        let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
+        refill(&world, &rows, &mut random).await;
         for _ in 0..READS_PER_ROUND {
             let read = Read::random(&mut random);
             let owner = &owners[read.owner];

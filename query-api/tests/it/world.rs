@@ -28,10 +28,14 @@ pub(crate) struct Observation {
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
-    pub(crate) received_at: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) session_id: Uuid,
     pub(crate) agent_id: String,
+    pub(crate) content_url: String,
+    pub(crate) content_telemetry_id: String,
+    pub(crate) event_id: String,
+    pub(crate) data: String,
+    pub(crate) extra: String,
 }
 
 /// A retrieval on `host`, at new year, reported without a role by an organisation named 1.
@@ -45,9 +49,13 @@ pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
         source_role: 0,
         event_type: "content_retrieved".to_owned(),
         at: NEW_YEAR_MS,
-        received_at: NEW_YEAR_MS * 1_000,
         session_id: Uuid::nil(),
         agent_id: String::new(),
+        content_url: format!("https://{host}/"),
+        content_telemetry_id: String::new(),
+        event_id: String::new(),
+        data: String::new(),
+        extra: String::new(),
     }
 }
 
@@ -71,6 +79,19 @@ impl Observation {
 
     pub(crate) fn named(self, event_type: &str) -> Self {
         Self { event_type: event_type.to_owned(), ..self }
+    }
+
+    pub(crate) fn url(self, url: &str) -> Self {
+        Self { content_url: url.to_owned(), ..self }
+    }
+
+    /// The reporter's own id.
+    pub(crate) fn id(self, event_id: &str) -> Self {
+        Self { event_id: event_id.to_owned(), ..self }
+    }
+
+    pub(crate) fn data(self, data: &str) -> Self {
+        Self { data: data.to_owned(), ..self }
     }
 
     pub(crate) fn version(self, version: u64) -> Self {
@@ -159,6 +180,23 @@ impl World {
         }
         let response = request.send().await.unwrap();
         Answer { status: response.status(), text: response.text().await.unwrap() }
+    }
+
+    /// The same with an `Accept` header; the third is `x-total-count`.
+    pub(crate) async fn get_as(&self, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
+        let request = self.http.get(format!("{}{path}", self.server.url)).header("x-api-key", key).header("accept", accept);
+        let response = request.send().await.unwrap();
+        let header =
+            |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+        let (status, kind, total) = (response.status(), header("content-type"), header("x-total-count"));
+        (status, kind, total, response.text().await.unwrap())
+    }
+
+    /// A page that must be there.
+    pub(crate) async fn page(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Value {
+        let answer = self.get(key, path, query).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path} {query:?}: {}", answer.text);
+        answer.json()
     }
 
     pub(crate) async fn ask(&self, key: &str, query: &[(&str, &str)]) -> Answer {

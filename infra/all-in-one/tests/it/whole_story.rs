@@ -187,12 +187,14 @@ async fn a_publisher_an_agent_and_a_partner_meet_over_http_alone() {
     assert_eq!(world.by(&agent, Method::POST, &approve, None).await.status, 404, "a stranger sees no request");
     let delegation = world.must(&publisher, Method::POST, &approve, Value::Null, 201).await;
 
-    for period in ["", "since=2026-01-01", "until=2026-02-01", "domain=story.test"] {
-        let path = "/content-owners/summary";
-        let (own, theirs) = (format!("{path}?{period}"), format!("{path}?{period}&delegated_from={org}"));
-        let (own, theirs) = (world.read(&publisher_key, &own).await, world.read(&partner_key, &theirs).await);
-        assert_eq!(own.0, 200, "{period}");
-        assert_eq!(own, theirs, "{period}: exactly what the owner reads");
+    for path in ["summary", "events", "urls", "corroboration", "funnel"] {
+        for period in ["", "since=2026-01-01", "until=2026-02-01", "domain=story.test"] {
+            let path = format!("/content-owners/{path}?{period}");
+            let (own, theirs) = (path.clone(), format!("{path}&delegated_from={org}"));
+            let (own, theirs) = (world.read(&publisher_key, &own).await, world.read(&partner_key, &theirs).await);
+            assert_eq!(own.0, 200, "{path}");
+            assert_eq!(own, theirs, "{path}: exactly what the owner reads");
+        }
     }
 
     let revoke = format!("/delegations/{}", delegation["id"].as_str().unwrap());

@@ -8,6 +8,7 @@ mod services;
 mod stores;
 
 pub use services::{Running, Service};
+pub(crate) use stores::{FreshStores, run_name};
 
 use crate::client::Place;
 use crate::options::Where;
@@ -20,7 +21,6 @@ use service_kit::settings::PostgresSettings;
 use services::Launchpad;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use stores::FreshStores;
 
 /// What a run is driven against.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct Own {
 impl Stage {
     /// Finds or starts the stack and seeds the tenants. A worker of its own is started later, by [`Stage::add_worker`].
     pub async fn set(options: &Where, tenants: usize) -> anyhow::Result<Self> {
-        let name = stores::run_name();
+        let name = run_name();
         if options.start { Self::start(options, name, tenants).await } else { Self::find(options, name, tenants).await }
     }
 

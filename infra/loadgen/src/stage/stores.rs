@@ -17,23 +17,23 @@ use std::time::Duration;
 
 /// The stores of one run.
 #[derive(Clone, Debug)]
-pub(super) struct FreshStores {
-    pub(super) kafka: KafkaSettings,
-    pub(super) clickhouse: ClickHouseSettings,
-    pub(super) postgres: PostgresSettings,
-    pub(super) pool: PgPool,
+pub(crate) struct FreshStores {
+    pub(crate) kafka: KafkaSettings,
+    pub(crate) clickhouse: ClickHouseSettings,
+    pub(crate) postgres: PostgresSettings,
+    pub(crate) pool: PgPool,
     servers: Endpoints,
     name: String,
 }
 
 /// A name for one run; unique, also among runs that are gone.
-pub(super) fn run_name() -> String {
+pub(crate) fn run_name() -> String {
     format!("{PREFIX}{}_{:06x}", std::process::id(), rand::random::<u32>() & 0xFF_FFFF)
 }
 
 impl FreshStores {
     /// Creates them, with every table and topic.
-    pub(super) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn create(servers: Endpoints, name: &str) -> anyhow::Result<Self> {
         sweep(&servers).await;
         let admin = admin_pool(&servers)?;
         execute(&admin, format!("CREATE DATABASE {name}")).await.context("DATABASE_URL: a database cannot be created")?;
@@ -55,7 +55,7 @@ impl FreshStores {
     }
 
     /// Deletes them; what cannot be deleted is left to the next run.
-    pub(super) async fn delete(self) {
+    pub(crate) async fn delete(self) {
         self.pool.close().await;
         drop_databases(&self.servers, &self.name).await;
         delete_topics(&self.servers.kafka_brokers, |topic| topic == self.kafka.topic || topic == self.kafka.rejected_topic).await;

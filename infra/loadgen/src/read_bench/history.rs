@@ -1,0 +1,175 @@
+//! A year of one store: a tenth of it about one owner, sites, pages, agents and session lengths by Zipf, three
+//! observations in ten of a retrieval that somebody else has reported, too.
+//!
+//! Must stay a function of the seed: two runs of one size read the same rows.
+
+use crate::workload::Skew;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use schemas::event::SourceRole;
+use schemas::event_key::{EventKey, Identity};
+use schemas::ids::{OrgId, SessionId};
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
+use schemas::site::Site;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// 2025-01-01, and the length of a year, in milliseconds.
+pub(super) const BEGIN_MS: i64 = 1_735_689_600_000;
+pub(super) const YEAR_MS: i64 = 365 * 86_400_000;
+/// Events of a record.
+const RECORD: usize = 500;
+const OTHER_SITES: usize = 200;
+const PAGES: usize = 5_000;
+const PLATFORMS: u128 = 17;
+const AGENTS: usize = 60;
+/// Hosts of the owner, under its domain.
+const HOSTS: [&str; 5] = ["www.", "blog.", "shop.", "", "docs."];
+const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+const DATA: [&str; 5] = [
+    r#"{"user_agent":"ExampleBot/1.0 (+https://bot.example)","response_status":200}"#,
+    r#"{"scope":"full","cached":false,"tokens":412}"#,
+    r#"{"citation_type":"direct_quote","position":"primary"}"#,
+    r#"{"presentation_kind":"reference","presentation_type":"card"}"#,
+    r#"{"engagement_type":"link_click"}"#,
+];
+
+/// Makes records in the order in which they would have been accepted.
+pub(super) struct History {
+    random: SmallRng,
+    domain: String,
+    sites: Skew,
+    hosts: Skew,
+    pages: Skew,
+    agents: Skew,
+    observations: u64,
+    made: u64,
+    session: Session,
+}
+
+/// Some events of one agent about one owner.
+struct Session {
+    id: Uuid,
+    left: u32,
+    is_owners: bool,
+    agent: usize,
+}
+
+impl History {
+    pub(super) fn new(seed: u64, domain: &str, observations: u64) -> Self {
+        Self {
+            random: SmallRng::seed_from_u64(seed),
+            domain: domain.to_owned(),
+            sites: Skew::new(OTHER_SITES, 1.0),
+            hosts: Skew::new(HOSTS.len(), 1.0),
+            pages: Skew::new(PAGES, 1.0),
+            agents: Skew::new(AGENTS, 1.0),
+            observations,
+            made: 0,
+            session: Session { id: Uuid::nil(), left: 0, is_owners: false, agent: 0 },
+        }
+    }
+
+    fn uuid(&mut self) -> Uuid {
+        uuid::Builder::from_random_bytes(self.random.random()).into_uuid()
+    }
+
+    /// The reports of one event: the agent's, and in three cases of ten a server's.
+    fn event(&mut self, at_ms: i64) -> Vec<(OrgId, LogEvent)> {
+        if self.session.left == 0 {
+            // Most are short, few are long.
+            let left = 1 + (1.0 / self.random.random_range(0.01..1.0_f64)) as u32;
+            let (id, is_owners, agent) = (self.uuid(), self.random.random_ratio(1, 10), self.agents.pick(self.random.random()));
+            self.session = Session { id, left, is_owners, agent };
+        }
+        self.session.left -= 1;
+        let host = if self.session.is_owners {
+            format!("{}{}", HOSTS[self.hosts.pick(self.random.random())], self.domain)
+        } else {
+            format!("www.site{}.example.net", self.sites.pick(self.random.random()))
+        };
+        let page = self.pages.pick(self.random.random());
+        let is_seen_twice = self.random.random_ratio(3, 10);
+        let kind = if is_seen_twice { 0 } else { self.random.random_range(0..9_usize).saturating_sub(4) };
+        let org = OrgId(Uuid::from_u128(0x5000 + self.session.agent as u128 % PLATFORMS));
+        let correlation = self.uuid().to_string();
+        let mut reports = vec![(org, self.report(&host, page, kind, &correlation, at_ms, org, SourceRole::Agent))];
+        if is_seen_twice {
+            let role = if self.random.random() { SourceRole::Edge } else { SourceRole::Origin };
+            let server = OrgId(Uuid::from_u128(0x6000));
+            reports.push((server, self.report(&host, page, kind, &correlation, at_ms + 7, server, role)));
+        }
+        reports
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one report has as many aspects")]
+    fn report(
+        &mut self,
+        host: &str,
+        page: usize,
+        kind: usize,
+        correlation: &str,
+        at_ms: i64,
+        org: OrgId,
+        role: SourceRole,
+    ) -> LogEvent {
+        let site: Site = host.parse().expect("the hosts of a history are valid");
+        let path = format!("{host}/articles/{page}/how-to-{}", page * 7_919 % 1_000);
+        let (id, is_agents, is_retrieval) = (self.uuid().to_string(), role == SourceRole::Agent, kind == 0);
+        let retrieval = Identity::Retrieval { site: Some(&site), content_telemetry_id: correlation, content: &path };
+        let key = if is_retrieval { EventKey::of(&retrieval) } else { EventKey::of(&Identity::Reported { org, id: &id }) };
+        LogEvent {
+            key,
+            correlated: is_retrieval,
+            id: Some(id),
+            event_type: TYPES[kind].to_owned(),
+            at_ms,
+            source_role: Some(role),
+            site: site.as_str().to_owned(),
+            content_url: Some(format!("https://{path}")),
+            content_id: None,
+            content_telemetry_id: is_retrieval.then(|| correlation.to_owned()),
+            session_id: is_agents.then_some(SessionId(self.session.id)),
+            session_org: None,
+            ctx_hash: None,
+            agent_id: is_agents.then(|| format!("agent-{}", self.session.agent)),
+            turn_id: (kind == 2).then(|| format!("turn-{}", self.random.random_range(0..1_000_000))),
+            output_id: None,
+            data: RawValue::from_string(DATA[kind].to_owned()).ok(),
+            extra: None,
+        }
+    }
+}
+
+/// Records of some hundred events each, until there are enough observations.
+impl Iterator for History {
+    type Item = Vec<LogRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.made >= self.observations {
+            return None;
+        }
+        let share = i128::from(YEAR_MS) * i128::from(self.made) / i128::from(self.observations);
+        let at_ms = BEGIN_MS + i64::try_from(share).unwrap_or(0);
+        let mut records: Vec<LogRecord> = Vec::new();
+        let mut events = 0;
+        while events < RECORD {
+            for (org, event) in self.event(at_ms) {
+                events += 1;
+                match records.iter_mut().find(|record| record.org == org) {
+                    Some(record) => record.events.push(event),
+                    None => records.push(LogRecord {
+                        v: RECORD_VERSION,
+                        org,
+                        received_at_us: (at_ms + 200) * 1_000,
+                        kind: RecordKind::Events,
+                        session: None,
+                        events: vec![event],
+                    }),
+                }
+            }
+        }
+        self.made += events as u64;
+        Some(records)
+    }
+}

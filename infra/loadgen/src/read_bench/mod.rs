@@ -1,0 +1,166 @@
+//! What reads cost: a year of observations, written through the worker's own encoding into the real store, then read
+//! over HTTP with windows of different lengths, beside plainer ways to ask for the same in the same run.
+//!
+//! The rows go past the log: filling millions through gateway, broker and worker would measure those (P1 to P3), and
+//! leave the same rows.
+//!
+//! Must not assert a figure: what was measured is printed as it is.
+
+mod history;
+
+use crate::Verdict;
+use crate::client::{Connection, Exchange, Place};
+use crate::drive::Latencies;
+use crate::options::ReadBenchOptions;
+use crate::report::Quantiles;
+use crate::stage::FreshStores;
+use crate::tenants;
+use anyhow::{Context as _, ensure};
+use history::{BEGIN_MS, History, YEAR_MS};
+use local::stack::Endpoints;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use std::time::{Duration, Instant};
+use stream_workers::Filler;
+use tokio_util::sync::CancellationToken;
+
+/// Observations of a block, as a worker's.
+const BLOCK: usize = 90_000;
+const DAY_MS: i64 = 86_400_000;
+/// Lengths of windows, in days; the last is everything, without a window.
+const WINDOWS: [i64; 4] = [1, 7, 30, 365];
+/// Reads before any is timed.
+const WARM_UP: usize = 2;
+const READS: [(&str, &str); 3] =
+    [("summary", "/content-owners/summary?"), ("events", "/content-owners/events?"), ("urls", "/content-owners/urls?limit=20&")];
+
+/// Plainer ways to count the owner's events, as ratios to compare by: what any exact read pays at least, and what the
+/// alternatives would have cost. `{site}` is the owner's range.
+const ALTERNATIVES: [(&str, &str); 4] = [
+    ("rows, not exact", "SELECT event_type, count() FROM observations WHERE {site} GROUP BY event_type"),
+    ("rows FINAL, observers not merged", "SELECT event_type, count() FROM observations FINAL WHERE {site} GROUP BY event_type"),
+    ("distinct keys", "SELECT event_type, uniqExact(event_key) FROM observations WHERE {site} GROUP BY event_type"),
+    ("a row per retrieval FINAL", "SELECT event_type, count() FROM retrievals FINAL WHERE {site} GROUP BY event_type"),
+];
+/// The alternative that keeps one row per retrieval beside the observations: idempotent states only.
+const RETRIEVALS: &str = "CREATE TABLE retrievals (site String, event_key UInt128, event_type SimpleAggregateFunction(min, String), \
+    roles SimpleAggregateFunction(groupBitOr, UInt8), seen_at SimpleAggregateFunction(min, DateTime64(3, 'UTC'))) \
+    ENGINE = AggregatingMergeTree ORDER BY (site, event_key)";
+const FILL_RETRIEVALS: &str = "INSERT INTO retrievals SELECT site, event_key, toString(event_type), \
+    toUInt8(bitShiftLeft(1, toUInt8(source_role))), at FROM observations";
+
+/// Fills a store and measures; the store is dropped at the end.
+pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let name = crate::stage::run_name();
+    let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
+    let outcome = measure_all(options, &stores, &name, &stop).await;
+    stores.delete().await;
+    outcome.map(|()| Verdict::Clean)
+}
+
+async fn measure_all(
+    options: &ReadBenchOptions,
+    stores: &FreshStores,
+    name: &str,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
+    let client = service_kit::stores::clickhouse(&stores.clickhouse)?;
+    fill(options, stores, &tenant.domain, stop).await?;
+    client.query(RETRIEVALS).execute().await?;
+    client.query(FILL_RETRIEVALS).execute().await?;
+    print_size(&client).await?;
+
+    let settings = query_api::Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+    let state = query_api::State::connect(&settings).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
+    let serving = tokio::spawn(service_kit::server::serve(listener, query_api::router(state), stop.child_token()));
+    let mut connection = Connection::new(place, Duration::from_secs(30));
+
+    println!("{:>8}  {:34} {:>10} {:>10} {:>10}", "days", "read", "p50 ms", "p99 ms", "x floor");
+    let mut random = SmallRng::seed_from_u64(options.seed);
+    let site = tenant.domain.split('.').rev().collect::<Vec<_>>().join(".");
+    let range = format!("(site = '{site}' OR startsWith(site, '{site}.'))");
+    let mut floor = 0.0;
+    for (what, statement) in ALTERNATIVES {
+        let statement = statement.replace("{site}", &range);
+        let mut latencies = Latencies::default();
+        for nth in 0..options.runs.div_ceil(4) + WARM_UP {
+            let begun = Instant::now();
+            client.query(&format!("{statement} FORMAT Null")).execute().await?;
+            if nth >= WARM_UP {
+                latencies.record(begun.elapsed());
+            }
+        }
+        let quantiles = Quantiles::from(&latencies);
+        floor = if floor == 0.0 { quantiles.p50_ms } else { floor };
+        print_line("all", what, &quantiles, floor);
+    }
+    for days in WINDOWS {
+        for (what, path) in READS {
+            let mut latencies = Latencies::default();
+            for nth in 0..options.runs.div_ceil(WINDOWS.len()) + WARM_UP {
+                let path = format!("{path}{}", window(days, &mut random));
+                let begun = Instant::now();
+                let Exchange::Answered(answer) = connection.get(&path, &tenant.owner_key).await else {
+                    anyhow::bail!("{path} was not answered");
+                };
+                ensure!(answer.status == 200, "{path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+                if nth >= WARM_UP {
+                    latencies.record(begun.elapsed());
+                }
+            }
+            print_line(&days.to_string(), what, &Quantiles::from(&latencies), floor);
+        }
+    }
+    serving.abort();
+    Ok(())
+}
+
+async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
+    let filler = Filler::connect(&stores.clickhouse)?;
+    let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
+    for records in History::new(options.seed, domain, options.observations) {
+        ensure!(!stop.is_cancelled(), "stopped");
+        rows += records.iter().map(|record| record.events.len()).sum::<usize>();
+        block.extend(records);
+        if rows >= BLOCK {
+            filler.insert(std::mem::take(&mut block)).await;
+            stored += std::mem::take(&mut rows);
+            eprint!("\rfilled {stored} of {} in {:.0?} ", options.observations, begun.elapsed());
+        }
+    }
+    filler.insert(block).await;
+    eprintln!("\rfilled {} in {:.0?}          ", stored + rows, begun.elapsed());
+    Ok(())
+}
+
+/// A window of so many days somewhere in the year; none for the whole of it.
+fn window(days: i64, random: &mut SmallRng) -> String {
+    if days * DAY_MS >= YEAR_MS {
+        return String::new();
+    }
+    let since = BEGIN_MS + random.random_range(0..YEAR_MS - days * DAY_MS);
+    let instant = |ms: i64| {
+        let at = chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
+        at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+    };
+    format!("since={}&until={}", instant(since), instant(since + days * DAY_MS))
+}
+
+async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {
+    let statement = "SELECT table, count(), sum(rows), sum(bytes_on_disk) FROM system.parts \
+                     WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table";
+    for (table, parts, rows, bytes) in client.query(statement).fetch_all::<(String, u64, u64, u64)>().await? {
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        let each = bytes as f64 / rows as f64;
+        println!("{table}: {rows} rows in {parts} parts, {each:.1} bytes each with indexes and projections");
+    }
+    Ok(())
+}
+
+fn print_line(days: &str, what: &str, quantiles: &Quantiles, floor: f64) {
+    let ratio = quantiles.p50_ms / floor;
+    println!("{days:>8}  {what:34} {:>10.1} {:>10.1} {ratio:>10.1}", quantiles.p50_ms, quantiles.p99_ms);
+}

@@ -1,0 +1,237 @@
+//! The reads that answer lists: parameters in, a page of items out.
+//!
+//! Must not compute figures that the store did not, and must not decide who may see what.
+
+use crate::State;
+use crate::event_data::{self, Audience};
+use crate::page::{self, Format, Paging};
+use crate::period::Period;
+use crate::sql::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
+use crate::visibility::{OwnReports, Visibility};
+use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, SecondsFormat};
+use schemas::event::SourceRole;
+use schemas::pages::{
+    AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, URLS_PAGE, UrlMetric,
+};
+use schemas::problem::Code;
+use schemas::reads::TypeCount;
+use serde::Deserialize;
+use service_kit::auth::Reader;
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a list may be asked for. Numbers are texts here, so that each fault has its own sentence.
+#[derive(Deserialize)]
+pub(crate) struct ListParameters {
+    since: Option<String>,
+    until: Option<String>,
+    domain: Option<String>,
+    delegated_from: Option<String>,
+    limit: Option<String>,
+    offset: Option<String>,
+    by: Option<String>,
+}
+
+type Shared = axum::extract::State<Arc<State>>;
+
+/// What a content owner's list covers, and which part of it is wanted.
+struct Asked {
+    visibility: Visibility,
+    period: Period,
+    paging: Paging,
+}
+
+impl Asked {
+    async fn of(state: &State, reader: &Reader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+        let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
+        let period = Period::parse(asked.since, asked.until)?;
+        let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
+        let visibility = Visibility::establish(&state.directory, reader, grantor, domain).await?;
+        Ok(Self { visibility, period, paging })
+    }
+}
+
+const EVENT_COLUMNS: &[&str] =
+    &["event_id", "session_id", "event_type", "content_url", "event_timestamp", "event_data", "platform_id", "agent_id"];
+const AGENT_EVENT_COLUMNS: &[&str] = &[
+    "event_id",
+    "session_id",
+    "event_type",
+    "content_url",
+    "event_timestamp",
+    "event_data",
+    "platform_id",
+    "agent_id",
+    "source_role",
+    "content_telemetry_id",
+];
+const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
+const CORROBORATION_COLUMNS: &[&str] = &[
+    "day",
+    "platform_id",
+    "agent_id",
+    "retrievals",
+    "seen_by_both",
+    "claimed_by_agent_only",
+    "seen_by_server_only",
+    "seen_by_neither",
+];
+
+/// `GET /content-owners/events`: one item per retrieval, whoever saw it.
+pub(crate) async fn read_events(
+    axum::extract::State(state): Shared,
+    reader: Reader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, asked.paging).await?;
+    page::answer(Format::accepted(&headers), EVENT_COLUMNS, found, asked.paging, |row| event(row, Audience::Owner)).await
+}
+
+/// `GET /content-owners/urls`.
+pub(crate) async fn read_urls(
+    axum::extract::State(state): Shared,
+    reader: Reader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let asked = Asked::of(&state, &reader, asked, URLS_PAGE).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
+    page::answer(Format::accepted(&headers), URL_COLUMNS, found, asked.paging, url_metric).await
+}
+
+/// `GET /agent/events`: what the caller's organisation has reported itself.
+pub(crate) async fn read_own_events(
+    axum::extract::State(state): Shared,
+    reader: Reader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
+    let period = Period::parse(asked.since, asked.until)?;
+    let own = OwnReports::of(&reader)?;
+    let found = state.telemetry.own_events(&own, &period, paging).await?;
+    page::answer(Format::accepted(&headers), AGENT_EVENT_COLUMNS, found, paging, agent_event).await
+}
+
+const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two independent reporters \
+    makes a retrieval likely, not certain. Claimed by the agent only can mean that no edge or origin of yours reports \
+    here, that the answer came from a cache, that the two did not share a correlation id, or that it did not happen. \
+    Seen by servers only can mean that the agent does not report, or not yet; whose agent it was is then not known. \
+    Late reports move a retrieval from one part to another.";
+
+/// `GET /content-owners/corroboration`.
+pub(crate) async fn read_corroboration(
+    axum::extract::State(state): Shared,
+    reader: Reader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
+    let format = Format::accepted(&headers);
+    if format != Format::Json {
+        return page::answer(format, CORROBORATION_COLUMNS, found, asked.paging, corroboration).await;
+    }
+    Ok(Json(Corroboration {
+        organization_id: asked.visibility.organization_id(),
+        domains: asked.visibility.domains().to_vec(),
+        note: NOTE.to_owned(),
+        page: page::collect(found, asked.paging, corroboration).await?,
+    })
+    .into_response())
+}
+
+/// `GET /content-owners/funnel`, by agent when the caller does not say.
+pub(crate) async fn read_funnel(
+    axum::extract::State(state): Shared,
+    reader: Reader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let (by, columns): (_, &[&str]) = match asked.by.as_deref() {
+        None | Some("agent") => {
+            (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
+        }
+        Some("url") => (FunnelBy::Url, &["content_url", "retrieved", "grounded", "cited", "presented", "engaged"]),
+        Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
+    };
+    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
+    page::answer(Format::accepted(&headers), columns, found, asked.paging, move |row| funnel(row, by)).await
+}
+
+fn instant(ms: i64) -> String {
+    DateTime::from_timestamp_millis(ms).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// The id as text; empty for none.
+fn id(id: Uuid) -> String {
+    if id.is_nil() { String::new() } else { id.to_string() }
+}
+
+fn event(row: EventRow, audience: Audience) -> EventItem {
+    EventItem {
+        event_id: row.id,
+        session_id: id(row.session),
+        event_type: row.r#type,
+        content_url: row.url,
+        event_timestamp: instant(row.at_ms),
+        event_data: event_data::compose(&row.reported, &row.unknown, &row.roles, audience),
+        platform_id: id(row.platform),
+        agent_id: row.agent,
+    }
+}
+
+fn agent_event(mut row: EventRow) -> AgentEventItem {
+    let source_role = SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned());
+    let content_telemetry_id = std::mem::take(&mut row.telemetry_id);
+    AgentEventItem { source_role, content_telemetry_id, event: event(row, Audience::Reporter) }
+}
+
+fn url_metric(row: UrlRow) -> UrlMetric {
+    let counts = row.types.into_iter().zip(row.per_type);
+    let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count }).collect();
+    event_types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+    UrlMetric {
+        content_url: row.url,
+        total_events: row.events,
+        unique_sessions: row.unique_sessions,
+        event_types,
+        last_seen: instant(row.last_ms),
+    }
+}
+
+fn corroboration(row: CorroborationRow) -> CorroborationItem {
+    CorroborationItem {
+        day: row.day,
+        platform_id: id(row.platform),
+        agent_id: row.agent,
+        retrievals: row.retrievals,
+        seen_by_both: row.both,
+        claimed_by_agent_only: row.claimed_only,
+        seen_by_server_only: row.seen_only,
+        seen_by_neither: row.neither,
+    }
+}
+
+fn funnel(row: FunnelRow, by: FunnelBy) -> FunnelItem {
+    let name = Some(row.name);
+    FunnelItem {
+        day: name.clone().filter(|_| by == FunnelBy::Day),
+        platform_id: (by == FunnelBy::Agent).then(|| id(row.platform)),
+        agent_id: name.clone().filter(|_| by == FunnelBy::Agent),
+        content_url: name.filter(|_| by == FunnelBy::Url),
+        retrieved: row.retrieved,
+        grounded: row.grounded,
+        cited: row.cited,
+        presented: row.presented,
+        engaged: row.engaged,
+    }
+}

@@ -1,0 +1,226 @@
+//! `limit` and `offset`, and a page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
+//!
+//! Must not hold a page in memory for CSV and NDJSON: items go out as they come.
+
+use crate::sql::{Found, PageRow};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use schemas::pages::{MAX_PAGE, Page};
+use schemas::problem::Code;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use service_kit::http::ApiError;
+use std::collections::BTreeMap;
+
+/// How long the whole list is, where the body has no place for it.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+/// Beyond what any store holds, and within what its engine adds up.
+const MAX_OFFSET: u64 = u64::MAX / 4;
+
+/// Which part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paging {
+    /// Items at most: 1 to [`MAX_PAGE`].
+    pub(crate) limit: u64,
+    /// Items before it.
+    pub(crate) offset: u64,
+}
+
+impl Paging {
+    /// Reads both parameters, or says which one is wrong.
+    pub(crate) fn parse(limit: Option<&str>, offset: Option<&str>, page: u64) -> Result<Self, ApiError> {
+        let limit = limit.map_or(Some(page), whole_number).filter(|limit| *limit > 0);
+        let limit = limit.ok_or_else(|| refused("The parameter limit is not a whole number from 1 on."))?;
+        let offset = offset.map_or(Some(0), whole_number).filter(|offset| *offset <= MAX_OFFSET);
+        let offset =
+            offset.ok_or_else(|| refused("The parameter offset is not a whole number from 0 on, or is out of range."))?;
+        Ok(Self { limit: limit.min(MAX_PAGE), offset })
+    }
+}
+
+fn refused(detail: &str) -> ApiError {
+    ApiError::new(Code::InvalidParameter, detail)
+}
+
+/// Digits only: what `str::parse` also takes, a sign, is no number here. A number that is too large to hold is very
+/// large, which is no fault of a `limit`.
+fn whole_number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The page envelope.
+    Json,
+    /// One item a line.
+    Lines,
+    /// A header and one record an item.
+    Csv,
+}
+
+impl Format {
+    /// The format that the caller likes best of those served; the envelope when none of them is named.
+    pub(crate) fn accepted(headers: &HeaderMap) -> Self {
+        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+        let mut best = (0.0, Self::Json);
+        for (format, weight) in lists.flat_map(|list| list.split(',')).filter_map(Self::weighed) {
+            // The first of equals.
+            if weight > best.0 {
+                best = (weight, format);
+            }
+        }
+        best.1
+    }
+
+    fn weighed(range: &str) -> Option<(Self, f32)> {
+        let mut parts = range.split(';').map(str::trim);
+        let format = match parts.next()?.to_ascii_lowercase().as_str() {
+            "application/json" | "application/*" | "*/*" => Self::Json,
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Self::Lines,
+            "text/csv" | "text/*" => Self::Csv,
+            _ => return None,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
+        Some((format, weight?))
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::Lines => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8",
+        })
+    }
+}
+
+/// Collects a page.
+pub(crate) async fn collect<R: PageRow, T>(mut found: Found<R>, at: Paging, item: impl Fn(R) -> T) -> Result<Page<T>, ApiError> {
+    let (total, mut items) = (found.total, Vec::new());
+    while let Some(row) = found.next().await? {
+        items.push(item(row));
+    }
+    Ok(Page { items, total, limit: at.limit, offset: at.offset })
+}
+
+/// Answers with a page whose envelope is the plain one.
+pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
+    format: Format,
+    columns: &'static [&'static str],
+    found: Found<R>,
+    at: Paging,
+    item: impl Fn(R) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    match format {
+        Format::Json => Ok(Json(collect(found, at, item).await?).into_response()),
+        Format::Lines | Format::Csv => Ok(stream_out(format, columns, found, item)),
+    }
+}
+
+/// Answers item by item. What fails on the way ends the connection, so that a part is never taken for the whole.
+pub(crate) fn stream_out<R: PageRow, T: Serialize + 'static>(
+    format: Format,
+    columns: &'static [&'static str],
+    found: Found<R>,
+    item: impl Fn(R) -> T + Send + Sync + 'static,
+) -> Response {
+    let total = HeaderValue::from(found.total);
+    let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Bytes::new() };
+    let parts = stream::try_unfold((Some(head), found, item), move |(head, mut found, item)| async move {
+        if let Some(head) = head {
+            return Ok(Some((head, (None, found, item))));
+        }
+        let Some(row) = found.next().await.map_err(|error| std::io::Error::other(error.detail().to_owned()))? else {
+            return Ok(None);
+        };
+        let line = line(format, columns, &item(row));
+        Ok::<_, std::io::Error>(Some((line, (None, found, item))))
+    });
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (TOTAL, total)];
+    (headers, Body::from_stream(parts)).into_response()
+}
+
+fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Bytes {
+    let mut json = serde_json::to_string(item).expect("an item has only strings, numbers and valid JSON");
+    if format != Format::Csv {
+        json.push('\n');
+        return json.into();
+    }
+    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&json).expect("an item is an object");
+    record(columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default()))
+}
+
+/// A string as itself, anything else as JSON.
+fn cell(value: &RawValue) -> String {
+    let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
+    // A spreadsheet would run a reporter's text as a formula.
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
+}
+
+fn record(cells: impl Iterator<Item = String>) -> Bytes {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(cells.collect::<Vec<_>>()).expect("writing to memory cannot fail");
+    writer.into_inner().expect("writing to memory cannot fail").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paging(limit: &str, offset: &str) -> Option<(u64, u64)> {
+        Paging::parse(Some(limit), Some(offset), 20).ok().map(|paging| (paging.limit, paging.offset))
+    }
+
+    #[test]
+    fn a_limit_is_a_whole_number_from_one_on_and_clamped() {
+        for (limit, expected) in [("1", 1), ("1000", 1_000), ("1001", 1_000), ("007", 7), ("1000000000", 1_000)] {
+            assert_eq!(paging(limit, "0"), Some((expected, 0)), "{limit}");
+        }
+        for large in ["9223372036854775808", "18446744073709551616", &"9".repeat(400)] {
+            assert_eq!(paging(large, "0"), Some((1_000, 0)), "{large}");
+        }
+        for bad in ["0", "-1", "1.5", "+1", " 1", "1 ", "0x10", "１", "", "1e3", "null", "00"] {
+            assert_eq!(paging(bad, "0"), None, "{bad}");
+        }
+        assert_eq!(Paging::parse(None, None, 20).unwrap(), Paging { limit: 20, offset: 0 });
+    }
+
+    #[test]
+    fn an_offset_is_a_whole_number_from_zero_on() {
+        assert_eq!(paging("1", "1000000000"), Some((1, 1_000_000_000)));
+        for bad in ["-1", "1.5", "+1", "", "0x10", "9223372036854775808", "18446744073709551616"] {
+            assert_eq!(paging("1", bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_what_the_caller_likes_best() {
+        for (accept, expected) in [
+            ("", Format::Json),
+            ("*/*", Format::Json),
+            ("text/csv", Format::Csv),
+            ("TEXT/CSV; header=present", Format::Csv),
+            ("application/x-ndjson", Format::Lines),
+            ("application/json, text/csv", Format::Json),
+            ("application/json;q=0.1, text/csv;q=0.5, application/x-ndjson;q=0.4", Format::Csv),
+            ("text/csv;q=0, */*", Format::Json),
+            ("image/png", Format::Json),
+            ("text/csv;q=x", Format::Json),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(Format::accepted(&headers), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_never_a_formula_and_keeps_separators_and_numbers() {
+        let cells = [r#""=1+1""#, r#""@x""#, "-5", r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890"];
+        let cells = cells.map(|json| cell(&RawValue::from_string(json.to_owned()).unwrap()));
+        let text = record(cells.into_iter());
+        assert_eq!(text, "'=1+1,'@x,-5,\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890\n");
+    }
+}

@@ -1,0 +1,122 @@
+//! What the queries of pages bring, row by row.
+//!
+//! Must not decide how anything is shown.
+
+use super::refused;
+use clickhouse::query::RowCursor;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long the next row may take once the first is there.
+const ROW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A row of a page: an item, or the row of a page that has none.
+pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sync + 'static {
+    /// Items of the whole list.
+    fn total(&self) -> u64;
+    /// Whether it is an item.
+    fn is_item(&self) -> bool;
+}
+
+/// A page on its way.
+pub(crate) struct Found<R> {
+    /// Items of the whole list.
+    pub(crate) total: u64,
+    pub(super) first: Option<R>,
+    pub(super) rest: RowCursor<R>,
+}
+
+impl<R: PageRow> Found<R> {
+    /// The next item of the page.
+    pub(crate) async fn next(&mut self) -> Result<Option<R>, ApiError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let row = tokio::time::timeout(ROW_DEADLINE, self.rest.next()).await;
+        let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs within a page")))?;
+        Ok(row.map_err(refused)?.filter(R::is_item))
+    }
+}
+
+macro_rules! page_rows {
+    ($($row:ident)*) => {$(
+        impl PageRow for $row {
+            fn total(&self) -> u64 {
+                self.total
+            }
+
+            fn is_item(&self) -> bool {
+                self.is_item == 1
+            }
+        }
+    )*};
+}
+
+page_rows! { EventRow UrlRow CorroborationRow FunnelRow }
+
+/// One event, as its representing observation tells it.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct EventRow {
+    total: u64,
+    is_item: u8,
+    pub(crate) id: String,
+    pub(crate) r#type: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) session: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) agent: String,
+    pub(crate) url: String,
+    pub(crate) telemetry_id: String,
+    pub(crate) role: u8,
+    pub(crate) at_ms: i64,
+    pub(crate) reported: String,
+    pub(crate) unknown: String,
+    pub(crate) roles: Vec<u8>,
+}
+
+/// One URL.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct UrlRow {
+    total: u64,
+    is_item: u8,
+    pub(crate) url: String,
+    pub(crate) events: u64,
+    pub(crate) unique_sessions: u64,
+    pub(crate) types: Vec<String>,
+    pub(crate) per_type: Vec<u64>,
+    pub(crate) last_ms: i64,
+}
+
+/// One agent's retrievals of one day.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct CorroborationRow {
+    total: u64,
+    is_item: u8,
+    pub(crate) day: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) agent: String,
+    pub(crate) retrievals: u64,
+    pub(crate) both: u64,
+    pub(crate) claimed_only: u64,
+    pub(crate) seen_only: u64,
+    pub(crate) neither: u64,
+}
+
+/// One part of a funnel.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct FunnelRow {
+    total: u64,
+    is_item: u8,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) name: String,
+    pub(crate) retrieved: u64,
+    pub(crate) grounded: u64,
+    pub(crate) cited: u64,
+    pub(crate) presented: u64,
+    pub(crate) engaged: u64,
+}

@@ -1,0 +1,229 @@
+//! The text of every query of the reads. `{name:Type}` is a server-side parameter, bound by [`super::within`] and
+//! [`super::Telemetry`].
+//!
+//! Must be made of this file's own words and of the conditions of [`Within`] only: nothing that a caller wrote.
+//!
+//! Every statement begins with the same step: the observations that may be seen become one row per retrieval (by its
+//! key alone: an id reported again for another host of the owner is the same event), told by the observation that
+//! represents it, and are filtered by time only then, so that adjacent windows never share a retrieval nor lose one.
+//! A windowed read first looks up which keys have any report in the window, so that it groups those and no more.
+//! `MATERIALIZED` makes one step serve the total and the page, so that both are of one moment.
+
+use super::within::Within;
+use schemas::store::OBSERVATIONS;
+
+/// No session is stored as all zero; no platform is written likewise.
+const NONE: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
+
+/// Which observation represents its retrieval, smallest first: the agent's, then edge, origin, index, no role; of
+/// equal roles the first accepted (the larger version), then the smaller organisation. One number, because comparing
+/// tuples is several times slower; and not the UUID itself, because ClickHouse compares its second half first.
+const PRECEDENCE: &str = "bitShiftLeft(toUInt256(if(source_role = '', 5, toUInt8(source_role))), 192) \
+                          + bitShiftLeft(toUInt256(bitNot(version)), 128) + toUInt128(org_id)";
+
+/// Whether an agent stands behind an observation: without that it names no agent (design.md, "Counting contract").
+const IS_AGENTS: &str = "(source_role = 'agent' OR session_id != toUUID('00000000-0000-0000-0000-000000000000'))";
+
+/// What is read of each retrieval besides its time.
+type Columns<'a> = &'a [(&'a str, &'a str)];
+
+/// A column as the representing observation has it.
+fn shown(expression: &str, name: &str) -> String {
+    format!("argMin({expression}, {PRECEDENCE}) AS {name}")
+}
+
+/// One row per retrieval in the window: its key, `shown_at`, and the columns asked for.
+fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], only: &str) -> String {
+    let mut columns = vec![shown("at", "shown_at")];
+    if within.needs_site {
+        columns.push(shown("site", "shown_site"));
+    }
+    columns.extend(shown_columns.iter().map(|(expression, name)| shown(expression, name)));
+    columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
+    format!(
+        "SELECT event_key, {columns} FROM {OBSERVATIONS} FINAL WHERE {visible}{candidates} GROUP BY event_key HAVING {in_time}{only}",
+        columns = columns.join(", "),
+        visible = within.visible,
+        candidates = candidates(within),
+        in_time = within.in_time,
+    )
+}
+
+/// A retrieval of the window has a report in the window; not every such report is of a retrieval of the window. All
+/// rows of its key are read, wherever and whenever they happened: one of them may say that it happened elsewhen.
+fn candidates(within: &Within) -> String {
+    let visible = &within.visible;
+    let in_window =
+        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {visible} AND {reported})");
+    let keys = within.reported_in_time.as_ref().map(in_window).unwrap_or_default();
+    if within.is_by_site {
+        return keys;
+    }
+    // Without FINAL the rows of a reporter are found by their projection, and then by the sorting key.
+    format!(" AND (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {visible}{keys})")
+}
+
+/// The figures of a summary, in parts that add up. What is counted once per retrieval comes from `shown`; sessions
+/// come from the observations, first collapsed by session. Counting an agent's observations counts its retrievals,
+/// except where one retrieval has several of agents: these few are counted by their keys.
+pub(super) fn summary(within: &Within) -> String {
+    let aggregates =
+        ["groupBitOr(toUInt8(bitShiftLeft(1, toUInt8(source_role)))) AS roles", &format!("countIf({IS_AGENTS}) AS of_agents")];
+    let shown = retrievals(within, &[("event_type", "shown_type")], &aggregates, "");
+    let several = "(SELECT event_key FROM shown WHERE of_agents > 1)";
+    let visible = &within.visible;
+    let counted = if within.is_timed { " AND event_key IN (SELECT event_key FROM shown)" } else { "" };
+    format!(
+        "WITH shown AS MATERIALIZED ({shown}) \
+         SELECT 'total' AS figure, '' AS event_type, toUInt8(0) AS role, {NONE} AS org, '' AS agent, \
+           count() AS events, toUInt64(0) AS sessions FROM shown \
+         UNION ALL SELECT 'type', toString(shown_type), 0, {NONE}, '', count(), 0 FROM shown GROUP BY shown_type \
+         UNION ALL SELECT 'source', '', toUInt8(code), {NONE}, '', seen, 0 \
+           FROM (SELECT [countIf(bitTest(roles, 1)), countIf(bitTest(roles, 2)), countIf(bitTest(roles, 3)), countIf(bitTest(roles, 4))] AS per_role FROM shown) \
+           ARRAY JOIN per_role AS seen, [1, 2, 3, 4] AS code \
+         UNION ALL SELECT multiIf(grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, '', role, org, agent, \
+             if(figure = 'agent', sum(of_one), 0), uniqExactIf((org, session), session != {NONE}) \
+           FROM (SELECT toUInt8(source_role) AS role, platform_id AS org, toString(agent_id) AS agent, session_id AS session, \
+                   countIf({IS_AGENTS} AND event_key NOT IN {several}) AS of_one \
+                 FROM {OBSERVATIONS} FINAL WHERE {visible}{counted} GROUP BY role, org, agent, session) \
+           GROUP BY GROUPING SETS ((), (role), (org, agent)) \
+         UNION ALL SELECT 'agent', '', 0, platform_id, toString(agent_id), uniqExact(event_key), 0 \
+           FROM {OBSERVATIONS} FINAL WHERE {visible} AND {IS_AGENTS} AND event_key IN {several} GROUP BY platform_id, agent_id"
+    )
+}
+
+/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
+/// asking reads what is wide of all events there are.
+const DEEP: u64 = 10_000;
+
+/// A page of events, newest first, ties by id. Only times are read of every retrieval; what is wide is read of those
+/// on the page and before it.
+pub(super) fn events(within: &Within, offset: u64) -> String {
+    // By the whole sorting key where the condition on rows says nothing of the site.
+    let (sites, found): (&[&str], _) = if within.is_by_site {
+        (&[], "event_key IN (SELECT event_key")
+    } else {
+        (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
+    };
+    let retrievals = retrievals(within, &[], sites, "");
+    let columns: Vec<String> = [
+        ("toUnixTimestamp64Milli(at)", "at_ms"),
+        ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
+        ("toString(event_type)", "type"),
+        ("session_id", "session"),
+        ("platform_id", "platform"),
+        ("toString(agent_id)", "agent"),
+        ("content_url", "url"),
+        ("content_telemetry_id", "telemetry_id"),
+        ("toUInt8(source_role)", "role"),
+        ("data", "reported"),
+        ("extra", "unknown"),
+    ]
+    .map(|(expression, name)| shown(expression, name))
+    .into();
+    let items = format!(
+        "SELECT event_key, {columns}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
+         FROM {OBSERVATIONS} FINAL \
+         WHERE {visible} AND {found} FROM ( \
+           SELECT * FROM retrievals{reached} \
+           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)) \
+         GROUP BY event_key",
+        columns = columns.join(", "),
+        visible = within.visible,
+        reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
+    );
+    let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
+    page(&[("retrievals", &retrievals)], "retrievals", &items, names, "at_ms DESC, id, event_key")
+}
+
+/// A page of URLs, most events first.
+pub(super) fn urls(within: &Within) -> String {
+    let sessions = format!("groupUniqArrayIf((platform_id, session_id), session_id != {NONE}) AS sessions");
+    let retrievals = retrievals(within, &[("event_type", "shown_type"), ("content_url", "url")], &[&sessions], "");
+    let urls = format!(
+        "SELECT url, count() AS events, uniqExactArray(sessions) AS unique_sessions, \
+           sumMap([toString(shown_type)], [toUInt64(1)]) AS counts, toUnixTimestamp64Milli(max(shown_at)) AS last_ms \
+         FROM ({retrievals}) GROUP BY url"
+    );
+    let names = "url, events, unique_sessions, counts.1 AS types, counts.2 AS per_type, last_ms";
+    page(&[("urls", &urls)], "urls", "SELECT * FROM urls", names, "events DESC, url")
+}
+
+/// Retrievals per day and agent, by who saw them.
+pub(super) fn corroboration(within: &Within) -> String {
+    let agent = agent_columns();
+    let claimed = format!("max(source_role IN ('agent', '') AND {IS_AGENTS}) AS is_claimed");
+    let seen = "max(source_role IN ('edge', 'origin')) AS is_seen";
+    let retrievals = retrievals(
+        within,
+        &[("event_type", "shown_type"), (&agent.0, "platform"), (&agent.1, "agent")],
+        &[&claimed, seen],
+        " AND shown_type = 'content_retrieved'",
+    );
+    let parts = format!(
+        "SELECT toString(toDate(shown_at)) AS day, platform, agent, count() AS retrievals, \
+           countIf(is_claimed AND is_seen) AS both, countIf(is_claimed AND NOT is_seen) AS claimed_only, \
+           countIf(NOT is_claimed AND is_seen) AS seen_only, countIf(NOT is_claimed AND NOT is_seen) AS neither \
+         FROM ({retrievals}) GROUP BY day, platform, agent"
+    );
+    let names = "day, platform, agent, retrievals, both, claimed_only, seen_only, neither";
+    page(&[("parts", &parts)], "parts", "SELECT * FROM parts", names, "day DESC, retrievals DESC, toString(platform), agent")
+}
+
+/// Whose agent, and which; nobody's where no agent stands behind the representing observation.
+fn agent_columns() -> (String, String) {
+    let is_claim = format!("source_role IN ('agent', '') AND {IS_AGENTS}");
+    (format!("if({is_claim}, platform_id, {NONE})"), format!("if({is_claim}, toString(agent_id), '')"))
+}
+
+/// What a funnel is split by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FunnelBy {
+    /// Platform and agent.
+    Agent,
+    /// URL.
+    Url,
+    /// UTC day.
+    Day,
+}
+
+/// Content events per agent, URL or day, in the order of what becomes of content.
+pub(super) fn funnel(within: &Within, by: FunnelBy) -> String {
+    let (platform, agent) = agent_columns();
+    let shown_columns: Vec<(&str, &str)> = match by {
+        FunnelBy::Agent => vec![("event_type", "shown_type"), (&platform, "platform"), (&agent, "name")],
+        FunnelBy::Url => vec![("event_type", "shown_type"), ("content_url", "name")],
+        FunnelBy::Day => vec![("event_type", "shown_type")],
+    };
+    let (keys, order) = match by {
+        FunnelBy::Agent => ("platform, name", "whole DESC, toString(platform), name"),
+        FunnelBy::Url => ("toUUID('00000000-0000-0000-0000-000000000000') AS platform, name", "whole DESC, name"),
+        FunnelBy::Day => {
+            ("toUUID('00000000-0000-0000-0000-000000000000') AS platform, toString(toDate(shown_at)) AS name", "name DESC")
+        }
+    };
+    let only =
+        " AND shown_type IN ('content_retrieved', 'content_grounded', 'content_cited', 'content_presented', 'content_engaged')";
+    let steps = ["retrieved", "grounded", "cited", "presented", "engaged"];
+    let counts = steps.map(|step| format!("countIf(shown_type = 'content_{step}') AS {step}")).join(", ");
+    let parts = format!(
+        "SELECT {keys}, count() AS whole, {counts} FROM ({retrievals}) GROUP BY platform, name",
+        retrievals = retrievals(within, &shown_columns, &[], only),
+    );
+    let names = "platform, name, retrieved, grounded, cited, presented, engaged";
+    page(&[("parts", &parts)], "parts", "SELECT * FROM parts", names, &format!("{order}, whole"))
+}
+
+/// The items of one page in order, each with the total beside it; a page without items is one row that is none.
+fn page(steps: &[(&str, &str)], counted: &str, items: &str, names: &str, order: &str) -> String {
+    let steps: Vec<String> = steps.iter().map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
+    format!(
+        "WITH {steps} \
+         SELECT total, is_item, page.* EXCEPT (one, is_item, place) FROM (SELECT count() AS total, 1 AS one FROM {counted}) AS whole \
+         LEFT JOIN ( \
+           SELECT 1 AS one, toUInt8(1) AS is_item, rowNumberInAllBlocks() AS place, {names} FROM ( \
+             SELECT * FROM ({items}) ORDER BY {order} LIMIT {{limit:UInt64}} OFFSET {{offset:UInt64}}) \
+         ) AS page USING (one) ORDER BY place",
+        steps = steps.join(", "),
+    )
+}

@@ -1,0 +1,86 @@
+//! The same lists as CSV and as newline-delimited JSON.
+
+use crate::lists::OWNERS;
+use crate::world::{World, seen};
+use reqwest::StatusCode;
+use schemas::event::SourceRole::{Agent, Edge};
+use schemas::identity::OrgType;
+use serde_json::Value;
+
+async fn world_of_some_events() -> (World, String, String) {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let rows: Vec<_> = (0..300_u128)
+        .map(|key| {
+            let row =
+                seen("example.com", key).role(if key % 2 == 0 { Agent } else { Edge }).agent("=cmd(\"x\"),\n1").session(key % 9);
+            let row = row.url(&format!("https://example.com/{}", key % 40)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#);
+            crate::world::Observation { org_id: agent.id.0, ..row }
+        })
+        .collect();
+    world.insert(&rows).await;
+    (world, owner.key, agent.key)
+}
+
+#[tokio::test]
+async fn lines_are_the_items_of_the_page_and_the_total_is_a_header() {
+    let (world, owner, agent) = world_of_some_events().await;
+    for (path, key) in OWNERS.map(|path| (path, &owner)).into_iter().chain([("/agent/events", &agent)]) {
+        let path = format!("{path}?limit=150&offset=1");
+        let page: Value = world.page(key, &path, &[]).await;
+        let (status, kind, total, text) = world.get_as("application/x-ndjson", key, &path).await;
+        assert_eq!((status, kind.as_str()), (StatusCode::OK, "application/x-ndjson"), "{path}");
+        assert_eq!(total, page["total"].to_string(), "{path}");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(Value::from(lines), page["items"], "{path}");
+        assert!(text.is_empty() || text.ends_with('\n'));
+    }
+}
+
+#[tokio::test]
+async fn records_hold_the_members_of_the_items_and_no_formula() {
+    let (world, owner, agent) = world_of_some_events().await;
+    let funnels = ["/content-owners/funnel?by=url", "/content-owners/funnel?by=day"];
+    let lists = OWNERS.into_iter().chain(funnels).map(|path| (path, &owner)).chain([("/agent/events", &agent)]);
+    for (path, key) in lists {
+        let page: Value = world.page(key, path, &[]).await;
+        let (status, kind, total, text) = world.get_as("text/csv, */*;q=0.1", key, path).await;
+        assert_eq!((status, kind.as_str()), (StatusCode::OK, "text/csv; charset=utf-8"), "{path}");
+        assert_eq!(total, page["total"].to_string(), "{path}");
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().unwrap().clone();
+        let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let items = page["items"].as_array().unwrap();
+        assert_eq!(records.len(), items.len(), "{path}");
+        for (record, item) in records.iter().zip(items) {
+            assert_eq!(columns.len(), item.as_object().unwrap().len(), "{path}: every member has a column");
+            for (column, cell) in columns.iter().zip(record) {
+                match &item[column] {
+                    Value::String(text) if text.starts_with('=') => assert_eq!(cell, format!("'{text}")),
+                    Value::String(text) => assert_eq!(cell, text, "{path} {column}"),
+                    other => assert_eq!(&serde_json::from_str::<Value>(cell).unwrap(), other, "{path} {column}"),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_a_problem_whatever_format_was_asked_for() {
+    let (world, owner, _) = world_of_some_events().await;
+    for accept in ["text/csv", "application/x-ndjson"] {
+        let (status, kind, ..) = world.get_as(accept, &owner, "/content-owners/events?limit=0").await;
+        assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "application/problem+json"));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_list_is_a_header_alone_or_nothing() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let (_, _, total, text) = world.get_as("text/csv", &owner.key, "/content-owners/urls").await;
+    assert_eq!((total.as_str(), text.as_str()), ("0", "content_url,total_events,unique_sessions,event_types,last_seen\n"));
+    let (_, _, total, text) = world.get_as("application/x-ndjson", &owner.key, "/content-owners/urls").await;
+    assert_eq!((total.as_str(), text.as_str()), ("0", ""));
+}

@@ -1,0 +1,205 @@
+//! Every list against the model: what a naive reading of the rows in memory says its items are.
+
+use crate::model::{Read, owners, random_rows, refill, representative, sessions};
+use crate::world::{Observation, World};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::StatusCode;
+use schemas::event::SourceRole;
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+type Retrieval<'a> = Vec<&'a Observation>;
+
+fn instant(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+}
+
+fn id(id: Uuid) -> String {
+    if id.is_nil() { String::new() } else { id.to_string() }
+}
+
+fn role_name(code: i8) -> &'static str {
+    SourceRole::from_code(code.unsigned_abs()).map_or("", SourceRole::as_str)
+}
+
+fn is_agents(row: &Observation) -> bool {
+    matches!(row.source_role, 0 | 1) && (row.source_role == 1 || !row.session_id.is_nil())
+}
+
+/// A longer run than the usual, where one is asked for.
+pub(crate) fn given(variable: &str) -> Option<usize> {
+    std::env::var_os(variable).map(|count| count.to_string_lossy().parse().unwrap())
+}
+
+/// Newest first, ties by id, then by key.
+pub(crate) fn events(retrievals: &[Retrieval<'_>], for_reporter: bool) -> Vec<Value> {
+    let item = |observations: &Retrieval<'_>| {
+        let shown = representative(observations);
+        let event_id = match shown.event_id.as_str() {
+            "" => Uuid::from_u128(shown.event_key).to_string(),
+            reported => reported.to_owned(),
+        };
+        let roles: BTreeSet<i8> = observations.iter().map(|row| row.source_role).filter(|role| *role > 0).collect();
+        let mut data: Value = serde_json::from_str(&shown.data).unwrap();
+        data["observers"] = roles.into_iter().map(role_name).collect();
+        let mut item = json!({
+            "event_id": event_id,
+            "session_id": id(shown.session_id),
+            "event_type": shown.event_type,
+            "content_url": shown.content_url,
+            "event_timestamp": instant(shown.at),
+            "event_data": data,
+            "platform_id": shown.org_id.to_string(),
+            "agent_id": shown.agent_id,
+        });
+        if for_reporter {
+            item["source_role"] = role_name(shown.source_role).into();
+            item["content_telemetry_id"] = "".into();
+        }
+        ((Reverse(shown.at), event_id, shown.event_key), item)
+    };
+    let items: BTreeMap<_, _> = retrievals.iter().map(item).collect();
+    items.into_values().collect()
+}
+
+fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
+    let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
+    for observations in retrievals {
+        urls.entry(&representative(observations).content_url).or_default().push(observations);
+    }
+    let mut items: Vec<_> = urls
+        .into_iter()
+        .map(|(url, retrievals)| {
+            let mut types: BTreeMap<&str, u64> = BTreeMap::new();
+            retrievals.iter().for_each(|of| *types.entry(&representative(of).event_type).or_default() += 1);
+            let mut types: Vec<_> = types.into_iter().collect();
+            types.sort_by_key(|(_, count)| Reverse(*count));
+            let item = json!({
+                "content_url": url,
+                "total_events": retrievals.len(),
+                "unique_sessions": sessions(retrievals.iter().copied().flatten()),
+                "event_types": types.iter().map(|(name, count)| json!({"event_type": name, "count": count})).collect::<Vec<_>>(),
+                "last_seen": instant(retrievals.iter().map(|of| representative(of).at).max().unwrap()),
+            });
+            (Reverse(retrievals.len()), item)
+        })
+        .collect();
+    items.sort_by_key(|(events, _)| *events);
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+fn agent_of(observations: &Retrieval<'_>) -> (String, String) {
+    let shown = representative(observations);
+    if is_agents(shown) { (shown.org_id.to_string(), shown.agent_id.clone()) } else { (String::new(), String::new()) }
+}
+
+fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
+    let mut parts: BTreeMap<(Reverse<String>, String, String), [u64; 4]> = BTreeMap::new();
+    for observations in retrievals.iter().filter(|of| representative(of).event_type == "content_retrieved") {
+        let day = instant(representative(observations).at)[..10].to_owned();
+        let (platform, agent) = agent_of(observations);
+        let is_claimed = observations.iter().any(|row| is_agents(row));
+        let is_seen = observations.iter().any(|row| matches!(row.source_role, 2 | 3));
+        let place = usize::from(!is_claimed) * 2 + usize::from(is_claimed != is_seen);
+        parts.entry((Reverse(day), platform, agent)).or_default()[place] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    // A platform that is none is written as all zero in the store, and so comes first among equals here, too.
+    parts.sort_by_key(|((day, ..), counts)| (day.clone(), Reverse(counts.iter().sum::<u64>())));
+    let item = |((Reverse(day), platform_id, agent_id), [both, claimed, neither, seen]): (_, [u64; 4])| {
+        json!({
+            "day": day, "platform_id": platform_id, "agent_id": agent_id, "retrievals": both + claimed + neither + seen,
+            "seen_by_both": both, "claimed_by_agent_only": claimed, "seen_by_server_only": seen, "seen_by_neither": neither,
+        })
+    };
+    parts.into_iter().map(item).collect()
+}
+
+fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
+    const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
+    let mut parts: BTreeMap<(String, String), [u64; 5]> = BTreeMap::new();
+    for observations in retrievals {
+        let shown = representative(observations);
+        let Some(step) = STEPS.iter().position(|step| shown.event_type == format!("content_{step}")) else { continue };
+        let key = match by {
+            "agent" => agent_of(observations),
+            "url" => (String::new(), shown.content_url.clone()),
+            _ => (String::new(), instant(shown.at)[..10].to_owned()),
+        };
+        parts.entry(key).or_default()[step] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    match by {
+        "day" => parts.reverse(),
+        _ => parts.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>())),
+    }
+    let item = |((platform, name), counts): ((String, String), [u64; 5])| {
+        let mut item = match by {
+            "agent" => json!({"platform_id": platform, "agent_id": name}),
+            "url" => json!({"content_url": name}),
+            _ => json!({"day": name}),
+        };
+        STEPS.iter().zip(counts).for_each(|(step, count)| item[*step] = count.into());
+        item
+    };
+    parts.into_iter().map(item).collect()
+}
+
+/// Compares the whole list, and its pages with one random limit.
+async fn expect(world: &World, key: &str, path: &str, query: &[(&str, &str)], items: &[Value], limit: usize, trace: &str) {
+    let total = items.len();
+    let whole = world.page(key, path, &[query, &[("limit", "1000")]].concat()).await;
+    assert_eq!((whole["total"].as_u64(), &whole["items"]), (Some(total as u64), &json!(items)), "{path} {trace}");
+    for offset in (0..=total).step_by(limit) {
+        let (limit_text, offset_text) = (limit.to_string(), offset.to_string());
+        let page = world.page(key, path, &[query, &[("limit", limit_text.as_str()), ("offset", &offset_text)]].concat()).await;
+        let part = &items[offset..usize::min(offset + limit, total)];
+        assert_eq!((page["total"].as_u64(), &page["items"]), (Some(total as u64), &json!(part)), "{path} {offset} {trace}");
+        assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(offset)));
+    }
+}
+
+#[tokio::test]
+async fn every_list_equals_the_model() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owners = owners(&world).await;
+    let reporter = world.seed().org("Agent", schemas::identity::OrgType::Agent).await;
+    world.command("SYSTEM STOP MERGES observations").await;
+    let rounds = given("MODEL_ROUNDS").unwrap_or(25);
+    let mut compared = 0;
+    for round in 0..rounds {
+        let rows: Vec<_> = random_rows(&mut random, &[reporter.id.0.as_u128(), 1, 1 << 64, 1 << 127]);
+        refill(&world, &rows, &mut random).await;
+        let read = Read::random(&mut random);
+        let trace = format!("seed {seed} round {round} {read:?}");
+        let query = read.query();
+        let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let limit = random.random_range(1..8);
+        let own = events(&read.own(&rows, reporter.id.0), true);
+        expect(&world, &reporter.key, "/agent/events", &query, &own, limit, &trace).await;
+
+        let key = &owners[read.owner].key;
+        let Some(seen) = read.seen(&rows) else {
+            for path in ["events", "urls", "corroboration", "funnel"] {
+                let answer = world.get(key, &format!("/content-owners/{path}"), &query).await;
+                assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {trace}");
+            }
+            continue;
+        };
+        expect(&world, key, "/content-owners/events", &query, &events(&seen, false), limit, &trace).await;
+        expect(&world, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
+        expect(&world, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
+        for by in ["agent", "url", "day"] {
+            let query = [&query[..], &[("by", by)]].concat();
+            expect(&world, key, "/content-owners/funnel", &query, &funnel(&seen, by), limit, &trace).await;
+        }
+        compared += seen.len();
+    }
+    assert!(compared > rounds, "the rounds compared hardly anything: seed {seed}");
+}

@@ -1,0 +1,139 @@
+//! What the paged reads answer (spec.md, "Page envelope" and the items; decisions.md, "GET /agent/events").
+//!
+//! Must not know how the items are computed.
+
+use crate::ids::OrgId;
+use crate::reads::TypeCount;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// Every page holds at most so many items; a larger `limit` is read as this.
+pub const MAX_PAGE: u64 = 1_000;
+/// Items of a page of events, when the caller does not say.
+pub const EVENTS_PAGE: u64 = 100;
+/// Items of a page of URLs, when the caller does not say.
+pub const URLS_PAGE: u64 = 20;
+
+/// A part of a list, and how long the whole list is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The items from `offset` on, at most `limit`.
+    pub items: Vec<T>,
+    /// Items of the whole list.
+    pub total: u64,
+    /// What held: a larger one that was asked for is not.
+    pub limit: u64,
+    /// As asked for.
+    pub offset: u64,
+}
+
+/// One event; all reports of one retrieval are one item, as the observation that represents it tells it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventItem {
+    /// The reporter's id; of an event without one the key it is counted by, as a UUID.
+    pub event_id: String,
+    /// Empty when there is none.
+    pub session_id: String,
+    /// Type name.
+    pub event_type: String,
+    /// As reported; empty when there is none.
+    pub content_url: String,
+    /// UTC, to the millisecond.
+    pub event_timestamp: String,
+    /// What was reported beside the members above, and `observers`: the roles that saw it.
+    pub event_data: BTreeMap<String, Box<RawValue>>,
+    /// Whose session it is; without one, who reported it.
+    pub platform_id: String,
+    /// As the reporter names its agent; empty when it names none.
+    pub agent_id: String,
+}
+
+/// One event, for its own reporter.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentEventItem {
+    /// The event.
+    #[serde(flatten)]
+    pub event: EventItem,
+    /// The role it was reported in; empty when none was given.
+    pub source_role: String,
+    /// Empty when there is none.
+    pub content_telemetry_id: String,
+}
+
+/// One URL.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UrlMetric {
+    /// As reported.
+    pub content_url: String,
+    /// Distinct events.
+    pub total_events: u64,
+    /// Distinct (platform, session).
+    pub unique_sessions: u64,
+    /// Adds up to `total_events`; most frequent first, then by name.
+    pub event_types: Vec<TypeCount>,
+    /// UTC, to the millisecond.
+    pub last_seen: String,
+}
+
+/// The retrievals of one agent on one day, by who saw them. The four parts add up to `retrievals`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorroborationItem {
+    /// UTC day.
+    pub day: String,
+    /// Whose agent claims them; empty when no agent does.
+    pub platform_id: String,
+    /// As that platform names it.
+    pub agent_id: String,
+    /// Distinct retrievals.
+    pub retrievals: u64,
+    /// Reported by an agent, and by an edge or origin.
+    pub seen_by_both: u64,
+    /// Reported by an agent, but by no edge or origin.
+    pub claimed_by_agent_only: u64,
+    /// Reported by an edge or origin, but by no agent.
+    pub seen_by_server_only: u64,
+    /// Reported by neither: by an index, or without a role and session.
+    pub seen_by_neither: u64,
+}
+
+/// A page of corroboration, with what it can and cannot mean.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Corroboration {
+    /// Whose telemetry it is.
+    pub organization_id: OrgId,
+    /// The domains covered, sorted.
+    pub domains: Vec<String>,
+    /// How to read the figures.
+    pub note: String,
+    /// The figures.
+    #[serde(flatten)]
+    pub page: Page<CorroborationItem>,
+}
+
+/// What became of content, step by step. Each event counts once, under one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunnelItem {
+    /// By day: the UTC day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
+    /// By agent: whose agent; empty where no agent reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_id: Option<String>,
+    /// By agent: as that platform names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// By URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_url: Option<String>,
+    /// Distinct `content_retrieved`.
+    pub retrieved: u64,
+    /// Distinct `content_grounded`.
+    pub grounded: u64,
+    /// Distinct `content_cited`.
+    pub cited: u64,
+    /// Distinct `content_presented`.
+    pub presented: u64,
+    /// Distinct `content_engaged`.
+    pub engaged: u64,
+}

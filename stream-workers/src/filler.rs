@@ -1,0 +1,26 @@
+//! Rows without a log: records straight into the table, through the same encoding, fold and insert.
+//!
+//! Must not be part of the worker's loop: benchmarks fill a store with it, and nothing is committed anywhere.
+
+use crate::fold::fold;
+use crate::row::ObservationRow;
+use crate::store::{self, Store};
+use schemas::log::LogRecord;
+use service_kit::clock::Clock;
+use service_kit::settings::ClickHouseSettings;
+
+/// Writes into one table of observations.
+pub struct Filler(Store);
+
+impl Filler {
+    /// A filler of the tables that these settings name.
+    pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+        Ok(Self(Store::connect(settings, Clock::System)?))
+    }
+
+    /// Inserts records in which nothing is left to look up, as one block.
+    pub async fn insert(&self, records: Vec<LogRecord>) {
+        let rows = fold(records.into_iter().flat_map(ObservationRow::of).collect());
+        self.0.insert(&rows, &store::token_of_rows(&rows)).await;
+    }
+}
