@@ -71,7 +71,7 @@ async fn measure_all(
     client.query(FILL_RETRIEVALS).execute().await?;
     print_size(&client).await?;
 
-    let settings = query_api::Settings { clickhouse: stores.clickhouse.clone(), postgres: stores.postgres.clone() };
+    let settings = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
     let state = query_api::State::connect(&settings).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
