@@ -3,6 +3,7 @@
 //! Must not count before the log has acknowledged.
 
 use crate::bodies::WriteRequest;
+use crate::idempotency::Claim;
 use crate::normalised::Normalised;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
@@ -36,9 +37,11 @@ impl Remembered {
 }
 
 impl State {
-    /// 422 when the request's `Idempotency-Key` came with other events before.
-    pub(crate) fn require_same_request(&self, batch: &Normalised<'_>, idempotency_key: Option<&str>) -> Result<(), ApiError> {
-        self.idempotency.require_same(batch.org, idempotency_key, &batch.fingerprint())
+    /// Everything that can refuse a request before it changes anything: 413, and 422 when its `Idempotency-Key` came with
+    /// other events.
+    pub(crate) fn claim(&self, batch: &Normalised<'_>, request: &WriteRequest) -> Result<Claim<'_>, ApiError> {
+        batch.require_fits_log(&request.body)?;
+        self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), &batch.fingerprint())
     }
 
     /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
@@ -55,7 +58,6 @@ impl State {
         let count = events.len();
         let unresolved = events.iter().filter(|event| event.is_unresolved()).count();
         self.append(caller, kind, session, events, &request.request_id).await?;
-        self.idempotency.remember(caller.org_id, request.idempotency_key.as_deref(), fingerprint);
         let is_known = self.remembered.has(&fingerprint);
         self.remembered.add(fingerprint);
         metrics::accepted(count);

@@ -75,8 +75,8 @@ impl<'a> Bound<'a> {
             conversations.extend(conversation.map(|conversation| (index, conversation)));
             events.push(event);
         }
-        let Context { now, privacy_level: declared, is_whole_session, .. } = self.context;
-        Normalised { org, events, conversations, declared, now, is_whole_session }
+        let Context { now, privacy_level: declared, .. } = self.context;
+        Normalised { org, events, conversations, declared, now }
     }
 }
 

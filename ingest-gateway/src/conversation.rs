@@ -27,29 +27,31 @@ impl<'a> Conversation<'a> {
         Self { event_type: event_type.clone(), members, turn, data }
     }
 
-    /// Whether any level would withhold anything.
+    /// Whether a level may withhold anything of it.
     pub(crate) fn is_private(&self) -> bool {
         let is_turn = self.event_type.family() == EventFamily::Turn;
-        self.turn.is_some() || (is_turn && self.data.is_some()) || self.members.members().any(|(name, _)| privacy::is_known(name))
+        let mut own = self.members.members().filter(|(name, _)| !KNOWN.contains(name));
+        let names_text = |data: &RawValue| data.get().contains("_text") || data.get().contains('\\');
+        self.turn.is_some()
+            || own.any(|(name, value)| privacy::is_private(name, value))
+            || self.data.is_some_and(|data| is_turn || names_text(data))
     }
 
-    /// `data` as it is kept; on a conversation's turn it may not say what `turn` may not.
+    /// `data` as it is kept; on a conversation's turn it may not say what `turn` may not, and nowhere its texts.
     pub(crate) fn data(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
-        let data = privacy::without_address_hashes(self.data?)?;
-        let data = redact::json_without_click_tokens(data);
-        if self.event_type.family() != EventFamily::Turn {
-            return tolerate::rewrite_data(&data, &self.event_type);
+        if self.event_type.family() == EventFamily::Turn {
+            return privacy::strip_members(self.data?, level);
         }
-        let members = RawObject::parse(data.get()).ok()?;
-        members.retain(|name| privacy::is_kept_outside_turn(name, level))
+        let data = privacy::without_texts(self.data?, level)?;
+        tolerate::rewrite_data(&redact::json_without_click_tokens(data), &self.event_type)
     }
 
     /// Members this build does not know, and the stripped `turn`, as one object.
     pub(crate) fn extra(&self, level: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
-        let unknown = self.members.retain(|name| !KNOWN.contains(&name) && privacy::is_kept_outside_turn(name, level));
-        let unknown = unknown.as_deref().and_then(privacy::without_address_hashes);
+        let unknown = self.members.retain(|name| !KNOWN.contains(&name));
+        let unknown = unknown.as_deref().and_then(|unknown| privacy::strip_members(unknown, level));
         let turn = self.turn.and_then(|turn| privacy::strip_turn(turn, level));
-        let Some(turn) = turn else { return unknown.map(redact::json_without_click_tokens) };
+        let Some(turn) = turn else { return unknown };
         let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
         let text = format!("{{\"turn\":{}{rest}}}", turn.get());
         let object = RawValue::from_string(text).expect("an object of valid values is valid JSON");

@@ -38,8 +38,9 @@ pub(crate) async fn post_events(
     let batch = Batch::validate(&envelope.events, context, faults);
     let idempotency_key = request.idempotency_key.as_deref();
     let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
-    state.require_same_request(&batch, idempotency_key)?;
+    let claim = state.claim(&batch, &request)?;
     batch.fill_in(&state).await;
     let accepted = state.accept(&caller, RecordKind::Events, None, batch, &request).await?;
+    claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }

@@ -39,7 +39,7 @@ pub(crate) fn normalise<'a>(
         site: site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
         extra: conversation.extra(event.privacy_level),
         data: conversation.data(event.privacy_level),
-        content_url: event.content_url.map(|url| redact::without_click_tokens(url.stored)),
+        content_url: event.content_url.map(|url| url.stored),
         content_id: event.content_id,
         content_telemetry_id: event.content_telemetry_id,
         session_id: None,
@@ -53,6 +53,7 @@ pub(crate) fn normalise<'a>(
     put_reported_binding(&mut normalised, binding);
     normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
     put_binding(&mut normalised, binding, origin.org);
+    redact::withhold_from(&mut normalised);
     (normalised, Some(conversation).filter(Conversation::is_private))
 }
 

@@ -6,12 +6,14 @@
 use crate::State;
 use crate::conversation::Conversation;
 use crate::idempotency::Fingerprint;
+use crate::publish::record_too_large;
 use crate::sessions::{Known, Session, Sighting, Wanted};
 use chrono::{DateTime, Utc};
-use schemas::event::SourceRole;
+use schemas::event::{MAX_STRING_BYTES, SourceRole};
 use schemas::ids::OrgId;
-use schemas::log::LogEvent;
+use schemas::log::{LogEvent, MAX_RECORD_BYTES};
 use schemas::session::PrivacyLevel;
+use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,9 +27,12 @@ pub(crate) struct Normalised<'a> {
     /// The level declared around them.
     pub(crate) declared: Option<PrivacyLevel>,
     pub(crate) now: DateTime<Utc>,
-    /// The request carries the session itself.
-    pub(crate) is_whole_session: bool,
 }
+
+/// A body of this size never becomes a record that the log refuses, whatever normalising adds.
+const SURELY_FITS: usize = 1024 * 1024;
+/// What a record holds beside its events: the facts of a session, key and headers.
+const BESIDE_EVENTS: usize = 256 * 1024;
 
 impl Normalised<'_> {
     /// Names the observations, whatever else the request says.
@@ -44,17 +49,35 @@ impl Normalised<'_> {
         fingerprint
     }
 
+    /// 413 for what no log takes, before anything is changed. Only a large body can become a record that large.
+    pub(crate) fn require_fits_log(&self, body: &[u8]) -> Result<(), ApiError> {
+        if body.len() <= SURELY_FITS {
+            return Ok(());
+        }
+        let bytes = serde_json::to_vec(&self.events).map_err(ApiError::internal)?.len();
+        let agents: usize = self.events.iter().filter(|event| is_nameless(event)).map(|_| MAX_STRING_BYTES).sum();
+        if bytes + agents + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
+    }
+
     /// Has the sessions noted that the events name, and fills in what is known of them.
     pub(crate) async fn fill_in(&mut self, state: &State) {
-        // An upload writes its session itself.
-        let may_ask = self.is_whole_session || state.sightings.note(self.named_sessions()).await;
+        let named = self.named_sessions();
+        if let Some(level) = self.declared {
+            state.memory.tighten(named.iter().map(|(org, session, _)| (*org, *session)), level);
+        }
+        let may_ask = state.sightings.note(named).await;
         let wanted = self.wanted();
         if wanted.is_empty() && self.conversations.is_empty() {
             return;
         }
         let known = state.memory.recall(wanted, self.now, may_ask).await;
-        self.name_agents(&known);
-        self.withhold(&known);
+        self.fill_in_from(&known);
+    }
+
+    /// Fills in what is known of the sessions.
+    pub(crate) fn fill_in_from(&mut self, known: &HashMap<Session, Known>) {
+        self.name_agents(known);
+        self.withhold(known);
     }
 
     /// The caller's own sessions that the events name: they exist from now on. Beside a token that is not resolved
@@ -73,7 +96,7 @@ impl Normalised<'_> {
         for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| self.session_of(event)) {
             want(session, Wanted { agent: true, level: false });
         }
-        for session in self.conversations.iter().filter_map(|(index, _)| self.own_session_of(&self.events[*index])) {
+        for session in self.conversations.iter().filter_map(|(index, _)| self.session_of(&self.events[*index])) {
             want(session, Wanted { agent: false, level: true });
         }
         wanted
@@ -82,10 +105,6 @@ impl Normalised<'_> {
     /// Whose session stands behind an unresolved token is for the worker to find out, and with it the agent.
     fn session_of(&self, event: &LogEvent) -> Option<Session> {
         event.session_id.filter(|_| !event.is_unresolved()).map(|session| (event.session_org.unwrap_or(self.org), session))
-    }
-
-    fn own_session_of(&self, event: &LogEvent) -> Option<Session> {
-        self.session_of(event).filter(|(org, _)| *org == self.org)
     }
 
     fn name_agents(&mut self, known: &HashMap<Session, Known>) {
@@ -101,7 +120,7 @@ impl Normalised<'_> {
     fn withhold(&mut self, known: &HashMap<Session, Known>) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
-            let level = match self.own_session_of(event) {
+            let level = match self.session_of(event) {
                 Some(session) => known.get(&session).map_or(Some(PrivacyLevel::Minimal), |known| known.level),
                 None if event.is_unresolved() => Some(PrivacyLevel::Minimal),
                 None => continue,

@@ -13,7 +13,6 @@ pub(crate) const TURN: &str = "turn";
 /// A hash of an address is an address to whoever can enumerate addresses.
 pub(crate) const IP_HASH: &str = "ip_hash";
 const LEVEL: &str = "privacy_level";
-const METADATA: &str = "metadata";
 
 const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
 const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
@@ -47,20 +46,7 @@ pub(crate) fn strip_turn(turn: &RawValue, around: Option<PrivacyLevel>) -> Optio
     RawObject::assemble(is_declared.then_some((LEVEL, level.as_str())).into_iter().chain(kept))
 }
 
-fn names_address_hash(value: &RawValue) -> bool {
-    // An escaped name has a backslash, so this look is enough to leave most values alone.
-    if !value.get().contains(IP_HASH) && !value.get().contains('\\') {
-        return false;
-    }
-    match (RawObject::parse(value.get()), as_array(value)) {
-        (Ok(object), _) => object.members_as_written().any(|(name, value)| !is_kept(name) || names_address_hash(value)),
-        (Err(_), Some(list)) => list.into_iter().any(names_address_hash),
-        (Err(_), None) => false,
-    }
-}
-
-/// Whether a level may withhold a member of this name.
-pub(crate) fn is_known(name: &str) -> bool {
+fn is_known(name: &str) -> bool {
     [AT_MINIMAL, AT_INTENT, AT_SUMMARY].iter().any(|list| list.contains(&name))
 }
 
@@ -69,45 +55,80 @@ pub(crate) fn is_kept(name: &str) -> bool {
     name != IP_HASH
 }
 
-/// Whether a member outside of `turn` may be kept: the conversation's members are no freer there.
-pub(crate) fn is_kept_outside_turn(name: &str, around: Option<PrivacyLevel>) -> bool {
-    is_kept(name) && (!is_known(name) || allows(around.unwrap_or(PrivacyLevel::Minimal), name))
+/// Which members are withheld from a value, at any depth of it.
+#[derive(Clone, Copy, Debug)]
+enum Withheld {
+    /// Address hashes alone.
+    Hashes,
+    /// Those, and the texts of a conversation that the level does not let be kept.
+    Texts(PrivacyLevel),
+    /// Those, and every other member of a conversation above the level.
+    Conversation(PrivacyLevel),
 }
 
-/// An object of somebody's own members, such as a session's or an outcome's, without what a level withholds; also
-/// inside the `metadata` that the clients' outcomes carry.
+impl Withheld {
+    fn has(self, name: &str) -> bool {
+        match self {
+            Self::Hashes => !is_kept(name),
+            Self::Texts(level) => !is_kept(name) || (AT_SUMMARY.contains(&name) && !allows(level, name)),
+            Self::Conversation(level) => !is_kept(name) || (is_known(name) && name != LEVEL && !allows(level, name)),
+        }
+    }
+
+    /// A name without an escape stands in the text as it is, so this look is enough to leave most values alone.
+    fn may_be_in(self, text: &str) -> bool {
+        let mut names = [AT_MINIMAL, AT_INTENT, AT_SUMMARY].into_iter().flatten();
+        text.contains('\\') || text.contains(IP_HASH) || names.any(|name| self.has(name) && text.contains(name))
+    }
+}
+
+/// Whether a level may withhold anything of a member: it, or something within it.
+pub(crate) fn is_private(name: &str, value: &RawValue) -> bool {
+    is_known(name)
+        || (value.get().starts_with(['{', '[']) && Withheld::Conversation(PrivacyLevel::Minimal).may_be_in(value.get()))
+}
+
+/// An object of somebody's own members, such as a session's or an outcome's, without what a level withholds.
 pub(crate) fn strip_members(object: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
-    let members = RawObject::parse(object.get()).ok()?;
-    let kept: Vec<_> = members
-        .members()
-        .filter(|(name, _)| is_kept_outside_turn(name, around))
-        .filter_map(|(name, value)| match name {
-            METADATA if RawObject::parse(value.get()).is_ok() => Some((name, strip_members(value, around)?)),
-            _ => Some((name, without_address_hashes(value)?)),
-        })
-        .collect();
-    let object = RawObject::assemble(kept.iter().map(|(name, value)| (*name, value.get())))?;
-    Some(redact::json_without_click_tokens(object))
+    without(object, Withheld::Conversation(around.unwrap_or(PrivacyLevel::Minimal))).map(redact::json_without_click_tokens)
 }
 
-/// The value without address hashes at any depth; untouched, byte for byte, when it names none. Nesting is bounded by
-/// the limits that validation has checked.
+/// `data` of an event that is no turn: a text of the conversation is no freer there.
+pub(crate) fn without_texts(value: &RawValue, around: Option<PrivacyLevel>) -> Option<Box<RawValue>> {
+    without(value, Withheld::Texts(around.unwrap_or(PrivacyLevel::Minimal)))
+}
+
+/// The value without address hashes at any depth.
 pub(crate) fn without_address_hashes(value: &RawValue) -> Option<Box<RawValue>> {
-    if !names_address_hash(value) {
+    without(value, Withheld::Hashes)
+}
+
+/// The value without what is withheld; untouched, byte for byte, when there is nothing of it. Nesting is bounded by the
+/// limits that validation has checked.
+fn without(value: &RawValue, withheld: Withheld) -> Option<Box<RawValue>> {
+    if !withheld.may_be_in(value.get()) || !names_any(value, withheld) {
         return Some(value.to_owned());
     }
     if let Ok(object) = RawObject::parse(value.get()) {
         let kept: Vec<_> = object
             .members_as_written()
-            .filter(|(name, _)| is_kept(name))
-            .filter_map(|(name, value)| Some((name, without_address_hashes(value)?)))
+            .filter(|(name, _)| !withheld.has(name))
+            .filter_map(|(name, value)| Some((name, without(value, withheld)?)))
             .collect();
         return RawObject::assemble(kept.iter().map(|(name, value)| (*name, value.get())));
     }
     let Some(list) = as_array(value) else { return Some(value.to_owned()) };
-    let kept: Vec<_> = list.into_iter().filter_map(without_address_hashes).collect();
+    let kept: Vec<_> = list.into_iter().filter_map(|value| without(value, withheld)).collect();
     let text = format!("[{}]", kept.iter().map(|value| value.get()).collect::<Vec<_>>().join(","));
     Some(RawValue::from_string(text).expect("an array of valid values is valid JSON"))
+}
+
+fn names_any(value: &RawValue, withheld: Withheld) -> bool {
+    match (RawObject::parse(value.get()), as_array(value)) {
+        (Ok(object), _) => object.members_as_written().any(|(name, value)| withheld.has(name) || names_any(value, withheld)),
+        (Err(_), Some(list)) => list.into_iter().any(|value| names_any(value, withheld)),
+        (Err(_), None) => false,
+    }
 }
 
 #[cfg(test)]
@@ -158,11 +179,22 @@ mod tests {
     }
 
     #[test]
-    fn conversation_members_are_no_freer_outside_of_turn() {
-        assert!(!is_kept_outside_turn("query_text", None));
-        assert!(!is_kept_outside_turn("query_text", Some(PrivacyLevel::Intent)));
-        assert!(is_kept_outside_turn("query_text", Some(PrivacyLevel::Summary)));
-        assert!(is_kept_outside_turn("license_ref", None) && !is_kept_outside_turn("ip_hash", Some(PrivacyLevel::Full)));
+    fn conversation_members_are_no_freer_outside_of_turn_at_any_depth() {
+        let planted = r#"{"query_text":"q","license_ref":"l","own":[{"turn":{"query_intent":"i","x":1}}],"ip_hash":"h"}"#;
+        let stripped =
+            |level| strip_members(&RawValue::from_string(planted.to_owned()).unwrap(), level).unwrap().get().to_owned();
+        assert_eq!(stripped(None), r#"{"license_ref":"l","own":[{"turn":{"x":1}}]}"#);
+        assert_eq!(stripped(Some(PrivacyLevel::Intent)), r#"{"license_ref":"l","own":[{"turn":{"query_intent":"i","x":1}}]}"#);
+        assert!(stripped(Some(PrivacyLevel::Summary)).starts_with(r#"{"query_text":"q","license_ref""#));
+        assert!(!stripped(Some(PrivacyLevel::Full)).contains(IP_HASH));
+    }
+
+    #[test]
+    fn texts_are_no_freer_in_the_data_of_other_events_and_its_other_members_are_kept() {
+        let data = r#"{"topics": ["t"], "deep":{"response_text":"r","n":1.10}}"#;
+        let kept = |level| without_texts(&RawValue::from_string(data.to_owned()).unwrap(), level).unwrap().get().to_owned();
+        assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics":["t"],"deep":{"n":1.10}}"#);
+        assert_eq!(kept(Some(PrivacyLevel::Summary)), data);
     }
 
     #[test]

@@ -3,36 +3,97 @@
 //!
 //! Must leave every text without a token byte for byte as it is.
 
+use schemas::log::LogEvent;
 use schemas::secrets::click_tokens_in;
+use schemas::session::SessionFacts;
 use serde_json::value::RawValue;
 use std::ops::Range;
 
 /// What stands where a token stood.
 const WITHHELD: &str = "ctx_withheld";
 
-/// The text with every click token in it withheld.
+/// The text with every click token in it withheld, also one that is spelled with percent signs.
 pub(crate) fn without_click_tokens(text: String) -> String {
-    let tokens: Vec<Range<usize>> = click_tokens_in(&text).collect();
-    if tokens.is_empty() {
-        return text;
+    withheld(&text, false).unwrap_or(text)
+}
+
+/// The JSON with every click token in its strings withheld, also one that is spelled with escapes.
+pub(crate) fn json_without_click_tokens(value: Box<RawValue>) -> Box<RawValue> {
+    let Some(text) = withheld(value.get(), true) else { return value };
+    RawValue::from_string(text).expect("only characters within strings were replaced")
+}
+
+/// Every text that a record keeps of an event beside its objects. After the key is made: a secret in an id tells events
+/// apart as any other id does.
+pub(crate) fn withhold_from(event: &mut LogEvent) {
+    let ids = [&mut event.id, &mut event.content_id, &mut event.content_telemetry_id, &mut event.turn_id, &mut event.output_id];
+    for text in ids.into_iter().chain([&mut event.agent_id, &mut event.content_url]).flatten() {
+        withhold(text);
     }
+    withhold(&mut event.event_type);
+}
+
+/// Every text that a session keeps beside its objects.
+pub(crate) fn withhold_from_session(facts: &mut SessionFacts) {
+    let texts = [&mut facts.agent_id, &mut facts.manifest_ref, &mut facts.content_scope, &mut facts.external_session_id];
+    texts.into_iter().flatten().for_each(withhold);
+}
+
+fn withhold(text: &mut String) {
+    if let Some(kept) = withheld(text, false) {
+        *text = kept;
+    }
+}
+
+/// The text without tokens; none when it has none.
+fn withheld(text: &str, is_json: bool) -> Option<String> {
+    if click_tokens_in(text).next().is_some() {
+        return Some(replaced(text));
+    }
+    let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
+    let plain = may_be_spelled.then(|| spelled_out(text, is_json))?;
+    click_tokens_in(&plain).next().is_some().then(|| replaced(&plain))
+}
+
+fn replaced(text: &str) -> String {
     let (mut kept, mut from) = (String::with_capacity(text.len()), 0);
-    for token in tokens {
-        kept.push_str(&text[from..token.start]);
+    for Range { start, end } in click_tokens_in(text) {
+        kept.push_str(&text[from..start]);
         kept.push_str(WITHHELD);
-        from = token.end;
+        from = end;
     }
     kept.push_str(&text[from..]);
     kept
 }
 
-/// The JSON with every click token in its strings withheld: a token needs no escape, and what replaces it neither.
-pub(crate) fn json_without_click_tokens(value: Box<RawValue>) -> Box<RawValue> {
-    if click_tokens_in(value.get()).next().is_none() {
-        return value;
+/// The same text with the characters of which tokens consist written as themselves: neither a percent sign nor an
+/// escape changes what they say.
+fn spelled_out(text: &str, is_json: bool) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(['%', '\\']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let escape = [("%", 2), ("\\u00", 2)].into_iter().find_map(|(mark, digits)| {
+            let code = rest.strip_prefix(mark)?.get(..digits)?;
+            let character = char::from(u8::from_str_radix(code, 16).ok()?);
+            let is_ours = (character.is_ascii_alphanumeric() || character == '_') && (is_json || mark == "%");
+            is_ours.then_some((character, mark.len() + digits))
+        });
+        match escape {
+            Some((character, length)) => {
+                plain.push(character);
+                rest = &rest[length..];
+            }
+            None => {
+                // an escaped character is never the beginning of another escape
+                let length =
+                    if is_json && rest.starts_with('\\') { 1 + rest[1..].chars().next().map_or(0, char::len_utf8) } else { 1 };
+                plain.push_str(&rest[..length]);
+                rest = &rest[length..];
+            }
+        }
     }
-    let text = without_click_tokens(value.get().to_owned());
-    RawValue::from_string(text).expect("only characters within strings were replaced")
+    plain + rest
 }
 
 #[cfg(test)]
@@ -47,6 +108,22 @@ mod tests {
         let kept = json_without_click_tokens(RawValue::from_string(text).unwrap());
         assert_eq!(kept.get(), r#"{"urls":["https://a.test/?x=1&ctx=ctx_withheld&y=é","ctx_withheld"],"ctx_withheld":1}"#);
         assert_eq!(without_click_tokens(format!("{}{}", one.reveal(), two.reveal())), "ctx_withheldctx_withheld");
+    }
+
+    #[test]
+    fn another_spelling_is_the_same_token() {
+        let token = PlainClickToken::mint();
+        let random = token.reveal().strip_prefix("ctx_").unwrap();
+        for spelled in [format!("ctx\\u005f{random}"), format!("ctx%5F{random}"), format!("%63t\\u0078_{random}")] {
+            let value = RawValue::from_string(format!(r#"{{"a":"x\\{spelled}&y=%20é"}}"#)).unwrap();
+            assert_eq!(json_without_click_tokens(value).get(), r#"{"a":"x\\ctx_withheld&y=%20é"}"#, "{spelled}");
+        }
+        assert_eq!(
+            without_click_tokens(format!("https://a.test/?x=%20&n=ctx%5f{random}")),
+            "https://a.test/?x=%20&n=ctx_withheld"
+        );
+        let harmless = r#"{"a":"\\u005f %41 \u0041 \n"}"#;
+        assert_eq!(json_without_click_tokens(RawValue::from_string(harmless.to_owned()).unwrap()).get(), harmless);
     }
 
     #[test]

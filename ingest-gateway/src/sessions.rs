@@ -3,6 +3,7 @@
 //! Must not let anybody touch a session of another organisation: every statement carries the caller's.
 
 mod bulk;
+mod change;
 mod end;
 mod facts;
 mod memory;

@@ -5,6 +5,7 @@
 
 use crate::State;
 use crate::bodies::{self, WriteRequest};
+use crate::redact::without_click_tokens;
 use crate::seldom::Seldom;
 use crate::sessions::session_exists;
 use crate::validate::{Faults, Member, Presented, Tokens, members};
@@ -180,7 +181,8 @@ pub(crate) async fn create_click_token(
 
     let (token, now) = (PlainClickToken::mint(), state.clock.now());
     let expires_at = now + CLICK_TOKEN_LIFETIME;
-    let click = ClickToken { token: token.reveal().to_owned(), session_id, content_url: url.stored, expires_at };
+    let click =
+        ClickToken { token: token.reveal().to_owned(), session_id, content_url: without_click_tokens(url.stored), expires_at };
     state.tokens.store(&token, caller.org_id, &click, now).await?;
     Ok((StatusCode::CREATED, Json(click)))
 }

@@ -80,7 +80,7 @@ impl Message {
 }
 
 /// What a caller is told of a record that no log takes.
-pub(super) fn too_large() -> ApiError {
+pub(crate) fn too_large() -> ApiError {
     ApiError::new(Code::TooLarge, "The request is too large for the log.")
 }
 

@@ -20,6 +20,7 @@ mod link;
 mod message;
 mod settings;
 
+pub(crate) use message::too_large as record_too_large;
 pub use settings::Durability;
 
 use crate::metrics;

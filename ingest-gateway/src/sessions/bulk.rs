@@ -2,7 +2,8 @@
 //!
 //! Must not attach to anybody else's session of the same id.
 
-use super::{assigned_id, facts, store};
+use super::change::{Change, to_the_end};
+use super::{assigned_id, facts};
 use crate::State;
 use crate::batch::Batch;
 use crate::bodies::{self, WriteRequest};
@@ -42,24 +43,31 @@ pub(crate) async fn upload_session(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
+    to_the_end(async move { upload(&state, &caller, &request).await }).await
+}
+
+async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
     let object = bodies::as_object(bodies::as_text(&request.body)?)?;
     let idempotency_key = request.idempotency_key.as_deref();
     let unnamed = unnamed_session(caller.org_id, idempotency_key, &request.body);
-    let (mut facts, batch) = read_session(&object, unnamed, &state.limits, state.clock.now(), &caller)?;
+    let (mut facts, batch) = read_session(&object, unnamed, &state.limits, state.clock.now(), caller)?;
     let session_id = facts.session_id;
-    let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
-    state.require_same_request(&batch, idempotency_key)?;
+    let mut batch = batch.admit(state, caller).await?.normalise(caller.org_id, idempotency_key);
+    let claim = state.claim(&batch, request)?;
 
-    let outcome_recorded = store::record(&state, caller.org_id, &mut facts).await?;
-    batch.fill_in(&state).await;
-    let created = state.accept(&caller, RecordKind::Session, Some(facts), batch, &request).await?;
+    let mut change = Change::begin(state, caller.org_id).await?;
+    let outcome_recorded = change.merge(&mut facts).await?;
+    batch.fill_in_from(change.known());
+    let created = state.accept(caller, RecordKind::Session, Some(facts), batch, request).await?;
+    change.commit().await?;
+    claim.keep();
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
 }
 
 /// The session of a document that names none.
 pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &[u8]) -> SessionId {
     assigned_id(&match idempotency_key {
-        Some(idempotency_key) => Identity::Started { org, idempotency_key },
+        Some(idempotency_key) => Identity::Uploaded { org, body: idempotency_key.as_bytes() },
         None => Identity::Uploaded { org, body },
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Must answer alike for a session that is not there and for one that is somebody else's.
 
+use super::change::{Change, to_the_end};
 use super::{facts, store};
 use crate::State;
 use crate::bodies::{self, WriteRequest};
@@ -15,7 +16,7 @@ use schemas::log::RecordKind;
 use schemas::problem::Code;
 use schemas::session::SessionFacts;
 use serde::Serialize;
-use service_kit::auth::Reporter;
+use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
@@ -33,6 +34,10 @@ pub(crate) async fn end_session(
     request: Request<Body>,
 ) -> Result<Json<SessionEnded>, ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
+    to_the_end(async move { end(&state, &caller, &request).await }).await
+}
+
+async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<Json<SessionEnded>, ApiError> {
     let now = state.clock.now();
     let object = bodies::as_object(bodies::as_text(&request.body)?)?;
     if let Some(name) = facts::first_repeated(&object) {
@@ -47,12 +52,14 @@ pub(crate) async fn end_session(
     faults.into_result_as(Code::InvalidRequest)?;
     let session_id = session_id.ok_or_else(|| bodies::invalid("session_id is missing"))?;
 
-    match store::end(&state.pool, caller.org_id, session_id, outcome.as_ref(), now).await? {
+    let mut change = Change::begin(state, caller.org_id).await?;
+    match change.end(session_id, outcome.as_ref(), now).await? {
         store::Ended::Unknown => return Err(ApiError::new(Code::NotFound, "You have no such session.")),
         store::Ended::OtherOutcome => return Err(ApiError::new(Code::Conflict, "The session ended with another outcome.")),
         store::Ended::Yes => {}
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
-    state.append(&caller, RecordKind::SessionEnded, Some(facts), Vec::new(), &request.request_id).await?;
+    state.append(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), &request.request_id).await?;
+    change.commit().await?;
     Ok(Json(SessionEnded { status: "ok", session_id }))
 }

@@ -3,9 +3,9 @@
 //! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
 
 use crate::limits::{Limits, MAX_DATA_LEVELS};
-use crate::privacy;
 use crate::raw::{RawObject, as_array, as_str, depth};
 use crate::validate::{Faults, Member, members};
+use crate::{privacy, redact};
 use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
@@ -70,6 +70,7 @@ pub(super) fn read(
     let extra = object.retain(|name| !KNOWN.contains(&name));
     check_own_members(extra.as_deref(), Member("session"), limits, faults);
     facts.extra = extra.and_then(|extra| privacy::strip_members(&extra, facts.privacy_level));
+    redact::withhold_from_session(&mut facts);
     facts
 }
 

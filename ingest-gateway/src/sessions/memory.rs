@@ -69,7 +69,24 @@ impl SessionMemory {
     pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &HashMap<Session, Known>, now: DateTime<Utc>) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for session in met {
-            known.put(session, (found.get(&session).cloned().unwrap_or_default(), now));
+            let mut news = found.get(&session).cloned().unwrap_or_default();
+            // Answers overtake each other, and nothing that was said is ever taken back.
+            if let Some((before, _)) = known.get(&session) {
+                news.level = [news.level, before.level].into_iter().flatten().min();
+                news.agent = before.agent.clone().or(news.agent);
+            }
+            known.put(session, (news, now));
+        }
+    }
+
+    /// Takes over a level that was declared just now for sessions that are remembered, whether or not PostgreSQL has it
+    /// yet. Of others nothing is known, which is no laxer.
+    pub(crate) fn tighten(&self, sessions: impl IntoIterator<Item = Session>, level: PrivacyLevel) {
+        let mut known = self.known.lock().expect("no holder of the lock panics");
+        for session in sessions {
+            if let Some((known, _)) = known.get_mut(&session) {
+                known.level = Some(known.level.map_or(level, |before| before.min(level)));
+            }
         }
     }
 

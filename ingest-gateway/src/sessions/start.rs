@@ -2,7 +2,8 @@
 //!
 //! Must answer the same id for the same `Idempotency-Key`.
 
-use super::{assigned_id, facts, store};
+use super::change::{Change, to_the_end};
+use super::{assigned_id, facts};
 use crate::State;
 use crate::bodies::{self, WriteRequest};
 use crate::raw::RawObject;
@@ -16,7 +17,7 @@ use schemas::ids::SessionId;
 use schemas::log::RecordKind;
 use schemas::problem::Code;
 use serde::Serialize;
-use service_kit::auth::Reporter;
+use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -34,6 +35,10 @@ pub(crate) async fn start_session(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
     let request = WriteRequest::read_optional(&state, &caller, request).await?;
+    to_the_end(async move { start(&state, &caller, &request).await }).await
+}
+
+async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
     let now = state.clock.now();
     let text = bodies::as_text(&request.body)?;
     let object = if text.trim().is_empty() { RawObject::default() } else { bodies::as_object(text)? };
@@ -50,7 +55,9 @@ pub(crate) async fn start_session(
     facts.initiator_type.get_or_insert_with(|| "user".to_owned());
     facts.started_at.get_or_insert(now);
 
-    store::record(&state, caller.org_id, &mut facts).await?;
-    state.append(&caller, RecordKind::SessionStarted, Some(facts), Vec::new(), &request.request_id).await?;
+    let mut change = Change::begin(state, caller.org_id).await?;
+    change.merge(&mut facts).await?;
+    state.append(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), &request.request_id).await?;
+    change.commit().await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
 }

@@ -3,11 +3,10 @@
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
 use super::memory::{Known, Session};
-use crate::{State, privacy};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -22,20 +21,9 @@ pub(super) enum Ended {
     Unknown,
 }
 
-/// Merges facts into the session, withholds from them what its level does not let be kept, and remembers what the
-/// session has said by now. Answers whether `facts.outcome` is the outcome on record.
-pub(super) async fn record(state: &State, org: OrgId, facts: &mut SessionFacts) -> Result<bool, sqlx::Error> {
-    let asked_at = state.clock.now();
-    let (is_outcome_recorded, known) = merge(&state.pool, org, facts).await?;
-    facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
-    let session = (org, facts.session_id);
-    state.memory.learn([session], &HashMap::from([(session, known)]), asked_at);
-    Ok(is_outcome_recorded)
-}
-
 /// Adds a session, or merges what is new into it: what was said first stays. Answers whether `facts.outcome` is
 /// the outcome on record, and what the session has said by now.
-async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<(bool, Known), sqlx::Error> {
+pub(super) async fn merge(connection: &mut PgConnection, org: OrgId, facts: &SessionFacts) -> Result<(bool, Known), sqlx::Error> {
     let outcome = facts.outcome.as_ref().map(written);
     let (recorded, agent, level): (Option<String>, Option<String>, Option<i16>) = sqlx::query_as(
         "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
@@ -66,14 +54,14 @@ async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<(bool,
     .bind(facts.started_at)
     .bind(facts.ended_at)
     .bind(&outcome)
-    .fetch_one(pool)
+    .fetch_one(connection)
     .await?;
     Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))
 }
 
 /// Ends a session; again with the same or no outcome changes nothing.
 pub(super) async fn end(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     org: OrgId,
     session: SessionId,
     outcome: Option<&Outcome>,
@@ -87,20 +75,20 @@ pub(super) async fn end(
     .bind(session.0)
     .bind(now)
     .bind(outcome.map(written))
-    .fetch_optional(pool)
+    .fetch_optional(&mut *connection)
     .await?;
     if updated.is_some() {
         return Ok(Ended::Yes);
     }
-    Ok(if exists(pool, org, session).await? { Ended::OtherOutcome } else { Ended::Unknown })
+    Ok(if exists(connection, org, session).await? { Ended::OtherOutcome } else { Ended::Unknown })
 }
 
 /// Whether the organisation has this session.
-pub(crate) async fn exists(pool: &PgPool, org: OrgId, session: SessionId) -> Result<bool, sqlx::Error> {
+pub(crate) async fn exists(store: impl PgExecutor<'_>, org: OrgId, session: SessionId) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sessions WHERE organization_id = $1 AND session_id = $2)")
         .bind(org.0)
         .bind(session.0)
-        .fetch_one(pool)
+        .fetch_one(store)
         .await
 }
 

@@ -118,6 +118,13 @@ async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
     assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
     let log = gateway.record_texts(4).await.join("\n");
     assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
+    // whatever is nested in them, and however deep
+    let nested = json!({"turn": {"query_text": TEXT}, "outcome": {"type": "browse", "conv": {"query_text": TEXT}, "metadata": [{"query_text": TEXT}]},
+        "events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "data": {"turn": {"query_text": TEXT}}, "own": {"query_text": TEXT}},
+            {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/", "data": {"response_text": TEXT, "n": 1}}]});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &nested).await.status, 201);
+    let all = gateway.record_texts(5).await.join("\n");
+    assert!(!all.contains(TEXT) && all.contains(r#""data":{"n":1}"#), "{all}");
     for kept in [r#""client":{"x":1}"#, r#""kept":2"#, r#""sku":"s1""#] {
         assert_eq!(log.matches(kept).count(), if kept.contains("client") { 2 } else { 3 }, "{kept} in {log}");
     }
@@ -168,11 +175,74 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
     let cited = json!({"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
         "turn": {"content_urls_cited": [link, "https://b.test/"], "response_text": format!("see {link}")}});
     let renamed = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "session_id": session,
-        "content_url": format!("https://a.test/?CTX={token}")});
-    assert_eq!(gateway.post(&key, &json!({"events": [engaged, cited, renamed]})).await.status, 201);
-    let whole = json!({"landing": link, "outcome": {"type": "browse", "metadata": {"landing": link}}});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+        "content_url": format!("https://a.test/?CTX={token}"), "id": token, "content_id": token, "turn_id": token, "output_id": token,
+        "content_telemetry_id": token, "data": {"spelled": token.replace('_', "%5F")}});
+    let named = json!({"type": format!("own.{token}"), "timestamp": "2026-11-01T10:00:00Z", "session_id": session});
+    let batch = json!({"agent_id": token, "events": [engaged, cited, renamed, named]});
+    assert_eq!(answer(gateway.request(Some(&key)).header("x-request-id", &token).body(batch.to_string())).await.status, 201);
+    let whole = json!({"agent_id": token, "content_scope": token, "external_session_id": token, "landing": link,
+        "outcome": {"type": "browse", "metadata": {"landing": link}}});
+    let uploaded = post(&gateway, "/sessions/bulk", &key, &whole).await;
+    assert_eq!(uploaded.status, 201, "{}", uploaded.body);
     let log = gateway.record_texts(3).await.join("\n");
-    assert!(!log.contains(&token), "{log}");
-    assert_eq!(log.matches("ctx_withheld").count(), 7, "each place keeps the rest of what it said: {log}");
+    let random = token.strip_prefix("ctx_").unwrap();
+    assert!(!log.contains(random), "{log}");
+    assert!(log.matches("ctx_withheld").count() >= 19, "each place keeps the rest of what it said: {log}");
+    let stored: Vec<String> = sqlx::query_scalar("SELECT s::text FROM sessions s").fetch_all(&gateway.stores.pool).await.unwrap();
+    assert!(stored.iter().all(|row| !row.contains(random)), "{stored:?}");
+    let nested =
+        json!({"session_id": session, "content_url": format!("https://a.test/go?next=https%3A%2F%2Fb.test%2F%3Fctx%3D{token}")});
+    let redirect = post(&gateway, "/click-tokens", &key, &nested).await;
+    assert_eq!(redirect.status, 201, "{}", redirect.body);
+    assert!(!redirect.body["content_url"].as_str().unwrap().contains(random), "{}", redirect.body);
+}
+
+#[tokio::test]
+async fn another_gateway_learns_within_ten_seconds_that_a_session_was_tightened() {
+    let gateway = Gateway::start().await;
+    let other = gateway.beside().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let session = started(&gateway, &key, "full").await;
+    let event = json!({"events": [turn(&session, Some("full"))]});
+    assert_eq!(other.post(&key, &event).await.status, 201, "it has met the session");
+    let tightened = json!({"session_id": session, "privacy_level": "minimal"});
+    assert_eq!(post(&gateway, "/sessions/bulk", &key, &tightened).await.status, 201);
+    tokio::time::sleep(std::time::Duration::from_millis(10_500)).await;
+    assert_eq!(other.post(&key, &with(event, json!({"agent_id": "later"}))).await.status, 201);
+    let mut texts = kept(&gateway.records(4).await);
+    texts.sort_unstable();
+    assert_eq!(texts, [(false, false), (true, true)]);
+}
+
+#[tokio::test]
+async fn a_tightening_beside_other_events_holds_for_all_that_come_after() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    const SESSIONS: usize = 60;
+    for _ in 0..SESSIONS {
+        let session = Uuid::new_v4().to_string();
+        let tightened = json!({"session_id": session, "privacy_level": "minimal"});
+        let event = json!({"events": [turn(&session, Some("minimal"))]});
+        let (a, b, c) = tokio::join!(
+            gateway.post(&key, &event),
+            post(&gateway, "/sessions/bulk", &key, &tightened),
+            gateway.post(&key, &event)
+        );
+        assert_eq!((a.status, b.status, c.status), (201, 201, 201));
+        assert_eq!(gateway.post(&key, &json!({"events": [turn(&session, Some("full"))]})).await.status, 201);
+    }
+    assert!(kept(&gateway.records(4 * SESSIONS).await).iter().all(|kept| *kept == (false, false)));
+}
+
+#[tokio::test]
+async fn an_event_of_anothers_session_goes_by_that_sessions_level() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await.key;
+    let session = started(&gateway, &key, "minimal").await;
+    let minted = post(&gateway, "/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
+    let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": minted.body["token"],
+        "content_url": "https://a.test/", "query_text": TEXT, "turn": {"query_text": TEXT}});
+    assert_eq!(gateway.post(&shop, &json!({"privacy_level": "full", "events": [engaged]})).await.status, 201);
+    assert_eq!(kept(&gateway.records(2).await), [(false, false)]);
 }

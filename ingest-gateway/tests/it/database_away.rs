@@ -81,11 +81,21 @@ async fn texts_of_a_session_that_cannot_be_looked_up_are_withheld() {
     database.pause();
     assert_eq!(gateway.post(&key, &turn(met, "text-met")).await.status, 201);
     assert_eq!(gateway.post(&key, &turn(unmet, "text-unmet")).await.status, 201);
-    let log = gateway.record_texts(3).await.join("\n");
+    let clicked = json!({"privacy_level": "full", "events": [{"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z",
+        "ctx_token": "ctx_never-met", "content_url": "https://a.test/", "query_text": "text-clicked"}]});
+    assert_eq!(gateway.post(&key, &clicked).await.status, 201);
+    let mut tightened = turn(met, "text-tightened");
+    tightened["privacy_level"] = json!("minimal");
+    for (body, text) in [(tightened, "text-tightened"), (turn(met, "text-after"), "text-after")] {
+        assert_eq!(gateway.post(&key, &body).await.status, 201, "{text}");
+    }
+    let log = gateway.record_texts(6).await.join("\n");
     database.resume();
     assert!(log.contains("text-before") && log.contains("text-met"), "what was known goes on to hold: {log}");
     assert!(!log.contains("text-unmet"), "it may have been started at a stricter level: {log}");
-    assert_eq!(log.matches("query_tokens").count(), 3, "the event itself is there");
+    assert!(!log.contains("text-clicked"), "whose session it is, and how strict, nobody knows: {log}");
+    assert!(!log.contains("text-tightened") && !log.contains("text-after"), "a tightening holds at once: {log}");
+    assert_eq!(log.matches("query_tokens").count(), 5, "the events themselves are there");
 }
 
 #[tokio::test]

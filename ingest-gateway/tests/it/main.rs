@@ -10,6 +10,7 @@ mod durability;
 mod emitters;
 mod encodings;
 mod fixtures;
+mod half_written;
 mod harness;
 mod hostile;
 mod idempotency;

@@ -27,6 +27,7 @@ const TESTS: &[ThreatTest] = &[
     ("X15", HOSTILE, "x15_a_length_beside_chunks_never_splits_a_request"),
     ("X16", HOSTILE, "x16_http_2_is_not_spoken"),
     ("X17", HOSTILE, "x17_a_caller_that_leaves_never_leaves_half_a_batch"),
+    ("X17", "ingest-gateway/tests/it/half_written.rs", "x17_a_caller_that_leaves_never_leaves_half_a_session"),
     ("X18", CREDENTIALS, "every_bad_credential_gets_the_same_401"),
     ("X19", CREDENTIALS, "x19_a_key_is_one_plain_header_or_nothing"),
     ("X20", CREDENTIALS, "s3_every_write_route_answers_every_credential_as_the_table_says"),

@@ -10,6 +10,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use schemas::problem::{Code, PROBLEM_JSON, Problem};
+use schemas::secrets::click_tokens_in;
 use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 use uuid::Uuid;
@@ -71,6 +72,8 @@ fn request_id(request: &Request) -> String {
         !id.is_empty()
             && id.len() <= MAX_REQUEST_ID_BYTES
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            // a secret that somebody put here would be logged
+            && click_tokens_in(id).next().is_none()
     };
     let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_harmless);
     given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)

@@ -1,0 +1,86 @@
+//! Sessions in PostgreSQL and on the log: both or neither, whatever becomes of the request (C3, threat row X17).
+
+use crate::harness::{Answer, Gateway, answer};
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
+    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
+}
+
+/// Within every limit, and too large for the log: what normalising adds is the agent on each event, and three bytes for
+/// every one of a letter in a URL.
+fn too_large(session: Uuid) -> Value {
+    let event = |n: usize| {
+        json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "agent", "id": format!("e{n}"),
+            "content_url": format!("https://a.test/{}", "é".repeat(1_330))})
+    };
+    json!({"session_id": session, "agent_id": "a".repeat(2_000), "events": (0..1_000).map(event).collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn c3_a_request_that_the_log_cannot_take_changes_no_session() {
+    let gateway =
+        Gateway::start_with(ingest_gateway::Limits { max_wire_bytes: 4 << 20, ..ingest_gateway::Limits::default() }).await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    for path in ["/events", "/sessions/bulk"] {
+        let session = Uuid::new_v4();
+        let mut body = too_large(session);
+        body["privacy_level"] = json!("minimal");
+        if path == "/sessions/bulk" {
+            body["outcome"] = json!({"type": "conversion"});
+        }
+        let refused = post(&gateway, path, &key, &body).await;
+        assert_eq!((refused.status, refused.body["code"].as_str()), (413, Some("too_large")), "{path}: {}", refused.body);
+        let ended = post(&gateway, "/sessions/end", &key, &json!({"session_id": session})).await;
+        assert_eq!(ended.status, 404, "{path}: there is no such session");
+    }
+    let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!((stored, gateway.record_count()), (0, 0));
+}
+
+/// Sends a request and is gone some milliseconds later.
+async fn send_and_leave(gateway: &Gateway, path: &str, key: &str, body: &Value, stay: Duration) {
+    let address = gateway.server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    tokio::time::sleep(stay).await;
+    // with data of ours unread at its end, the connection is reset
+    drop(stream);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x17_a_caller_that_leaves_never_leaves_half_a_session() {
+    const CALLS: usize = 150;
+    let (gateway, seed) = (Gateway::start().await, random_seed());
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let warm = post(&gateway, "/sessions/bulk", &key, &json!({"session_id": Uuid::new_v4()})).await;
+    assert_eq!(warm.status, 201);
+    for n in 0..CALLS {
+        let session = Uuid::from_u128(u128::from(seed) << 64 | n as u128 | 1 << 40);
+        let body = json!({"session_id": session, "outcome": {"type": "conversion", "value_amount": n},
+            "events": [{"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/"}]});
+        let stay = Duration::from_micros((seed.rotate_left(u32::try_from(n % 64).unwrap()) ^ n as u64) % 12_000);
+        send_and_leave(&gateway, "/sessions/bulk", &key, &body, stay).await;
+    }
+    // whatever is under way now ends within the patience of the log
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let stored: Vec<Uuid> = sqlx::query_scalar("SELECT session_id FROM sessions").fetch_all(&gateway.stores.pool).await.unwrap();
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    let logged: BTreeSet<Uuid> =
+        gateway.records(count).await.iter().filter_map(|record| Some(record.session.as_ref()?.session_id.0)).collect();
+    assert_eq!(stored.into_iter().collect::<BTreeSet<_>>(), logged, "seed {seed}");
+    assert!(logged.len() > 1, "some requests arrived");
+}
