@@ -11,6 +11,7 @@ pub mod identity;
 pub mod ids;
 pub mod log;
 pub mod pages;
+pub mod openapi;
 pub mod problem;
 pub mod reads;
 pub mod receiver;
