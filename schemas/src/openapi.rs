@@ -40,30 +40,44 @@ impl Surface {
 /// The document of a process that serves these surfaces.
 pub fn document(surfaces: &[Surface]) -> Value {
     let mut document = parse(COMMON);
+    finish(members(&mut document, "/paths"), None);
     for surface in surfaces {
-        let part = parse(surface.text());
+        let mut part = parse(surface.text());
+        finish(members(&mut part, "/paths"), Some(*surface));
         for place in ["/paths", "/components/schemas"] {
-            let added = part.pointer(place).and_then(Value::as_object).cloned().unwrap_or_default();
+            let added = std::mem::take(members(&mut part, place));
             members(&mut document, place).extend(added);
-        }
-    }
-    for operations in members(&mut document, "/paths").values_mut() {
-        for operation in operations.as_object_mut().into_iter().flat_map(Map::values_mut) {
-            add_shared_answers(operation);
         }
     }
     document
 }
 
-/// What the boundary, the look-up of a credential and the reading of a body answer, whatever the handler does.
-fn add_shared_answers(operation: &mut Value) {
+fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
+    for operations in paths.values_mut() {
+        for (method, operation) in operations.as_object_mut().into_iter().flatten() {
+            add_shared_answers(method, operation, surface);
+        }
+    }
+}
+
+/// What the boundary, the look-up of a credential and the reading of paths and bodies answer, whatever the handler does.
+fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surface>) {
     let mut shared = vec![("500", "Internal"), ("503", "Unavailable")];
     if operation.get("security").is_some() {
         shared.extend([("401", "Unauthenticated"), ("429", "TooManyRequests")]);
     }
+    if operation["parameters"].as_array().into_iter().flatten().any(|parameter| parameter["in"] == "path") {
+        // one that is not text once its percent signs are undone
+        shared.push(("400", "BadRequest"));
+    }
     if operation.get("requestBody").is_some() {
         let of_bodies = [("400", "BadRequest"), ("408", "RequestTimeout"), ("413", "TooLarge"), ("415", "UnsupportedMediaType")];
         shared.extend(of_bodies);
+    }
+    if surface == Some(Surface::Identity) {
+        // two session cookies are none, and changes from pages of others are refused, before any handler
+        shared.push(("401", "Unauthenticated"));
+        shared.extend((method != "get").then_some(("403", "Forbidden")));
     }
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
     for (status, name) in shared {
@@ -76,7 +90,7 @@ fn parse(text: &str) -> Value {
 }
 
 fn members<'a>(document: &'a mut Value, place: &str) -> &'a mut Map<String, Value> {
-    document.pointer_mut(place).and_then(Value::as_object_mut).expect("common.json has this place; a test reads it")
+    document.pointer_mut(place).and_then(Value::as_object_mut).expect("every file has this place; a test reads each")
 }
 
 #[cfg(test)]

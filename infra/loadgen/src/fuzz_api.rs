@@ -59,12 +59,13 @@ pub async fn run(plan: &Plan, stop: &CancellationToken) -> anyhow::Result<Findin
     let document = Wire::new(place.clone()).get_json("/openapi.json").await.context("GET /openapi.json")?;
     let contract = Arc::new(Contract::of(&document)?);
     let judge = Arc::new(Judge::default());
-    let known = Arc::new(Known::default());
+    let known = Arc::new(Known::of(&plan.env));
     let credentials = Arc::new(Credentials::of(&plan.env));
     let mut senders = JoinSet::new();
     for connection in 0..plan.connections {
         let share = plan.requests / plan.connections + u64::from(connection < plan.requests % plan.connections);
-        let shots = Shots::new(Arc::clone(&contract), Arc::clone(&credentials), Arc::clone(&known), plan.seed ^ (connection << 32));
+        let shots =
+            Shots::new(Arc::clone(&contract), Arc::clone(&credentials), Arc::clone(&known), plan.seed ^ (connection << 32));
         let sender = Sender { wire: Wire::new(place.clone()), shots, judge: Arc::clone(&judge), contract: Arc::clone(&contract) };
         senders.spawn(sender.send(share, Arc::clone(&known), plan.base.clone(), stop.clone()));
     }
@@ -73,7 +74,6 @@ pub async fn run(plan: &Plan, stop: &CancellationToken) -> anyhow::Result<Findin
     }
     Ok(judge.findings(&contract))
 }
-
 
 /// One connection and what goes over it.
 struct Sender {
@@ -92,7 +92,7 @@ impl Sender {
             let shot = self.shots.next_shot();
             let Some(heard) = self.wire.exchange(&shot).await else { continue };
             if let Ok(answer) = &heard {
-                known.learn(answer);
+                known.learn(&self.contract.operations[shot.operation], &shot, answer);
             }
             self.judge.judge(&self.contract, &base, &shot, heard);
         }

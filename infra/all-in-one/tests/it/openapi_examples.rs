@@ -66,7 +66,8 @@ impl Story {
         let published = Arc::new(Mutex::new(None));
         let text = Arc::clone(&published);
         let is_asked = |name: &str| name.trim_end_matches('.') == "_content-telemetry.example.net";
-        let answers = move |name: &str| text.lock().unwrap().clone().filter(|_| is_asked(name)).map(DnsRecord::Text).into_iter().collect();
+        let answers =
+            move |name: &str| text.lock().unwrap().clone().filter(|_| is_asked(name)).map(DnsRecord::Text).into_iter().collect();
         let dns = TestDns::start(answers).await;
         let demo = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
         let contract = Contract::of(&demo.get("", "/openapi.json").await.body).unwrap_or_else(|error| panic!("{error:#}"));
@@ -133,7 +134,11 @@ impl Story {
             "provision_organization" => {
                 let trust = "UPDATE organizations SET is_trusted_partner = true WHERE name = 'Demo Network'";
                 assert_eq!(sqlx::query(trust).execute(&self.demo.stores.pool).await.unwrap().rows_affected(), 1);
-                let key = self.demo.client.post(self.demo.url("/api/v1/identity/api-keys")).header("x-api-key", self.demo.env("NETWORK_KEY"));
+                let key = self
+                    .demo
+                    .client
+                    .post(self.demo.url("/api/v1/identity/api-keys"))
+                    .header("x-api-key", self.demo.env("NETWORK_KEY"));
                 let body = r#"{"name":"partner","scopes":["partner:provision"]}"#;
                 let minted = crate::demo::answer(key.header("content-type", "application/json").body(body)).await;
                 self.credentials.insert("PARTNER_KEY".to_owned(), minted.body["key"].as_str().unwrap().to_owned());
@@ -150,7 +155,9 @@ impl Story {
             files.sort();
             let mails = files.iter().rev().filter_map(|file| std::fs::read_to_string(file).ok());
             let mail = mails.map(|mail| mail.replace("=\r\n", "").replace("=3D", "=")).find(|mail| mail.contains(path))?;
-            words(&mail).find(|word| word.len() >= 43 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).map(str::to_owned)
+            words(&mail)
+                .find(|word| word.len() >= 43 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+                .map(str::to_owned)
         })
         .await;
         let example = self.contract.operation(id).unwrap().body.as_ref().unwrap().example["token"].as_str().unwrap().to_owned();
@@ -175,7 +182,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn learn(example: &Value, answer: &Value, learnt: &mut BTreeMap<String, String>) {
     let (Value::Object(example), Value::Object(answer)) = (example, answer) else { return };
     for (name, shown) in example {
-        let real = &answer[name];
+        let Some(real) = answer.get(name) else { continue };
         match (shown, real) {
             (Value::String(shown), Value::String(real)) if name == "id" || name.ends_with("_id") => {
                 learnt.insert(shown.clone(), real.clone());

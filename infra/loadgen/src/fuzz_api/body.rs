@@ -4,6 +4,7 @@
 
 use super::contract::Contract;
 use super::hostile;
+use super::shots::{Created, fitting};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -21,13 +22,13 @@ const WORDS: &[&str] = &["a", "Example Ltd", "answer-engine", "émigré", "日�
 pub(super) struct Maker<'a> {
     pub(super) contract: &'a Contract,
     pub(super) random: &'a mut StdRng,
-    /// Ids that answers named.
-    pub(super) known: &'a [String],
+    /// What the run created.
+    pub(super) known: &'a [Created],
 }
 
 impl Maker<'_> {
-    /// A value that the schema allows.
-    pub(super) fn value(&mut self, schema: &Value, level: usize) -> Value {
+    /// A value that the schema allows, for a member of this name.
+    pub(super) fn value(&mut self, schema: &Value, name: &str, level: usize) -> Value {
         let schema = self.contract.resolve(schema);
         if let Some(constant) = schema.get("const") {
             return constant.clone();
@@ -35,16 +36,16 @@ impl Maker<'_> {
         for choice in ["enum", "anyOf"] {
             let Some(options) = schema.get(choice).and_then(Value::as_array) else { continue };
             let picked = options.choose(self.random).cloned().unwrap_or_default();
-            return if choice == "enum" { picked } else { self.value(&picked, level) };
+            return if choice == "enum" { picked } else { self.value(&picked, name, level) };
         }
         match self.kind(schema).as_str() {
             "object" => self.object(schema, level),
             "array" => {
                 let least = schema["minItems"].as_u64().unwrap_or(0);
                 let count = self.random.random_range(least..=least + 2);
-                Value::Array((0..count).map(|_| self.value(&schema["items"], level + 1)).collect())
+                Value::Array((0..count).map(|_| self.value(&schema["items"], name, level + 1)).collect())
             }
-            "string" => Value::String(self.text(schema)),
+            "string" => Value::String(self.text(schema, name)),
             "integer" => json!(*[0_i64, 1, 4_999, i64::MAX, 1 << 53].choose(self.random).unwrap_or(&1)),
             "boolean" => Value::Bool(self.random.random()),
             _ => Value::Null,
@@ -70,7 +71,7 @@ impl Maker<'_> {
             let is_other = alternatives.contains(&name.as_str()) && picked != Some(name);
             let is_wanted = required.contains(&name.as_str()) || (level < DEEP && self.random.random_bool(0.4));
             if is_wanted && !is_other {
-                object.insert(name.clone(), self.value(member, level + 1));
+                object.insert(name.clone(), self.value(member, name, level + 1));
             }
         }
         if object.is_empty() && schema["additionalProperties"] != false {
@@ -79,16 +80,18 @@ impl Maker<'_> {
         Value::Object(object)
     }
 
-    fn text(&mut self, schema: &Value) -> String {
+    fn text(&mut self, schema: &Value, name: &str) -> String {
         if let Some(examples) = schema["examples"].as_array().filter(|_| self.random.random_bool(0.9)) {
             return examples.choose(self.random).and_then(Value::as_str).unwrap_or_default().to_owned();
         }
         match schema["format"].as_str() {
-            Some("uuid") => match self.known.choose(self.random).filter(|_| self.random.random_bool(0.7)) {
-                Some(known) => known.clone(),
+            Some("uuid") => match fitting(self.known, name, self.random).filter(|_| self.random.random_bool(0.8)) {
+                Some(created) => created.id.clone(),
                 None => Uuid::from_u128(self.random.random()).to_string(),
             },
-            Some("date-time") => format!("2026-{:02}-{:02}T10:00:00Z", self.random.random_range(1..=10), self.random.random_range(1..=28)),
+            Some("date-time") => {
+                format!("2026-{:02}-{:02}T10:00:00Z", self.random.random_range(1..=10), self.random.random_range(1..=28))
+            }
             Some("email") => format!("fuzz-{}@example.net", self.random.random_range(0..50)),
             Some("uri") => format!("https://www.example.com/{}", self.random.random_range(0..1_000)),
             _ if self.random.random_bool(0.3) => format!("w{}.example", self.random.random_range(0..1_000_000)),

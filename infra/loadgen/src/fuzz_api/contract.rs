@@ -118,9 +118,10 @@ impl Contract {
         let found = documented.bodies.get(media_type(content_type));
         let (validator, _) = found.ok_or_else(|| format!("content type {content_type:?} is not documented"))?;
         match media_type(content_type) {
-            media if media.ends_with("ndjson") => {
-                body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).try_for_each(|line| accept(validator, line).map(drop))
-            }
+            media if media.ends_with("ndjson") => body
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .try_for_each(|line| accept(validator, line).map(drop)),
             media if media.ends_with("json") => accept(validator, body).map(drop),
             _ => Ok(()),
         }

@@ -12,10 +12,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use uuid::Uuid;
 
 /// Ids kept for later requests.
 const KNOWN: usize = 500;
+const CREDENTIALS: [&str; 2] = ["x-api-key", "authorization"];
 /// Ends the session that asks; a session of the run must outlive it.
 const ENDS_ITS_CREDENTIAL: &str = "end_user_session";
 
@@ -52,30 +52,59 @@ impl Credentials {
     }
 }
 
-/// Ids of what was created on the way.
+/// Something that this run created.
+#[derive(Clone, Debug)]
+pub(super) struct Created {
+    /// Last name of the path that it was created at, or `session`.
+    kind: String,
+    pub(super) id: String,
+    /// The credential that created it, as a header.
+    by: Option<(String, Vec<u8>)>,
+}
+
+/// What was created on the way. Only of what this run created, so that it leaves the rest of the stack alone.
 #[derive(Default)]
-pub(super) struct Known(Mutex<Vec<String>>);
+pub(super) struct Known(Mutex<Vec<Created>>);
 
 impl Known {
-    /// Only of what this run created, so that it leaves the rest of the stack alone.
-    pub(super) fn learn(&self, answer: &Answer) {
+    pub(super) fn of(env: &BTreeMap<String, String>) -> Self {
+        let ids = env.iter().filter(|(name, _)| name.ends_with("_ORG_ID"));
+        let organization = |(_, id): (&String, &String)| Created { kind: "organizations".to_owned(), id: id.clone(), by: None };
+        Self(Mutex::new(ids.map(organization).collect()))
+    }
+
+    pub(super) fn learn(&self, operation: &Operation, shot: &Shot, answer: &Answer) {
         if answer.status != 201 {
             return;
         }
         let Ok(created) = serde_json::from_slice::<Value>(&answer.body) else { return };
-        let named = ["id", "session_id"].into_iter().filter_map(|name| created[name].as_str());
+        let place = operation.path.rsplit('/').find(|name| !name.starts_with('{')).unwrap_or_default();
+        let by = shot.headers.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str())).cloned();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in named {
+        for (member, kind) in [("id", place), ("session_id", "session")] {
+            let Some(id) = created[member].as_str() else { continue };
             if known.len() >= KNOWN {
                 known.remove(0);
             }
-            known.push(id.to_owned());
+            known.push(Created { kind: kind.to_owned(), id: id.to_owned(), by: by.clone() });
         }
     }
 
-    fn all(&self) -> Vec<String> {
+    fn all(&self) -> Vec<Created> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// One that fits a member or a path of this name, when there is one.
+pub(super) fn fitting<'a>(known: &'a [Created], name: &str, random: &mut StdRng) -> Option<&'a Created> {
+    let kind = match name {
+        "delegated_from" => "organizations",
+        name if name.ends_with("org_id") || name == "organization_id" => "organizations",
+        "session_id" | "prior_session_ids" => "session",
+        name => name,
+    };
+    let fitting: Vec<_> = known.iter().filter(|created| created.kind.ends_with(kind)).collect();
+    fitting.choose(random).copied().or_else(|| known.choose(random))
 }
 
 /// The requests of one connection.
@@ -97,11 +126,17 @@ impl Shots {
         let operation = &contract.operations[place];
         let known = self.known.all();
         let way = self.random.random_range(0..100);
+        let (target, creator) = self.target(operation, &known, (60..75).contains(&way));
+        let mut headers = self.headers(operation);
+        if let Some(creator) = creator.filter(|_| operation.id != ENDS_ITS_CREDENTIAL && self.random.random_bool(0.7)) {
+            headers.retain(|(name, _)| !CREDENTIALS.contains(&name.as_str()));
+            headers.push(creator);
+        }
         let mut shot = Shot {
             operation: place,
             method: operation.method.clone(),
-            target: self.target(operation, &known, (60..75).contains(&way)),
-            headers: self.headers(operation),
+            target,
+            headers,
             body: self.body(operation, &known, way),
             is_astray: false,
         };
@@ -118,14 +153,14 @@ impl Shots {
     }
 
     /// Rightly below 35; with one thing wrong below 60, and now and then with any other fault.
-    fn body(&mut self, operation: &Operation, known: &[String], way: u32) -> Option<Vec<u8>> {
+    fn body(&mut self, operation: &Operation, known: &[Created], way: u32) -> Option<Vec<u8>> {
         let Some(documented) = &operation.body else {
             return self.random.random_bool(0.03).then(|| b"{}".to_vec());
         };
         let from_example = self.random.random_bool(0.4);
         let contract = Arc::clone(&self.contract);
         let mut maker = Maker { contract: &contract, random: &mut self.random, known };
-        let value = if from_example { documented.example.clone() } else { maker.value(&documented.schema, 0) };
+        let value = if from_example { documented.example.clone() } else { maker.value(&documented.schema, "", 0) };
         let mut text = if (35..60).contains(&way) { maker.broken(value).into_bytes() } else { value.to_string().into_bytes() };
         match self.random.random_range(0..200) {
             0 => text.truncate(text.len() / 2),
@@ -138,48 +173,52 @@ impl Shots {
         Some(text)
     }
 
-    fn target(&mut self, operation: &Operation, known: &[String], is_spoilt: bool) -> String {
-        let mut path = operation.path.clone();
-        let (mut query, mut spoilt) = (Vec::new(), is_spoilt.then(|| self.random.random_range(0..operation.parameters.len().max(1))));
+    /// The target, and the credential that created what it names.
+    fn target(&mut self, operation: &Operation, known: &[Created], is_spoilt: bool) -> (String, Option<(String, Vec<u8>)>) {
+        let (mut path, mut query, mut creator) = (operation.path.clone(), Vec::new(), None);
+        let spoilt = is_spoilt.then(|| self.random.random_range(0..operation.parameters.len().max(1)));
         for (place, parameter) in operation.parameters.iter().enumerate() {
-            let is_this = spoilt.take_if(|spoilt| *spoilt == place).is_some();
-            if parameter.place == "path" {
-                let segment = self.segment(parameter, known, is_this);
-                path = path.replace(&format!("{{{}}}", parameter.name), &segment);
-            } else if parameter.place == "query" && (is_this || parameter.is_required || self.random.random_bool(0.3)) {
-                let value = self.parameter(parameter, known, is_this);
-                query.push(format!("{}={value}", parameter.name));
-                if is_this && self.random.random_bool(0.1) {
-                    query.push(format!("{}={value}", parameter.name));
+            let is_this = spoilt == Some(place);
+            let is_wanted = is_this || parameter.is_required || self.random.random_bool(0.4);
+            if !is_wanted || parameter.place == "header" {
+                continue;
+            }
+            let in_path = parameter.place == "path";
+            let slot = format!("{{{}}}", parameter.name);
+            let before = operation.path.split(&slot).next().unwrap_or_default().trim_end_matches('/');
+            let fits = if in_path { before.rsplit('/').next().unwrap_or_default() } else { parameter.name.as_str() };
+            let is_id = in_path || parameter.schema["format"] == "uuid";
+            let created = fitting(known, fits, &mut self.random).filter(|_| is_id && self.random.random_bool(0.8));
+            let value = match (is_this, created) {
+                (true, _) if in_path => (*hostile::SEGMENTS.choose(&mut self.random).unwrap_or(&"a")).to_owned(),
+                (true, _) => (*hostile::PARAMETERS.choose(&mut self.random).unwrap_or(&"")).to_owned(),
+                (false, Some(created)) => {
+                    creator = creator.or_else(|| created.by.clone());
+                    created.id.clone()
                 }
+                (false, None) => self.parameter(parameter, known),
+            };
+            if in_path {
+                path = path.replace(&slot, &value);
+                continue;
+            }
+            query.push(format!("{}={value}", parameter.name));
+            if is_this && self.random.random_bool(0.1) {
+                query.push(format!("{}={value}", parameter.name));
             }
         }
         if is_spoilt && self.random.random_bool(0.1) {
             query.push("%00=1&unknown=%ff&&=".to_owned());
         }
-        if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+        (if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }, creator)
     }
 
-    fn segment(&mut self, parameter: &Parameter, known: &[String], is_spoilt: bool) -> String {
-        if is_spoilt {
-            return (*hostile::SEGMENTS.choose(&mut self.random).unwrap_or(&"a")).to_owned();
-        }
-        match known.choose(&mut self.random).filter(|_| self.random.random_bool(0.8)) {
-            Some(id) => id.clone(),
-            None if self.random.random() => parameter.example.as_ref().and_then(Value::as_str).unwrap_or("a").to_owned(),
-            None => Uuid::from_u128(self.random.random()).to_string(),
-        }
-    }
-
-    fn parameter(&mut self, parameter: &Parameter, known: &[String], is_spoilt: bool) -> String {
-        if is_spoilt {
-            return (*hostile::PARAMETERS.choose(&mut self.random).unwrap_or(&"")).to_owned();
-        }
+    fn parameter(&mut self, parameter: &Parameter, known: &[Created]) -> String {
         let value = match &parameter.example {
             Some(example) if self.random.random_bool(0.7) => example.clone(),
             _ => {
                 let contract = Arc::clone(&self.contract);
-                Maker { contract: &contract, random: &mut self.random, known }.value(&parameter.schema, 0)
+                Maker { contract: &contract, random: &mut self.random, known }.value(&parameter.schema, &parameter.name, 0)
             }
         };
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -194,7 +233,10 @@ impl Shots {
         }
         for parameter in operation.parameters.iter().filter(|parameter| parameter.place == "header") {
             if self.random.random_bool(0.1) {
-                headers.push((parameter.name.to_ascii_lowercase(), format!("retry-{}", self.random.random_range(0..100)).into_bytes()));
+                headers.push((
+                    parameter.name.to_ascii_lowercase(),
+                    format!("retry-{}", self.random.random_range(0..100)).into_bytes(),
+                ));
             }
         }
         let takes = |scheme: &str| operation.opened_by.iter().any(|known| known == scheme);
