@@ -3,8 +3,8 @@
 //! Must keep a failure with all that is needed to see it again.
 
 use super::contract::Contract;
-use super::shots::Shot;
-use super::wire::Answer;
+use super::shots::{LARGE_BODY, Shot};
+use super::wire::{Answer, HANG};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +21,8 @@ pub struct Findings {
     pub sent: u64,
     /// By operation and status.
     pub counts: BTreeMap<(String, u16), u64>,
+    /// Of bodies over every limit, how many were cut off without an answer.
+    pub cut_off: u64,
     /// How many broke a rule.
     pub failed: u64,
     /// The first of each kind.
@@ -42,11 +44,14 @@ impl Judge {
     pub(super) fn judge(&self, contract: &Contract, base: &str, shot: &Shot, heard: Result<Answer, String>) {
         let operation = &contract.operations[shot.operation];
         let fault = match &heard {
+            // refused by its length and closed: what is still being written then may tear the answer away with it
+            Err(why) if why != HANG && shot.body.as_ref().is_some_and(|body| body.len() >= LARGE_BODY) => None,
             Err(why) => Some(why.clone()),
             Ok(answer) => check(contract, shot, answer).err(),
         };
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inside.findings.sent += 1;
+        inside.findings.cut_off += u64::from(heard.is_err() && fault.is_none());
         if let Ok(answer) = &heard {
             let name = if shot.is_astray { "(another path or method)" } else { &operation.id };
             *inside.findings.counts.entry((name.to_owned(), answer.status)).or_default() += 1;
@@ -122,6 +127,6 @@ impl fmt::Display for Findings {
         for failure in &self.failures {
             writeln!(f, "FAILED {failure}")?;
         }
-        write!(f, "{} requests, {} broke a rule", self.sent, self.failed)
+        write!(f, "{} requests, {} too large and cut off, {} broke a rule", self.sent, self.cut_off, self.failed)
     }
 }

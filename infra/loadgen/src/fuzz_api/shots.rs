@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ids kept for later requests.
 const KNOWN: usize = 500;
+/// Larger than any surface takes.
+pub(super) const LARGE_BODY: usize = 1024 * 1024 + 64 * 1024;
 const CREDENTIALS: [&str; 2] = ["x-api-key", "authorization"];
 /// Ends the session that asks; a session of the run must outlive it.
 const ENDS_ITS_CREDENTIAL: &str = "end_user_session";
@@ -84,7 +86,9 @@ impl Known {
         for (member, kind) in [("id", place), ("session_id", "session")] {
             let Some(id) = created[member].as_str() else { continue };
             if known.len() >= KNOWN {
-                known.remove(0);
+                // organisations that were there before stay
+                let oldest = known.iter().position(|created| created.by.is_some()).unwrap_or(0);
+                known.remove(oldest);
             }
             known.push(Created { kind: kind.to_owned(), id: id.to_owned(), by: by.clone() });
         }
@@ -143,7 +147,7 @@ impl Shots {
         match way {
             75..85 => self.spoil_headers(&mut shot),
             85..93 => self.lead_astray(&mut shot),
-            93..97 => {
+            93..97 if !contract.operation(ENDS_ITS_CREDENTIAL).is_some_and(|ends| ends.path == operation.path) => {
                 shot.method = (*hostile::METHODS.choose(&mut self.random).unwrap_or(&"X")).to_owned();
                 shot.is_astray = shot.method != operation.method;
             }
@@ -167,7 +171,7 @@ impl Shots {
             1 => text.push(0xff),
             2 => text.splice(0..0, "\u{feff}".bytes()).for_each(drop),
             3 => text.clear(),
-            4 => text = vec![b' '; 5 * 1024 * 1024],
+            4 => text = vec![b' '; LARGE_BODY],
             _ => {}
         }
         Some(text)

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than this is a hang.
+/// Longer than this is a hang; its name below.
 const LONGEST_ANSWER: Duration = Duration::from_secs(5);
-const HANG: &str = "no answer within 5 s";
+pub(super) const HANG: &str = "no answer within 5 s";
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What came back.
