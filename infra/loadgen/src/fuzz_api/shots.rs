@@ -147,7 +147,7 @@ impl Shots {
         match way {
             75..85 => self.spoil_headers(&mut shot),
             85..93 => self.lead_astray(&mut shot),
-            93..97 if !contract.operation(ENDS_ITS_CREDENTIAL).is_some_and(|ends| ends.path == operation.path) => {
+            93..97 if contract.operation(ENDS_ITS_CREDENTIAL).is_none_or(|ends| ends.path != operation.path) => {
                 shot.method = (*hostile::METHODS.choose(&mut self.random).unwrap_or(&"X")).to_owned();
                 shot.is_astray = shot.method != operation.method;
             }
