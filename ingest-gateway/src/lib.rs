@@ -57,6 +57,7 @@ use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
 use idempotency::IdempotencyKeys;
 use schemas::ids::ApiKeyId;
+use schemas::openapi::Surface;
 use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
@@ -66,7 +67,7 @@ use service_kit::http::{ApiError, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, server, stores};
+use service_kit::{http, openapi, server, stores};
 use sessions::{SessionMemory, Sightings};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -198,7 +199,8 @@ pub fn routes(state: Arc<State>) -> Router {
 pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
-    let router = http::with_boundary(routes(Arc::clone(&state)).merge(health::routes(state.probes())));
+    let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));
+    let router = http::with_boundary(own);
     tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
     server::serve(listener, router, stop).await;
     state.flush().await;

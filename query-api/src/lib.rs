@@ -36,12 +36,13 @@ use axum::Router;
 use axum::routing::get;
 use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
+use schemas::openapi::Surface;
 use service_kit::client_address::ProxySettings;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::key_uses::KeyUses;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, server, stores};
+use service_kit::{http, openapi, server, stores};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -150,7 +151,7 @@ pub fn routes(state: Arc<State>) -> Router {
 /// The surface as this process serves it alone.
 pub fn router(state: Arc<State>) -> Router {
     let probes = state.probes();
-    http::with_boundary(routes(state).merge(health::routes(probes)))
+    http::with_boundary(routes(state).merge(health::routes(probes)).merge(openapi::routes(&[Surface::Query])))
 }
 
 /// Serves until `stop`.

@@ -10,6 +10,7 @@ pub mod event_key;
 pub mod identity;
 pub mod ids;
 pub mod log;
+pub mod openapi;
 pub mod pages;
 pub mod problem;
 pub mod reads;

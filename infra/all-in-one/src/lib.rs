@@ -15,11 +15,12 @@ use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use ingest_gateway::{Durability, Limits};
 use query_api::ResolveSettings;
+use schemas::openapi::Surface;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, WebhookSettings};
-use service_kit::{http, server, stores, telemetry};
+use service_kit::{http, openapi, server, stores, telemetry};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,6 +153,7 @@ async fn surfaces(cli: &Cli, gateway: Arc<ingest_gateway::State>, identity: Arc<
     let router = ingest_gateway::routes(gateway)
         .merge(query_api::routes(query))
         .merge(identity_api::routes(identity))
-        .merge(health::routes(probes));
+        .merge(health::routes(probes))
+        .merge(openapi::routes(&Surface::ALL));
     Ok(http::with_boundary(router))
 }

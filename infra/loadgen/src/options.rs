@@ -26,6 +26,8 @@ pub enum Command {
     Bench(BenchOptions),
     /// What reads cost on a store of its own, filled with a year of observations
     Reads(ReadBenchOptions),
+    /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
+    FuzzApi(FuzzApiOptions),
 }
 
 /// How reads are measured.
@@ -170,6 +172,26 @@ pub struct BenchOptions {
     /// How it is carried out
     #[command(flatten)]
     pub conduct: Conduct,
+}
+
+/// Requests made from the document.
+#[derive(Args, Clone, Debug)]
+pub struct FuzzApiOptions {
+    /// File that names a running stack: BASE_URL, and credentials as *_KEY and *_SESSION
+    #[arg(long, value_name = "FILE", default_value = ".local/demo.env")]
+    pub env_file: PathBuf,
+    /// Another address than that of the file
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// How many requests
+    #[arg(long, default_value_t = 10_000)]
+    pub requests: u64,
+    /// Repeats an earlier run
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Connections at a time
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub connections: u64,
 }
 
 impl BenchOptions {

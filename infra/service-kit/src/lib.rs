@@ -13,6 +13,7 @@ pub mod http;
 pub mod kafka;
 pub mod key_uses;
 pub mod known;
+pub mod openapi;
 pub mod process;
 pub mod rates;
 pub mod sealing;

@@ -1,0 +1,218 @@
+//! The served document, ready to judge answers by: every operation, and a validator for every documented body.
+//!
+//! Must not forgive: what is not in the document is not allowed.
+
+use anyhow::Context as _;
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
+const PROBLEM: &str = "application/problem+json";
+
+/// A document.
+pub struct Contract {
+    /// In the order of the document.
+    pub operations: Vec<Operation>,
+    components: Value,
+    problem: Arc<Validator>,
+}
+
+/// A method of a path.
+pub struct Operation {
+    /// `operationId`.
+    pub id: String,
+    /// Upper case.
+    pub method: String,
+    /// With `{names}`.
+    pub path: String,
+    /// As documented.
+    pub parameters: Vec<Parameter>,
+    /// Schema and example of the body, when there is one.
+    pub body: Option<Body>,
+    /// Names of the security schemes that open it; none means that it is open.
+    pub opened_by: Vec<String>,
+    /// By status.
+    pub answers: BTreeMap<u16, Documented>,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// `path`, `query` or `header`.
+    pub place: String,
+    /// Whether it must be there.
+    pub is_required: bool,
+    /// What it may be.
+    pub schema: Value,
+    /// One that works.
+    pub example: Option<Value>,
+}
+
+/// A request body.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// What it may be.
+    pub schema: Value,
+    /// One that works.
+    pub example: Value,
+}
+
+/// A documented answer: its bodies by media type; none means that there is no body.
+pub struct Documented {
+    bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
+}
+
+impl Documented {
+    /// The example of the body in JSON.
+    pub fn example(&self) -> Option<&Value> {
+        self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
+    }
+}
+
+impl Contract {
+    /// Reads a document; whatever it refers to must be there.
+    pub fn of(document: &Value) -> anyhow::Result<Self> {
+        let components = document.get("components").cloned().unwrap_or_default();
+        let mut validators = Validators { components: &components, made: HashMap::new() };
+        let mut operations = Vec::new();
+        for (path, item) in document["paths"].as_object().context("paths is no object")? {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                if METHODS.contains(&method.as_str()) {
+                    let read = validators.operation(path, method, operation);
+                    operations.push(read.with_context(|| format!("{method} {path}"))?);
+                }
+            }
+        }
+        let problem = validators.make(&json!({"$ref": "#/components/schemas/Problem"}))?;
+        Ok(Self { operations, components, problem })
+    }
+
+    /// A schema, or what it refers to.
+    pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
+        target.and_then(|target| self.components.pointer(target)).unwrap_or(schema)
+    }
+
+    /// The operation of this name.
+    pub fn operation(&self, id: &str) -> Option<&Operation> {
+        self.operations.iter().find(|operation| operation.id == id)
+    }
+
+    /// Whether an answer of an operation is documented, else why not.
+    pub fn check(&self, operation: &Operation, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
+        // which methods a path has is said by the document as a whole
+        if status == 405 {
+            return self.check_problem(status, content_type, body);
+        }
+        let documented = operation.answers.get(&status).ok_or_else(|| format!("status {status} is not documented"))?;
+        if status >= 400 && content_type == PROBLEM {
+            self.check_problem(status, content_type, body)?;
+        }
+        if documented.bodies.is_empty() {
+            return if body.is_empty() { Ok(()) } else { Err("a body where none is documented".to_owned()) };
+        }
+        let found = documented.bodies.get(media_type(content_type));
+        let (validator, _) = found.ok_or_else(|| format!("content type {content_type:?} is not documented"))?;
+        match media_type(content_type) {
+            media if media.ends_with("ndjson") => body
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .try_for_each(|line| accept(validator, line).map(drop)),
+            media if media.ends_with("json") => accept(validator, body).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an error has the one shape.
+    pub fn check_problem(&self, status: u16, content_type: &str, body: &[u8]) -> Result<(), String> {
+        if content_type != PROBLEM {
+            return Err(format!("an error as {content_type:?}"));
+        }
+        let problem = accept(&self.problem, body)?;
+        if problem["status"] == status { Ok(()) } else { Err(format!("status {status} tells of {}", problem["status"])) }
+    }
+}
+
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+fn accept(validator: &Validator, body: &[u8]) -> Result<Value, String> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+    let faults: Vec<_> = validator.iter_errors(&value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    if faults.is_empty() { Ok(value) } else { Err(format!("the body breaks its schema: {}", faults.join("; "))) }
+}
+
+struct Validators<'a> {
+    components: &'a Value,
+    made: HashMap<String, Arc<Validator>>,
+}
+
+impl Validators<'_> {
+    /// The schema's references are into the document, so its components come along.
+    fn make(&mut self, schema: &Value) -> anyhow::Result<Arc<Validator>> {
+        if let Some(made) = self.made.get(&schema.to_string()) {
+            return Ok(Arc::clone(made));
+        }
+        let whole = json!({"allOf": [schema], "components": self.components});
+        let made = jsonschema::draft202012::options().should_validate_formats(true).build(&whole);
+        let made = Arc::new(made.map_err(|error| anyhow::anyhow!("no schema: {error}"))?);
+        self.made.insert(schema.to_string(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn operation(&mut self, path: &str, method: &str, operation: &Value) -> anyhow::Result<Operation> {
+        let mut answers = BTreeMap::new();
+        for (status, answer) in operation["responses"].as_object().context("no responses")? {
+            answers.insert(status.parse().context("a status is a number")?, self.documented(answer)?);
+        }
+        let body = operation.pointer("/requestBody/content/application~1json");
+        let body = body.map(|body| Body { schema: body["schema"].clone(), example: body["example"].clone() });
+        if let Some(Body { schema, example }) = &body {
+            let valid = accept(&*self.make(schema)?, example.to_string().as_bytes());
+            valid.map_err(|why| anyhow::anyhow!("the example of the request: {why}"))?;
+        }
+        let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Value::as_object);
+        Ok(Operation {
+            id: operation["operationId"].as_str().context("no operationId")?.to_owned(),
+            method: method.to_ascii_uppercase(),
+            path: path.to_owned(),
+            parameters: operation["parameters"].as_array().into_iter().flatten().filter_map(parameter).collect(),
+            body,
+            opened_by: schemes.flat_map(Map::keys).cloned().collect(),
+            answers,
+        })
+    }
+
+    fn documented(&mut self, answer: &Value) -> anyhow::Result<Documented> {
+        let target = answer.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix("#/components"));
+        let answer = match target {
+            Some(target) => self.components.pointer(target).with_context(|| format!("nothing at {target}"))?,
+            None => answer,
+        };
+        let mut bodies = BTreeMap::new();
+        for (media, content) in answer["content"].as_object().into_iter().flatten() {
+            let (validator, example) = (self.make(&content["schema"])?, content.get("example").cloned());
+            if let Some(example) = example.as_ref().filter(|_| media.ends_with("json")) {
+                let valid = accept(&validator, example.to_string().as_bytes());
+                valid.map_err(|why| anyhow::anyhow!("the example of an answer: {why}"))?;
+            }
+            bodies.insert(media.clone(), (validator, example));
+        }
+        Ok(Documented { bodies })
+    }
+}
+
+fn parameter(documented: &Value) -> Option<Parameter> {
+    Some(Parameter {
+        name: documented["name"].as_str()?.to_owned(),
+        place: documented["in"].as_str()?.to_owned(),
+        is_required: documented["required"] == true,
+        schema: documented["schema"].clone(),
+        example: documented.get("example").cloned(),
+    })
+}

@@ -1,0 +1,110 @@
+//! One connection at a time, and any request that HTTP/1.1 can carry.
+//!
+//! Must not ask twice what a fresh connection failed to answer.
+
+use super::shots::Shot;
+use crate::client::Place;
+use anyhow::Context as _;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::{Method, Request, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Longer than this is a hang; its name below.
+const LONGEST_ANSWER: Duration = Duration::from_secs(5);
+pub(super) const HANG: &str = "no answer within 5 s";
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+/// A connection that is opened when it is needed.
+pub(super) struct Wire {
+    place: Place,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Wire {
+    pub(super) fn new(place: Place) -> Self {
+        Self { place, sender: None }
+    }
+
+    pub(super) async fn get_json(&mut self, path: &str) -> anyhow::Result<Value> {
+        let answer = self.exchange(&Shot::get(path)).await.context("not a request")?;
+        let answer = answer.map_err(anyhow::Error::msg)?;
+        anyhow::ensure!(answer.status == 200, "answered {}", answer.status);
+        Ok(serde_json::from_slice(&answer.body)?)
+    }
+
+    /// The answer, or what went wrong; nothing when the shot cannot be written as a request.
+    pub(super) async fn exchange(&mut self, shot: &Shot) -> Option<Result<Answer, String>> {
+        let is_kept = self.sender.as_ref().is_some_and(|sender| !sender.is_closed());
+        let outcome = self.once(shot).await?;
+        // a kept connection may have been closed as the request left: only what a fresh one answers counts
+        if outcome.is_err() && is_kept && outcome.as_ref().err().is_some_and(|why| why != HANG) {
+            return self.once(shot).await;
+        }
+        Some(outcome)
+    }
+
+    async fn once(&mut self, shot: &Shot) -> Option<Result<Answer, String>> {
+        let request = self.request(shot)?;
+        match timeout(LONGEST_ANSWER, self.open()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Some(Err(format!("cannot connect: {error:#}"))),
+            Err(_) => return Some(Err("no connection within 5 s".to_owned())),
+        }
+        let sender = self.sender.as_mut()?;
+        let outcome = timeout(LONGEST_ANSWER, answer(sender, request)).await.unwrap_or_else(|_| Err(HANG.to_owned()));
+        if outcome.is_err() {
+            self.sender = None;
+        }
+        Some(outcome)
+    }
+
+    fn request(&self, shot: &Shot) -> Option<Request<Full<Bytes>>> {
+        let method = Method::from_bytes(shot.method.as_bytes()).ok()?;
+        let mut request = Request::builder().method(method).uri(shot.target.parse::<Uri>().ok()?);
+        if !shot.headers.iter().any(|(name, _)| name == "host") {
+            request = request.header(HOST, self.place.address.to_string());
+        }
+        for (name, value) in &shot.headers {
+            request = request.header(name.parse::<HeaderName>().ok()?, HeaderValue::from_bytes(value).ok()?);
+        }
+        request.body(Full::new(Bytes::from(shot.body.clone().unwrap_or_default()))).ok()
+    }
+
+    /// Makes sure that there is a connection.
+    async fn open(&mut self) -> anyhow::Result<()> {
+        if let Some(sender) = &mut self.sender
+            && sender.ready().await.is_ok()
+        {
+            return Ok(());
+        }
+        let stream = TcpStream::connect(self.place.address).await?;
+        let _ = stream.set_nodelay(true);
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // its errors reach the exchange that they break
+        tokio::spawn(connection);
+        self.sender = Some(sender);
+        Ok(())
+    }
+}
+
+async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+    let response = sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))?;
+    let (head, body) = response.into_parts();
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| format!("half an answer: {error}"))?;
+    Ok(Answer { status: head.status.as_u16(), content_type, body: body.to_bytes() })
+}

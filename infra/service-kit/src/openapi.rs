@@ -1,0 +1,16 @@
+//! `GET /openapi.json`: what this process serves, for programs.
+//!
+//! Must not ask for a credential: the document tells nothing that the published specification does not.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header;
+use axum::routing::get;
+use schemas::openapi::{self, Surface};
+
+/// The route, with the document of these surfaces.
+pub fn routes<S: Clone + Send + Sync + 'static>(surfaces: &[Surface]) -> Router<S> {
+    let text = Bytes::from(openapi::document(surfaces).to_string());
+    Router::new()
+        .route(openapi::PATH, get(move || std::future::ready(([(header::CONTENT_TYPE, "application/json")], text.clone()))))
+}
