@@ -28,6 +28,9 @@ pub(super) async fn record(state: &State, org: OrgId, facts: &mut SessionFacts) 
     let asked_at = state.clock.now();
     let (is_outcome_recorded, known) = merge(&state.pool, org, facts).await?;
     facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
+    if let Some(extra) = &facts.extra {
+        keep_members(&state.pool, org, facts.session_id, extra.get()).await?;
+    }
     let session = (org, facts.session_id);
     state.memory.learn([session], &HashMap::from([(session, known)]), asked_at);
     Ok(is_outcome_recorded)
@@ -69,6 +72,17 @@ async fn merge(pool: &PgPool, org: OrgId, facts: &SessionFacts) -> Result<(bool,
     .fetch_one(pool)
     .await?;
     Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))
+}
+
+/// Keeps the members this service does not read, once the session's level is known to let them be kept.
+async fn keep_members(pool: &PgPool, org: OrgId, session: SessionId, extra: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE sessions SET extra = $3 WHERE organization_id = $1 AND session_id = $2 AND extra IS NULL")
+        .bind(org.0)
+        .bind(session.0)
+        .bind(extra)
+        .execute(pool)
+        .await?;
+    Ok(())
 }
 
 /// Ends a session; again with the same or no outcome changes nothing.
