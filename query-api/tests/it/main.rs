@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clicks;
 mod counting;
 mod delegation;
 mod formats;
+mod documents;
 mod former_owners;
 mod key_uses;
 mod lists;
@@ -15,6 +17,7 @@ mod parameters;
 mod permuted;
 mod readiness;
 mod resolve;
+mod sessions_world;
 mod visibility;
 mod windows;
 mod world;

@@ -14,6 +14,7 @@ mod metrics;
 mod npm_client;
 mod refusals;
 mod restart;
+mod session_documents;
 mod watch;
 mod whole_story;
 mod withholding_proxy;
