@@ -170,10 +170,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/agent/events", get(lists::read_own_events))
-        // Open to everybody, within the rate of the client's address.
         .route("/ctx/{token}", get(clicks::read_manifest))
         .route("/sessions/{id}/document", get(documents::read_document))
-        // Open to everybody.
+        // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
         .with_state(state)
 }

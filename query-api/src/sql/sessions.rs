@@ -11,6 +11,9 @@ use service_kit::http::ApiError;
 /// Events of one session at most; beyond, the oldest are told.
 const MAX_EVENTS: u64 = 50_000;
 
+/// Bytes of one session at most; more is an overload, not an answer.
+const MAX_BYTES: &str = "67108864";
+
 /// One reported event.
 #[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
 pub(crate) struct SessionEvent {
@@ -61,7 +64,7 @@ fn statement(part: SessionPart) -> String {
 impl Telemetry {
     /// The session's events, oldest first.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<Vec<SessionEvent>, ApiError> {
-        let query = self.client.query(&statement(part));
+        let query = self.client.query(&statement(part)).with_setting("max_result_bytes", MAX_BYTES);
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());
         tokio::select! {
             rows = query.fetch_all::<SessionEvent>() => rows.map_err(refused),

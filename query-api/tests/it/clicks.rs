@@ -11,6 +11,7 @@ use schemas::identity::{OrgType, Scope};
 use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, random_seed};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use uuid::Uuid;
 
@@ -112,6 +113,24 @@ async fn c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
     ];
     for (headers, status) in cases {
         assert_eq!(clicks.get(&path, headers).await.status, status, "{headers:?}");
+    }
+}
+
+#[test]
+fn c1_tokens_share_no_beginning_and_their_bits_are_even() {
+    let tokens: Vec<String> = (0..100_000).map(|_| PlainClickToken::mint().reveal().to_owned()).collect();
+    let beginnings: HashSet<&str> = tokens.iter().map(|token| &token["ctx_".len().."ctx_".len() + 8]).collect();
+    assert_eq!(beginnings.len(), tokens.len(), "one in fifty thousand runs may share one by chance");
+    // Each of the 62 characters stands in each of the 43 places about as often as any other: within seven deviations.
+    let mut counts = vec![HashMap::new(); 43];
+    for token in &tokens {
+        for (place, character) in token["ctx_".len()..].chars().enumerate() {
+            *counts[place].entry(character).or_insert(0_i64) += 1;
+        }
+    }
+    for (place, of) in counts.iter().enumerate() {
+        assert_eq!(of.len(), 62, "place {place}");
+        assert!(of.values().all(|count| (count - 1_613).abs() < 280), "place {place}: {of:?}");
     }
 }
 

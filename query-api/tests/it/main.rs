@@ -5,8 +5,8 @@
 mod clicks;
 mod counting;
 mod delegation;
-mod formats;
 mod documents;
+mod formats;
 mod former_owners;
 mod key_uses;
 mod lists;
@@ -18,6 +18,7 @@ mod permuted;
 mod readiness;
 mod resolve;
 mod sessions_world;
+mod threat_table;
 mod visibility;
 mod windows;
 mod world;

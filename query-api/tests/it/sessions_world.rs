@@ -114,7 +114,8 @@ impl Clicks {
 
     pub(crate) async fn start_with(clicks: ClickSettings) -> Self {
         let (world, clock) = (World::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
-        let settings = Settings { clickhouse: world.stores.clickhouse.clone(), postgres: world.stores.postgres.clone(), clicks };
+        let stores = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+        let settings = Settings { clicks, ..stores };
         let state = State::connect_at(&settings, clock.clone()).await.unwrap();
         let world = world.served_by(TestServer::start(router(state)).await);
         let agent = world.seed().org("Agent", OrgType::Agent).await;

@@ -57,11 +57,7 @@ impl Front {
         };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
-        let query = query_api::Settings {
-            clickhouse: stores.clickhouse.clone(),
-            postgres: stores.postgres.clone(),
-            clicks: query_api::ClickSettings::default(),
-        };
+        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
         let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
         let worker = stream_workers::Settings {
             kafka: stores.kafka.clone(),
