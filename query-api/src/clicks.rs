@@ -2,10 +2,10 @@
 //!
 //! Must answer every token that shows nothing with the very same 404, and must not write a token anywhere.
 
+use crate::State;
 use crate::consent::{consents, find_clicked};
 use crate::disclose;
 use crate::sql::SessionPart;
-use crate::State;
 use axum::Json;
 use axum::extract::State as Shared;
 use axum::http::Uri;

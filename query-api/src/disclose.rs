@@ -128,7 +128,8 @@ fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) ->
     };
     let members: Map<String, Value> = serde_json::from_str(&event.data).unwrap_or_default();
     let is_told = |name: &String, value: &Value| {
-        is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind)) && !value.as_str().is_some_and(|text| spellings.are_in(text))
+        is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind))
+            && !value.as_str().is_some_and(|text| spellings.are_in(text))
     };
     Some(ManifestEvent {
         event_type: event.event_type.clone(),
@@ -146,7 +147,9 @@ fn fits(value: &Value, kind: Kind) -> bool {
         (Kind::Flag, Value::Bool(_)) => true,
         (Kind::Count, Value::Number(number)) => number.is_u64(),
         (Kind::Word, Value::String(word)) => {
-            !word.is_empty() && word.len() <= MAX_WORD && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+            !word.is_empty()
+                && word.len() <= MAX_WORD
+                && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
         }
         (Kind::Reference, Value::String(_)) => true,
         _ => false,
@@ -154,5 +157,4 @@ fn fits(value: &Value, kind: Kind) -> bool {
 }
 
 #[cfg(test)]
-#[path = "disclose/tests.rs"]
 mod tests;

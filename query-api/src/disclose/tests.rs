@@ -1,127 +1,30 @@
 //! S10: generated sessions at every level, with everything planted that must not be shown.
 
+mod generator;
+
 use super::*;
-use crate::session_scope::SessionScope;
-use crate::spellings::planted;
+use generator::{Generator, SECRET, SITES};
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use schemas::ids::{OrgId, SessionId};
+use schemas::ids::SessionId;
 use serde_json::json;
 use service_kit::testing::random_seed;
 use uuid::Uuid;
-
-const TYPES: [&str; 12] = [
-    GROUNDED,
-    CITED,
-    PRESENTED,
-    GROUNDED,
-    CITED,
-    PRESENTED,
-    "content_retrieved",
-    "content_engaged",
-    "turn_started",
-    "turn_completed",
-    "checkout_completed",
-    "com.example.shared",
-];
-/// The first two agree.
-const SITES: [&str; 4] = ["com.example.www", "org.example", "com.hidden", ""];
-/// Members that reporters send, of the standard and of their own.
-const NAMES: [&str; 30] = [
-    "scope", "cached", "citation_type", "position", "presentation_kind", "presentation_type", "query_tokens", "response_tokens",
-    "tokens_ingested", "excerpt_tokens", "chars_ingested", "excerpt_chars", "excerpt_hash", "content_hash", "url_verified",
-    "media_type", "provenance", "query_text", "response_text", "query_intent", "topics", "model_id", "ad_rendered", "turn",
-    "engagement_type", "session_id", "external_session_id", "Scope", "turn_id", "position ",
-];
-const SECRET: &str = "planted prose";
-
-struct Generator {
-    random: StdRng,
-    session: SessionId,
-    spelt: Vec<String>,
-}
-
-impl Generator {
-    fn new(random: StdRng) -> Self {
-        let mut generator = Self { random, session: SessionId(Uuid::nil()), spelt: Vec::new() };
-        generator.session = SessionId(Uuid::from_u128(generator.random.random()));
-        generator.spelt = planted(generator.session).into_iter().map(|(_, spelt)| spelt).collect();
-        generator
-    }
-
-    /// What may stand in a reference or a URL, which are shown as they are unless they hold the id.
-    fn reference(&mut self) -> String {
-        let spelt = self.spelt.choose(&mut self.random).unwrap().clone();
-        match self.random.random_range(0..6) {
-            0 => spelt,
-            1 => format!("before-{spelt}-after"),
-            2 => String::new(),
-            _ => ["primary", "direct_quote", "session", "r-1", "card"].choose(&mut self.random).unwrap().to_string(),
-        }
-    }
-
-    fn text(&mut self) -> String {
-        if self.random.random_range(0..6) == 0 { SECRET.to_owned() } else { self.reference() }
-    }
-
-    fn value(&mut self) -> Value {
-        match self.random.random_range(0..8) {
-            0 => json!(self.random.random::<u32>()),
-            1 => json!(self.random.random::<bool>()),
-            2 => json!({"query_text": SECRET, "id": self.text()}),
-            3 => json!([self.text(), SECRET]),
-            4 => json!(-1.5),
-            _ => json!(self.text()),
-        }
-    }
-
-    fn event(&mut self) -> SessionEvent {
-        let event_type = (*TYPES.choose(&mut self.random).unwrap()).to_owned();
-        let site = *SITES.choose(&mut self.random).unwrap();
-        let host = site.split('.').rev().collect::<Vec<_>>().join(".");
-        let url = match self.random.random_range(0..10) {
-            0 => String::new(),
-            1 | 2 => format!("https://{host}/{}?q={}", self.random.random_range(0..3), self.reference()),
-            _ => format!("https://{host}/{}", self.random.random_range(0..3)),
-        };
-        let names: Vec<&str> = NAMES.iter().filter(|_| self.random.random::<bool>()).copied().collect();
-        let data: Map<String, Value> = names.into_iter().map(|name| (name.to_owned(), self.value())).collect();
-        let turn = json!({"turn": {"privacy_level": "full", "query_text": SECRET, "response_text": self.text()}, "x": self.text()});
-        SessionEvent {
-            key: self.random.random_range(0..40),
-            event_type,
-            at_ms: 1_767_225_600_000 + self.random.random_range(0..1_000),
-            role: 1,
-            site: site.to_owned(),
-            content_url: url,
-            content_id: self.text(),
-            content_telemetry_id: self.text(),
-            event_id: self.text(),
-            turn_id: self.reference(),
-            output_id: self.reference(),
-            data: serde_json::to_string(&data).unwrap(),
-            extra: turn.to_string(),
-            ..SessionEvent::default()
-        }
-    }
-
-    fn clicked(&mut self, level: Option<PrivacyLevel>) -> Clicked {
-        Clicked {
-            scope: SessionScope::granted(OrgId(Uuid::nil()), self.session),
-            content_url: format!("https://www.example.com/?q={}", self.reference()),
-            started_at: DateTime::from_timestamp(1_767_225_600, 0).unwrap(),
-            level,
-        }
-    }
-}
 
 /// What each level may show, said once more and by hand: decisions.md, "manifest".
 fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static str]) {
     const COUNTS: &[&str] = &["query_tokens", "response_tokens", "tokens_ingested", "excerpt_tokens"];
     const WORDS: &[&str] = &[
-        "query_tokens", "response_tokens", "tokens_ingested", "excerpt_tokens", "scope", "cached", "citation_type", "position",
-        "presentation_kind", "presentation_type",
+        "query_tokens",
+        "response_tokens",
+        "tokens_ingested",
+        "excerpt_tokens",
+        "scope",
+        "cached",
+        "citation_type",
+        "position",
+        "presentation_kind",
+        "presentation_type",
     ];
     match level {
         PrivacyLevel::Minimal => (&[], COUNTS),
@@ -156,7 +59,10 @@ fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], contex
         }
         assert!([GROUNDED, CITED, PRESENTED].contains(&event["type"].as_str().unwrap()), "{context}: c9");
         let url = event["content_url"].as_str().unwrap();
-        assert!(["https://www.example.com/", "https://example.org/"].iter().any(|host| url.starts_with(host)), "{context}: {url}");
+        assert!(
+            ["https://www.example.com/", "https://example.org/"].iter().any(|host| url.starts_with(host)),
+            "{context}: {url}"
+        );
     }
     for (event_type, urls) in [
         (GROUNDED, &manifest.content_urls_grounded),
@@ -200,7 +106,7 @@ fn s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_tab
     assert!(shown[0] > 1_000 && shown.is_sorted() && shown[0] < shown[1], "laxer levels show more: {shown:?}");
 }
 
-fn cited(data: Value) -> SessionEvent {
+fn cited(data: &Value) -> SessionEvent {
     SessionEvent {
         key: 1,
         event_type: CITED.to_owned(),
@@ -224,7 +130,8 @@ fn c7_each_level_shows_what_it_is_to_show() {
     let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn",
         "query_text": SECRET, "excerpt_chars": 80});
     let session = SessionId(Uuid::from_u128(7));
-    let words = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn"});
+    let words =
+        json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn"});
     for (level, reference, expected) in [
         (PrivacyLevel::Full, Some("t1"), words.clone()),
         (PrivacyLevel::Summary, Some("t1"), words.clone()),
@@ -233,7 +140,7 @@ fn c7_each_level_shows_what_it_is_to_show() {
     ] {
         let mut generator = Generator::new(StdRng::seed_from_u64(1));
         generator.session = session;
-        let manifest = manifest(&generator.clicked(Some(level)), &[cited(data.clone())], &Consents::to(&SITES[..1]));
+        let manifest = manifest(&generator.clicked(Some(level)), &[cited(&data)], &Consents::to(&SITES[..1]));
         let event = &manifest.events[0];
         assert_eq!(event.turn_id.as_deref(), reference, "{level:?}");
         assert_eq!(event.output_id.is_some(), reference.is_some(), "{level:?}");
@@ -258,7 +165,7 @@ fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_
     ] {
         assert_eq!(level_of(declared, &turns(&said)), expected, "{declared:?} {said:?}");
     }
-    assert_eq!(level_of(None, &[cited(json!({}))]), Minimal, "only turns say a level");
+    assert_eq!(level_of(None, &[cited(&json!({}))]), Minimal, "only turns say a level");
 }
 
 #[test]

@@ -15,14 +15,17 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashSet;
 use uuid::Uuid;
 
+/// A member of the standard, and whether a value keeps its rules.
+type Standard<'a> = (&'a str, fn(&Value) -> bool);
+
 /// Members of a session that the standard knows and this service keeps among those it does not read.
-const SESSION_MEMBERS: &[(&str, fn(&Value) -> bool)] = &[
+const SESSION_MEMBERS: &[Standard<'static>] = &[
     ("parent_session_id", is_uuid),
     ("conformance_level", |value| matches!(value.as_str(), Some("retrieval" | "grounding" | "citation"))),
     ("data", |value| value.is_object() || value.is_null()),
 ];
 /// The same of an event.
-const EVENT_MEMBERS: &[(&str, fn(&Value) -> bool)] = &[
+const EVENT_MEMBERS: &[Standard<'static>] = &[
     ("output_element_id", is_text),
     ("citation_id", is_uuid),
     ("presentation_id", is_uuid),
@@ -69,7 +72,7 @@ impl Parts {
     }
 
     /// Members this service does not read: those of the standard that keep its rules to their place.
-    fn sort_in(&mut self, object: &str, standard: &[(&str, fn(&Value) -> bool)]) {
+    fn sort_in(&mut self, object: &str, standard: &[Standard<'_>]) {
         for (name, value) in parse(object) {
             let rule = standard.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule);
             // A number that no double can hold does not parse; no rule asks for one.

@@ -40,8 +40,15 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
     let session = clicks.session(Some(0)).await;
     let agent = clicks.agent.id;
     let shops = Reported { org_id: clicks.network.id.0, ..reported(agent, session, "checkout_completed", "https://a.test/s") };
-    let others = Reported { platform_id: clicks.network.id.0, org_id: clicks.network.id.0, ..reported(agent, session, "content_cited", "https://a.test/o") };
-    let numbers = Reported { data: r#"{"scope":"session","n":1.10,"big":123456789012345678901234567890}"#.to_owned(), ..reported(agent, session, "content_grounded", "https://a.test/2") };
+    let others = Reported {
+        platform_id: clicks.network.id.0,
+        org_id: clicks.network.id.0,
+        ..reported(agent, session, "content_cited", "https://a.test/o")
+    };
+    let numbers = Reported {
+        data: r#"{"scope":"session","n":1.10,"big":123456789012345678901234567890}"#.to_owned(),
+        ..reported(agent, session, "content_grounded", "https://a.test/2")
+    };
     clicks
         .report(&[
             numbers.after(2),
@@ -53,9 +60,15 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
         .await;
     let answer = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await;
     let document = answer.json();
-    let urls = |events: &serde_json::Value| events.as_array().unwrap().iter().map(|event| event["content_url"].clone()).collect::<Vec<_>>();
+    let urls = |events: &serde_json::Value| {
+        events.as_array().unwrap().iter().map(|event| event["content_url"].clone()).collect::<Vec<_>>()
+    };
     assert_eq!(urls(&document["events"]), ["https://a.test/1", "https://a.test/2"], "{}", answer.text);
     assert_eq!(urls(&document["extensions"]["events"]), ["https://a.test/3"], "a checkout is no event of the standard");
-    assert!(answer.text.contains(r#""n":1.10"#) && answer.text.contains(r#""big":123456789012345678901234567890"#), "{}", answer.text);
+    assert!(
+        answer.text.contains(r#""n":1.10"#) && answer.text.contains(r#""big":123456789012345678901234567890"#),
+        "{}",
+        answer.text
+    );
     assert_eq!(document["extensions"]["privacy_level"], "minimal");
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod clicks;
+mod clicks_planted;
 mod counting;
 mod delegation;
 mod documents;

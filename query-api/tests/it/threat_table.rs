@@ -14,7 +14,11 @@ const TESTS: &[ThreatTest] = &[
     ("C5", "ingest-gateway/tests/it/credentials.rs", "s3_every_write_route_answers_every_credential_as_the_table_says"),
     ("C6", DISCLOSE, "s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id"),
     ("C6", "query-api/src/spellings.rs", "c6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text"),
-    ("C6", CLICKS, "s10_c6_c7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id"),
+    (
+        "C6",
+        "query-api/tests/it/clicks_planted.rs",
+        "s10_c6_c7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id",
+    ),
     ("C7", DISCLOSE, "c7_each_level_shows_what_it_is_to_show"),
     ("C7", CLICKS, "a_session_without_a_level_is_shown_as_its_strictest_turn_asks"),
     ("C8", CLICKS, "c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides"),

@@ -162,12 +162,18 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
         let path = format!("/sessions/{}/document", document["session_id"].as_str().unwrap());
         let read = front.get(&path, &agent.key).await;
         assert_eq!(read.status, 200, "{name}: {}", read.body);
-        let faults: Vec<String> = schema.iter_errors(&read.body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+        let faults: Vec<String> =
+            schema.iter_errors(&read.body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
         assert!(faults.is_empty(), "{name}: {faults:?}\n{}", read.body);
-        for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null()) {
+        for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null())
+        {
             let kept = if read.body[member].is_null() { &read.body["extensions"][member] } else { &read.body[member] };
             // What an outcome leaves out is filled in when it is accepted.
-            let expected = if member == "outcome" { json!({"type": "conversion", "value_amount": 4999, "currency": "USD"}) } else { said.clone() };
+            let expected = if member == "outcome" {
+                json!({"type": "conversion", "value_amount": 4999, "currency": "USD"})
+            } else {
+                said.clone()
+            };
             assert_eq!(canonical(kept), canonical(&expected), "{name}: {member}");
         }
         if *name == "whole" {
@@ -181,7 +187,8 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
         } else {
             assert_eq!(sorted_events(&read.body), sorted_events(document), "{name}");
         }
-        let times: Vec<&str> = read.body["events"].as_array().unwrap().iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+        let times: Vec<&str> =
+            read.body["events"].as_array().unwrap().iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
         let instants: Vec<DateTime<Utc>> = times.iter().map(|time| time.parse().unwrap()).collect();
         assert!(instants.is_sorted(), "{name}: {times:?}");
     }
