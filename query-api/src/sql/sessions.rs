@@ -42,7 +42,8 @@ pub(crate) enum SessionPart {
     Whole,
 }
 
-/// Without FINAL the rows of a session are found by their projection, and then by the sorting key.
+/// The rows of a session are found by their projection, and then by the sorting key, whatever session their repeats name.
+/// `LIMIT 1 BY` keeps of each the one that FINAL would keep, the oldest report, without merging the whole granules around it.
 fn statement(part: SessionPart) -> String {
     let types = match part {
         SessionPart::Disclosable => {
@@ -54,9 +55,11 @@ fn statement(part: SessionPart) -> String {
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
            toUInt8(source_role) AS role, content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra \
-         FROM {OBSERVATIONS} FINAL \
-         WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) \
-           AND org_id = {{org:UUID}} AND {session}{types} \
+         FROM ( \
+           SELECT * FROM {OBSERVATIONS} \
+           WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) AND org_id = {{org:UUID}} \
+           ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
+         WHERE {session}{types} \
          ORDER BY at, version DESC, event_key, observer, site LIMIT {MAX_EVENTS}"
     )
 }

@@ -101,6 +101,8 @@ async fn measure_all(
         floor = if floor == 0.0 { quantiles.p50_ms } else { floor };
         print_line("all", what, &quantiles, floor);
     }
+    let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
+    print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
     for days in WINDOWS {
         for (what, path) in READS {
             let mut latencies = Latencies::default();
@@ -118,8 +120,6 @@ async fn measure_all(
             print_line(&days.to_string(), what, &Quantiles::from(&latencies), floor);
         }
     }
-    let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
-    print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
     serving.abort();
     Ok(())
 }
