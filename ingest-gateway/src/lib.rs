@@ -48,6 +48,7 @@ mod validate;
 pub use limits::Limits;
 pub use publish::{Durability, Log};
 pub use rehearsal::{Document, rehearse};
+pub use tokens::TokenExpiry;
 
 use accept::Remembered;
 use axum::Router;
@@ -73,6 +74,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Takes telemetry over HTTP and puts it on the log
 #[derive(Parser, Clone, Debug)]
@@ -111,6 +113,9 @@ pub struct Settings {
     /// Bursts and outages
     #[command(flatten)]
     pub durability: Durability,
+    /// Old click tokens
+    #[command(flatten)]
+    pub expiry: TokenExpiry,
 }
 
 /// What handlers share.
@@ -121,6 +126,7 @@ pub struct State {
     rates: Rates,
     uses: KeyUses,
     tokens: ClickTokens,
+    _expiry: AbortOnDropHandle<()>,
     sightings: Sightings,
     memory: Arc<SessionMemory>,
     remembered: Remembered,
@@ -160,6 +166,7 @@ impl State {
             rates: Rates::per_key(settings.limits.key_rate),
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             tokens: ClickTokens::new(pool.clone()),
+            _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
             memory,
             remembered: Remembered::new(),

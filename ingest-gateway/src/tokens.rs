@@ -3,6 +3,11 @@
 //! Must store and remember only hashes, and must not tell an unknown token from an expired one. While PostgreSQL is
 //! away, a token this gateway has not met goes on the log as its hash, and the worker looks it up.
 
+mod expiry;
+
+pub use expiry::TokenExpiry;
+pub(crate) use expiry::start as start_expiry;
+
 use crate::State;
 use crate::bodies::{self, WriteRequest};
 use crate::redact::without_click_tokens;

@@ -15,9 +15,16 @@
 //!   reads, lists ─────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
+//! Beside them, by session and not by host: `GET /ctx/{token}` (`clicks`: `consent` asks PostgreSQL who agrees, `disclose`
+//! shows what may be shown) and `GET /sessions/{id}/document` (`documents`).
+//!
 //! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
-//! `Visibility` (invariant 5).
+//! `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
+mod clicks;
+mod consent;
+mod disclose;
+mod documents;
 mod event_data;
 mod key_uses;
 mod lists;
@@ -26,9 +33,12 @@ mod period;
 mod reads;
 mod rehearsal;
 mod resolve;
+mod session_scope;
+mod spellings;
 mod sql;
 mod visibility;
 
+pub use clicks::ClickSettings;
 pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
 
@@ -38,11 +48,14 @@ use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use service_kit::client_address::ProxySettings;
+use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::key_uses::KeyUses;
+use service_kit::rates::Rates;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, server, stores};
+use sqlx::PgPool;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -83,12 +96,16 @@ pub struct Settings {
     /// Whose word counts for who asks
     #[command(flatten)]
     pub proxies: ProxySettings,
+    /// Look-ups of click tokens
+    #[command(flatten)]
+    pub clicks: ClickSettings,
 }
 
 impl Settings {
     /// These stores, and the usual rest.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
-        Self { clickhouse, postgres, resolving: ResolveSettings::default(), proxies: ProxySettings::default() }
+        let (resolving, proxies, clicks) = (ResolveSettings::default(), ProxySettings::default(), ClickSettings::default());
+        Self { clickhouse, postgres, resolving, proxies, clicks }
     }
 }
 
@@ -98,6 +115,9 @@ pub struct State {
     uses: KeyUses,
     telemetry: sql::Telemetry,
     resolving: resolve::Limit,
+    pool: PgPool,
+    lookups: Rates,
+    clock: Clock,
     probes: Vec<Probe>,
 }
 
@@ -114,6 +134,11 @@ impl HasDirectory for State {
 impl State {
     /// Connects, and refuses tables that this build does not know or that would break exactness.
     pub async fn connect(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        Self::connect_at(settings, Clock::System).await
+    }
+
+    /// The same by another clock.
+    pub async fn connect_at(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         stores::check_clickhouse(&settings.clickhouse).await?;
@@ -121,9 +146,12 @@ impl State {
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
-            directory: Directory::new(pool),
+            directory: Directory::new(pool.clone()),
             telemetry: sql::Telemetry::new(&clickhouse),
             resolving: resolve::Limit::new(&settings.resolving, &settings.proxies),
+            lookups: Rates::per_key(settings.clicks.click_lookup_rate),
+            pool,
+            clock,
         }))
     }
 
@@ -143,6 +171,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/agent/events", get(lists::read_own_events))
+        .route("/ctx/{token}", get(clicks::read_manifest))
+        .route("/sessions/{id}/document", get(documents::read_document))
         // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
         .with_state(state)

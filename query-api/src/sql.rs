@@ -1,9 +1,10 @@
 //! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`].
 //!
-//! Must not ask for telemetry without a [`Visibility`], must not put a caller's text into a statement (values go as
+//! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a statement (values go as
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
 mod rows;
+mod sessions;
 mod statements;
 mod within;
 
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use within::Within;
 
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
+pub(crate) use sessions::{SessionEvent, SessionPart};
 pub(crate) use statements::FunnelBy;
 
 /// What one read may cost. `readonly` comes with them: no statement of this crate can write.

@@ -13,7 +13,7 @@ use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
-use ingest_gateway::{Durability, Limits};
+use ingest_gateway::{Durability, Limits, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
 use service_kit::clock::Clock;
@@ -69,6 +69,10 @@ pub struct Cli {
     #[command(flatten)]
     resolving: ResolveSettings,
     #[command(flatten)]
+    clicks: query_api::ClickSettings,
+    #[command(flatten)]
+    expiry: TokenExpiry,
+    #[command(flatten)]
     worker: Tuning,
 }
 
@@ -80,6 +84,7 @@ impl Cli {
             postgres: self.postgres.clone(),
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
+            expiry: self.expiry.clone(),
         }
     }
 
@@ -98,6 +103,7 @@ impl Cli {
             postgres: self.postgres.clone(),
             resolving: self.resolving,
             proxies: self.sign_in.proxies.clone(),
+            clicks: self.clicks.clone(),
         }
     }
 
@@ -130,7 +136,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
 
     let gateway = ingest_gateway::State::connect(&cli.gateway(), clock.clone()).await?;
     let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
-    let router = surfaces(&cli, Arc::clone(&gateway), Arc::clone(&identity)).await?;
+    let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity)).await?;
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     let worker = cli.worker();
     let working = tokio::spawn(async move { stream_workers::work(&worker, stop).await });
@@ -146,8 +152,13 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     stopped_early
 }
 
-async fn surfaces(cli: &Cli, gateway: Arc<ingest_gateway::State>, identity: Arc<identity_api::State>) -> anyhow::Result<Router> {
-    let query = query_api::State::connect(&cli.query()).await?;
+async fn surfaces(
+    cli: &Cli,
+    clock: Clock,
+    gateway: Arc<ingest_gateway::State>,
+    identity: Arc<identity_api::State>,
+) -> anyhow::Result<Router> {
+    let query = query_api::State::connect_at(&cli.query(), clock).await?;
     let mut probes = gateway.probes();
     probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
     let router = ingest_gateway::routes(gateway)

@@ -86,6 +86,24 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long a log keeps its records, segments that are not rolled yet aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retention {
+    /// It never drops one.
+    ForEver,
+    /// At least so long.
+    For(Duration),
+}
+
+/// How long the log of accepted requests is kept. What the broker says in words this build does not know is for ever.
+pub async fn retention(settings: &KafkaSettings) -> anyhow::Result<Retention> {
+    let found = admin(&settings.kafka_brokers)?.describe_configs(&[ResourceSpecifier::Topic(&settings.topic)], &options()).await;
+    let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
+    let value = |config: rdkafka::admin::ConfigResource| config.get("retention.ms")?.value.clone();
+    let said = found.into_iter().flatten().find_map(value).with_context(|| format!("topic {} does not exist", settings.topic))?;
+    Ok(said.parse().map_or(Retention::ForEver, |ms| Retention::For(Duration::from_millis(ms))))
+}
+
 /// A topic's `max.message.bytes`; `None` when there is no such topic. A topic created a moment ago may not be
 /// known to every broker yet, so its absence is believed only when it lasts.
 async fn record_limit(

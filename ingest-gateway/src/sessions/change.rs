@@ -33,6 +33,9 @@ impl<'a> Change<'a> {
     pub(super) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
         let (is_outcome_recorded, known) = store::merge(&mut self.transaction, self.org, facts).await?;
         facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
+        if let Some(extra) = &facts.extra {
+            store::keep_members(&mut self.transaction, self.org, facts.session_id, extra.get()).await?;
+        }
         self.known.insert((self.org, facts.session_id), known);
         Ok(is_outcome_recorded)
     }

@@ -59,6 +59,22 @@ pub(super) async fn merge(connection: &mut PgConnection, org: OrgId, facts: &Ses
     Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))
 }
 
+/// Keeps the members this service does not read, once the session's level is known to let them be kept.
+pub(super) async fn keep_members(
+    connection: &mut PgConnection,
+    org: OrgId,
+    session: SessionId,
+    extra: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE sessions SET extra = $3 WHERE organization_id = $1 AND session_id = $2 AND extra IS NULL")
+        .bind(org.0)
+        .bind(session.0)
+        .bind(extra)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// Ends a session; again with the same or no outcome changes nothing.
 pub(super) async fn end(
     connection: &mut PgConnection,

@@ -48,14 +48,14 @@ async fn c3_a_request_that_the_log_cannot_take_changes_no_session() {
 
 /// Sends a request and is gone some milliseconds later.
 async fn send_and_leave(gateway: &Gateway, path: &str, key: &str, body: &Value, stay: Duration) {
-    let address = gateway.server.url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    let address = gateway.server.url.strip_prefix("http://").expect("an address over HTTP");
+    let mut stream = TcpStream::connect(address).await.expect("the gateway accepts");
     let body = body.to_string();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).await.expect("it is sent");
     tokio::time::sleep(stay).await;
     // with data of ours unread at its end, the connection is reset
     drop(stream);

@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything.
 
-use ingest_gateway::{Durability, Limits, Settings, State, routes};
+use ingest_gateway::{Durability, Limits, Settings, State, TokenExpiry, routes};
 use rdkafka::Message;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use schemas::log::LogRecord;
@@ -47,7 +47,7 @@ impl Gateway {
         let spill = tempfile::tempdir().expect("a folder is made");
         let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
         let (kafka, postgres) = (stores.kafka.clone(), stores.postgres.clone());
-        let settings = Settings { kafka, postgres, limits, durability };
+        let settings = Settings { kafka, postgres, limits, durability, expiry: TokenExpiry::default() };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }

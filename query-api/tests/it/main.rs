@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod clicks;
+mod clicks_planted;
 mod counting;
 mod delegation;
+mod documents;
 mod formats;
 mod former_owners;
 mod key_uses;
@@ -15,6 +18,8 @@ mod parameters;
 mod permuted;
 mod readiness;
 mod resolve;
+mod sessions_world;
+mod threat_table;
 mod visibility;
 mod windows;
 mod world;

@@ -35,6 +35,7 @@ impl Front {
             postgres: stores.postgres.clone(),
             limits: ingest_gateway::Limits::default(),
             durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
+            expiry: ingest_gateway::TokenExpiry::default(),
         };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let server = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;

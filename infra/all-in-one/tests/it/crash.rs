@@ -31,6 +31,7 @@ impl Front {
             postgres: stores.postgres.clone(),
             limits: ingest_gateway::Limits::default(),
             durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
+            expiry: ingest_gateway::TokenExpiry::default(),
         };
         let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();

@@ -17,6 +17,7 @@ mod openapi;
 mod openapi_examples;
 mod refusals;
 mod restart;
+mod session_documents;
 mod watch;
 mod whole_story;
 mod withholding_proxy;

@@ -7,6 +7,7 @@
 //! Must not assert a figure: what was measured is printed as it is.
 
 mod history;
+mod manifests;
 
 use crate::Verdict;
 use crate::client::{Connection, Exchange, Place};
@@ -71,7 +72,10 @@ async fn measure_all(
     client.query(FILL_RETRIEVALS).execute().await?;
     print_size(&client).await?;
 
-    let settings = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+    let settings = query_api::Settings {
+        clicks: query_api::ClickSettings { click_lookup_rate: 0 },
+        ..query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone())
+    };
     let state = query_api::State::connect(&settings).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
@@ -97,6 +101,8 @@ async fn measure_all(
         floor = if floor == 0.0 { quantiles.p50_ms } else { floor };
         print_line("all", what, &quantiles, floor);
     }
+    let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
+    print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
     for days in WINDOWS {
         for (what, path) in READS {
             let mut latencies = Latencies::default();

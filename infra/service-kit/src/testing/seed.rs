@@ -63,7 +63,7 @@ impl Seed<'_> {
         let now = Clock::System.now();
         sqlx::query(
             "WITH person AS (INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = $1 RETURNING id) \
-             INSERT INTO user_sessions (token_hash, user_id, created_at, expires_at) SELECT $2, id, $3, $4 FROM person",
+             INSERT INTO user_sessions (token_hash, user_id, created_at, expires_at, idle_until) SELECT $2, id, $3, $4, $4 FROM person",
         )
         .bind(email)
         .bind(session.hash().as_bytes().as_slice())

@@ -1,0 +1,96 @@
+//! What looking a click token up costs (P8): tokens of sessions that the history holds, of agents that share.
+//!
+//! Must write its rows straight into the fresh stores: identity and gateway are not what is measured.
+
+use crate::client::{Connection, Exchange};
+use crate::drive::Latencies;
+use crate::stage::FreshStores;
+use anyhow::ensure;
+use hyper::header::HeaderValue;
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::{PlainApiKey, PlainClickToken};
+use std::time::Instant;
+use uuid::Uuid;
+
+/// Sessions whose tokens are looked up, in turn.
+const SESSIONS: u64 = 200;
+
+/// Platform and session, as the store has them.
+type Found = (String, String);
+
+/// Times `runs` look-ups.
+pub(super) async fn measure(
+    stores: &FreshStores,
+    client: &clickhouse::Client,
+    connection: &mut Connection,
+    runs: usize,
+) -> anyhow::Result<Latencies> {
+    let sessions = format!(
+        "SELECT toString(platform_id), toString(session_id) FROM observations WHERE session_id != toUUID('{nil}') \
+         GROUP BY platform_id, session_id ORDER BY cityHash64(session_id) LIMIT {SESSIONS}",
+        nil = Uuid::nil()
+    );
+    let sessions: Vec<Found> = client.query(&sessions).fetch_all().await?;
+    ensure!(!sessions.is_empty(), "the history has sessions");
+    let (tokens, key) = (plant(stores, &sessions).await?, looker(stores).await?);
+    let mut latencies = Latencies::default();
+    for (nth, token) in tokens.iter().cycle().take(runs + tokens.len().min(runs)).enumerate() {
+        let begun = Instant::now();
+        let Exchange::Answered(answer) = connection.get(&format!("/ctx/{token}"), &key).await else {
+            anyhow::bail!("a look-up was not answered");
+        };
+        ensure!(answer.status == 200, "a look-up: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+        // The first round warms up.
+        if nth >= tokens.len().min(runs) {
+            latencies.record(begun.elapsed());
+        }
+    }
+    Ok(latencies)
+}
+
+/// A token of each session, of organisations that share; every owner agrees to be seen.
+async fn plant(stores: &FreshStores, sessions: &[Found]) -> anyhow::Result<Vec<String>> {
+    sqlx::query("UPDATE organizations SET visible_in_click_token_lookups = true").execute(&stores.pool).await?;
+    let mut tokens = Vec::new();
+    for (org, session) in sessions {
+        let (org, session, token): (Uuid, Uuid, _) = (org.parse()?, session.parse()?, PlainClickToken::mint());
+        sqlx::query(
+            "INSERT INTO organizations (id, name, org_type, share_sessions_via_click_tokens) VALUES ($1, $1::text, 'agent', true) \
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(org)
+        .execute(&stores.pool)
+        .await?;
+        sqlx::query("INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) VALUES ($1, $2, 3, now())")
+            .bind(org)
+            .bind(session)
+            .execute(&stores.pool)
+            .await?;
+        sqlx::query(
+            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+             VALUES ($1, $2, $3, 'https://www.example.com/', now(), now() + interval '90 days')",
+        )
+        .bind(token.hash().as_bytes().as_slice())
+        .bind(org)
+        .bind(session)
+        .execute(&stores.pool)
+        .await?;
+        tokens.push(token.reveal().to_owned());
+    }
+    Ok(tokens)
+}
+
+/// The key of a platform that looks tokens up.
+async fn looker(stores: &FreshStores) -> anyhow::Result<HeaderValue> {
+    let key = PlainApiKey::mint(OrgType::Platform);
+    sqlx::query(
+        "WITH org AS (INSERT INTO organizations (name, org_type) VALUES ('looker', 'platform') RETURNING id) \
+         INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) SELECT id, 'bench', $1, $2, ARRAY[$3] FROM org",
+    )
+    .bind(key.shown_prefix())
+    .bind(key.hash().as_bytes().as_slice())
+    .bind(Scope::TelemetryRead.as_str())
+    .execute(&stores.pool)
+    .await?;
+    Ok(HeaderValue::from_str(key.reveal())?)
+}

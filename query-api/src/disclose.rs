@@ -1,0 +1,160 @@
+//! From the events of a session to what a click manifest may show of them. Pure.
+//!
+//! Must show only what the table below names, and no value that holds the session's id: everything else is withheld,
+//! also what this build has never heard of (decisions.md, "manifest"; threats C6 to C9 and C12).
+
+use crate::consent::{Clicked, Consents};
+use crate::spellings::Spellings;
+use crate::sql::SessionEvent;
+use chrono::DateTime;
+use schemas::clicks::{ClickManifest, ManifestEvent};
+use schemas::session::PrivacyLevel;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::{BTreeSet, HashSet};
+
+/// What kind of value a member may have to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One word of a vocabulary, not prose.
+    Word,
+    /// True or false.
+    Flag,
+    /// A whole number from 0 on.
+    Count,
+    /// An opaque reference.
+    Reference,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Beside `type`.
+    Event,
+    /// In `data`.
+    Data,
+}
+
+/// Members of an event beyond `type`, `timestamp` and `content_url`, which every level shows: name, place, kind, and
+/// the strictest level that shows it. Text members are at no level: content events have none to show.
+pub(crate) const SHOWN: &[(&str, Place, Kind, PrivacyLevel)] = &[
+    ("turn_id", Place::Event, Kind::Reference, PrivacyLevel::Summary),
+    ("output_id", Place::Event, Kind::Reference, PrivacyLevel::Summary),
+    ("scope", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("cached", Place::Data, Kind::Flag, PrivacyLevel::Intent),
+    ("citation_type", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("position", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("presentation_kind", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("presentation_type", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("query_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("response_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("tokens_ingested", Place::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("excerpt_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
+];
+
+/// The only types of a manifest.
+const GROUNDED: &str = "content_grounded";
+const CITED: &str = "content_cited";
+const PRESENTED: &str = "content_presented";
+/// Longest word of a vocabulary.
+const MAX_WORD: usize = 64;
+
+/// Whether `level` shows the member.
+pub(crate) fn is_shown(name: &str, place: Place, level: PrivacyLevel) -> Option<Kind> {
+    let found = SHOWN.iter().find(|(shown, at, _, least)| *shown == name && *at == place && level >= *least)?;
+    Some(found.2)
+}
+
+/// The level that holds for a session: its own, else the strictest that one of its turns says, else the strictest of all.
+pub(crate) fn level_of(declared: Option<PrivacyLevel>, events: &[SessionEvent]) -> PrivacyLevel {
+    let of_turns = events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
+    declared.or(of_turns).unwrap_or(PrivacyLevel::Minimal)
+}
+
+/// The level of a turn; a turn that says none, or one this build does not know, is as strict as can be.
+fn turn_level(event: &SessionEvent) -> Option<PrivacyLevel> {
+    #[derive(Deserialize)]
+    struct Extra {
+        turn: Option<Map<String, Value>>,
+    }
+    let turn = serde_json::from_str::<Extra>(&event.extra).ok()?.turn?;
+    let level = turn.get("privacy_level").and_then(Value::as_str).and_then(PrivacyLevel::parse);
+    Some(level.unwrap_or(PrivacyLevel::Minimal))
+}
+
+/// The hosts whose owners are to be asked.
+pub(crate) fn sites(events: &[SessionEvent]) -> BTreeSet<&str> {
+    events.iter().filter(|event| is_disclosable(event)).map(|event| event.site.as_str()).collect()
+}
+
+fn is_disclosable(event: &SessionEvent) -> bool {
+    matches!(event.event_type.as_str(), GROUNDED | CITED | PRESENTED) && !event.content_url.is_empty()
+}
+
+/// The manifest.
+pub(crate) fn manifest(clicked: &Clicked, events: &[SessionEvent], consents: &Consents) -> ClickManifest {
+    let level = level_of(clicked.level, events);
+    let spellings = Spellings::of(clicked.scope.session());
+    let mut told = HashSet::new();
+    let shown = events.iter().filter(|event| is_disclosable(event) && consents.cover(&event.site, event.at_ms));
+    // An id that was reported for two hosts is one event.
+    let events: Vec<ManifestEvent> =
+        shown.filter(|event| told.insert(event.key)).filter_map(|event| disclose(event, level, &spellings)).collect();
+    ClickManifest {
+        started_at: clicked.started_at,
+        click_content_url: Some(clicked.content_url.clone()).filter(|url| !spellings.are_in(url)),
+        content_urls_grounded: urls(&events, GROUNDED),
+        content_urls_cited: urls(&events, CITED),
+        content_urls_presented: urls(&events, PRESENTED),
+        events,
+    }
+}
+
+/// Each URL once, in the order of the events.
+fn urls(events: &[ManifestEvent], event_type: &str) -> Vec<String> {
+    let mut told = HashSet::new();
+    let of_type = events.iter().filter(|event| event.event_type == event_type);
+    of_type.filter(|event| told.insert(&event.content_url)).map(|event| event.content_url.clone()).collect()
+}
+
+fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) -> Option<ManifestEvent> {
+    // The URL is what the event is about: without it nothing is left to show.
+    if spellings.are_in(&event.content_url) {
+        return None;
+    }
+    let reference = |name: &str, value: &String| {
+        is_shown(name, Place::Event, level)?;
+        Some(value.clone()).filter(|value| !value.is_empty() && !spellings.are_in(value))
+    };
+    let members: Map<String, Value> = serde_json::from_str(&event.data).unwrap_or_default();
+    let is_told = |name: &String, value: &Value| {
+        is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind))
+            && !value.as_str().is_some_and(|text| spellings.are_in(text))
+    };
+    Some(ManifestEvent {
+        event_type: event.event_type.clone(),
+        timestamp: DateTime::from_timestamp_millis(event.at_ms)?,
+        content_url: event.content_url.clone(),
+        turn_id: reference("turn_id", &event.turn_id),
+        output_id: reference("output_id", &event.output_id),
+        data: members.into_iter().filter(|(name, value)| is_told(name, value)).collect(),
+    })
+}
+
+/// A member of the right name may still hold anything: prose where a word is meant, an object where a number is.
+fn fits(value: &Value, kind: Kind) -> bool {
+    match (kind, value) {
+        (Kind::Flag, Value::Bool(_)) => true,
+        (Kind::Count, Value::Number(number)) => number.is_u64(),
+        (Kind::Word, Value::String(word)) => {
+            !word.is_empty()
+                && word.len() <= MAX_WORD
+                && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        }
+        (Kind::Reference, Value::String(_)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! S10: generated sessions at every level, with everything planted that must not be shown.
+
+mod generator;
+
+use super::*;
+use generator::{Generator, SECRET, SITES};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use schemas::ids::SessionId;
+use serde_json::json;
+use service_kit::testing::random_seed;
+use uuid::Uuid;
+
+/// What each level may show, said once more and by hand: decisions.md, "manifest".
+fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static str]) {
+    const COUNTS: &[&str] = &["query_tokens", "response_tokens", "tokens_ingested", "excerpt_tokens"];
+    const WORDS: &[&str] = &[
+        "query_tokens",
+        "response_tokens",
+        "tokens_ingested",
+        "excerpt_tokens",
+        "scope",
+        "cached",
+        "citation_type",
+        "position",
+        "presentation_kind",
+        "presentation_type",
+    ];
+    match level {
+        PrivacyLevel::Minimal => (&[], COUNTS),
+        PrivacyLevel::Intent => (&[], WORDS),
+        PrivacyLevel::Summary | PrivacyLevel::Full => (&["turn_id", "output_id"], WORDS),
+    }
+}
+
+/// By another way than the code under test: every value, without what is no letter or digit, in lower case.
+fn is_told(spelt: &[String], text: &str) -> bool {
+    spelt.iter().any(|spelt| text.contains(spelt.as_str()))
+}
+
+fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], context: &str) {
+    let value = serde_json::to_value(manifest).unwrap();
+    let text = value.to_string();
+    assert!(!text.contains(SECRET), "{context}: {text}");
+    let mut strings = Vec::new();
+    collect(&value, &mut strings);
+    for string in strings {
+        assert!(!is_told(spelt, &string), "{context}: {string}");
+    }
+    assert!(!is_told(spelt, &text), "{context}: {text}");
+    let (beside, within) = allowed(level);
+    for event in value["events"].as_array().unwrap() {
+        for name in event.as_object().unwrap().keys() {
+            let is_always = ["type", "timestamp", "content_url", "data"].contains(&name.as_str());
+            assert!(is_always || beside.contains(&name.as_str()), "{context}: {name}");
+        }
+        for (name, value) in event["data"].as_object().unwrap() {
+            assert!(within.contains(&name.as_str()) && !value.is_object() && !value.is_array(), "{context}: {name} {value}");
+        }
+        assert!([GROUNDED, CITED, PRESENTED].contains(&event["type"].as_str().unwrap()), "{context}: c9");
+        let url = event["content_url"].as_str().unwrap();
+        assert!(
+            ["https://www.example.com/", "https://example.org/"].iter().any(|host| url.starts_with(host)),
+            "{context}: {url}"
+        );
+    }
+    for (event_type, urls) in [
+        (GROUNDED, &manifest.content_urls_grounded),
+        (CITED, &manifest.content_urls_cited),
+        (PRESENTED, &manifest.content_urls_presented),
+    ] {
+        let shown = manifest.events.iter().filter(|event| event.event_type == event_type);
+        let shown: BTreeSet<&String> = shown.map(|event| &event.content_url).collect();
+        assert_eq!(shown, urls.iter().collect(), "{context}: arrays derive from the shown events");
+        assert_eq!(shown.len(), urls.len(), "{context}: each once");
+    }
+}
+
+fn collect(value: &Value, strings: &mut Vec<String>) {
+    match value {
+        Value::String(text) => strings.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|value| collect(value, strings)),
+        Value::Object(members) => members.iter().for_each(|(name, value)| {
+            strings.push(name.clone());
+            collect(value, strings);
+        }),
+        _ => {}
+    }
+}
+
+#[test]
+fn s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id() {
+    let mut seeds = StdRng::seed_from_u64(random_seed());
+    let consents = Consents::to(&SITES[..2]);
+    let mut shown = [0_usize; 4];
+    for number in 0..10_000 {
+        let mut generator = Generator::new(StdRng::seed_from_u64(seeds.random()));
+        let events: Vec<SessionEvent> = (0..generator.random.random_range(0..6)).map(|_| generator.event()).collect();
+        for (index, level) in PrivacyLevel::ALL.into_iter().enumerate() {
+            let clicked = generator.clicked(Some(level));
+            let manifest = manifest(&clicked, &events, &consents);
+            check(&manifest, level, &generator.spelt, &format!("session {number} at {}", level.as_str()));
+            shown[index] += manifest.events.iter().map(|event| event.data.len() + 1).sum::<usize>();
+        }
+    }
+    assert!(shown[0] > 1_000 && shown.is_sorted() && shown[0] < shown[1], "laxer levels show more: {shown:?}");
+}
+
+fn cited(data: &Value) -> SessionEvent {
+    SessionEvent {
+        key: 1,
+        event_type: CITED.to_owned(),
+        at_ms: 1_767_225_600_000,
+        site: SITES[0].to_owned(),
+        content_url: "https://www.example.com/a".to_owned(),
+        turn_id: "t1".to_owned(),
+        output_id: "o1".to_owned(),
+        data: data.to_string(),
+        ..SessionEvent::default()
+    }
+}
+
+fn turn(level: Option<&str>) -> SessionEvent {
+    let extra = json!({"turn": level.map_or(json!({}), |level| json!({"privacy_level": level}))});
+    SessionEvent { event_type: "turn_started".to_owned(), extra: extra.to_string(), ..SessionEvent::default() }
+}
+
+#[test]
+fn c7_each_level_shows_what_it_is_to_show() {
+    let data = json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn",
+        "query_text": SECRET, "excerpt_chars": 80});
+    let session = SessionId(Uuid::from_u128(7));
+    let words =
+        json!({"citation_type": "paraphrase", "position": "supporting", "excerpt_tokens": 12, "cached": true, "scope": "turn"});
+    for (level, reference, expected) in [
+        (PrivacyLevel::Full, Some("t1"), words.clone()),
+        (PrivacyLevel::Summary, Some("t1"), words.clone()),
+        (PrivacyLevel::Intent, None, words),
+        (PrivacyLevel::Minimal, None, json!({"excerpt_tokens": 12})),
+    ] {
+        let mut generator = Generator::new(StdRng::seed_from_u64(1));
+        generator.session = session;
+        let manifest = manifest(&generator.clicked(Some(level)), &[cited(&data)], &Consents::to(&SITES[..1]));
+        let event = &manifest.events[0];
+        assert_eq!(event.turn_id.as_deref(), reference, "{level:?}");
+        assert_eq!(event.output_id.is_some(), reference.is_some(), "{level:?}");
+        assert_eq!(Value::from(event.data.clone()), expected, "{level:?}: c12: positions are kept as they were reported");
+        assert_eq!(manifest.content_urls_cited, ["https://www.example.com/a"]);
+    }
+}
+
+#[test]
+fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_of_all() {
+    use PrivacyLevel::{Full, Intent, Minimal, Summary};
+    let turns = |levels: &[Option<&str>]| levels.iter().map(|level| turn(*level)).collect::<Vec<_>>();
+    for (declared, said, expected) in [
+        (None, vec![], Minimal),
+        (None, vec![Some("full")], Full),
+        (None, vec![Some("full"), Some("intent"), Some("summary")], Intent),
+        (None, vec![Some("full"), None], Minimal),
+        (None, vec![Some("full"), Some("loud")], Minimal),
+        (Some(Summary), vec![Some("full")], Summary),
+        (Some(Summary), vec![], Summary),
+        (Some(Full), vec![Some("full")], Full),
+    ] {
+        assert_eq!(level_of(declared, &turns(&said)), expected, "{declared:?} {said:?}");
+    }
+    assert_eq!(level_of(None, &[cited(&json!({}))]), Minimal, "only turns say a level");
+}
+
+#[test]
+fn an_event_from_before_its_owner_is_not_the_owners_to_show() {
+    let consents = Consents::from_times(&[("com.example", Some(1_000))]);
+    assert!(!consents.cover("com.example", 999) && consents.cover("com.example", 1_000));
+    assert!(!consents.cover("com.example.www", 1_000), "hosts are asked about one by one");
+}

@@ -1,0 +1,69 @@
+//! `GET /sessions/{id}/document`: a session as the archival document of the public standard, to whoever reported it.
+//!
+//! Must not show anybody else's session, nor that there is one of this id.
+
+mod assemble;
+
+use crate::State;
+use crate::consent::{bounded, level_of};
+use crate::session_scope::SessionScope;
+use crate::sql::SessionPart;
+use axum::Json;
+use axum::extract::State as Shared;
+use axum::http::Uri;
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, SessionId};
+use schemas::problem::Code;
+use serde_json::value::RawValue;
+use service_kit::auth::Reader;
+use service_kit::http::ApiError;
+use sqlx::PgPool;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What PostgreSQL knows of a session.
+#[derive(sqlx::FromRow)]
+struct Facts {
+    initiator_type: Option<String>,
+    agent_id: Option<String>,
+    manifest_ref: Option<String>,
+    content_scope: Option<String>,
+    external_session_id: Option<String>,
+    prior_session_ids: Vec<Uuid>,
+    privacy_level: Option<i16>,
+    started_at: Option<DateTime<Utc>>,
+    ended_at: Option<DateTime<Utc>>,
+    outcome: Option<String>,
+    extra: Option<String>,
+    created_at: DateTime<Utc>,
+}
+
+/// The document of the caller's session.
+pub(crate) async fn read_document(
+    Shared(state): Shared<Arc<State>>,
+    Reader(caller): Reader,
+    uri: Uri,
+) -> Result<Json<Box<RawValue>>, ApiError> {
+    let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
+    let facts = facts_of(&state.pool, caller.org_id, session).await?.ok_or_else(unknown)?;
+    let scope = SessionScope::granted(caller.org_id, session);
+    let events = state.telemetry.session_events(scope, SessionPart::Whole).await?;
+    Ok(Json(assemble::document(session, &facts, &events)))
+}
+
+async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {
+    bounded(
+        sqlx::query_as(
+            "SELECT initiator_type, agent_id, manifest_ref, content_scope, external_session_id, prior_session_ids, privacy_level, \
+             started_at, ended_at, outcome, extra, created_at FROM sessions WHERE organization_id = $1 AND session_id = $2",
+        )
+        .bind(org.0)
+        .bind(session.0)
+        .fetch_optional(pool),
+    )
+    .await
+}
+
+fn unknown() -> ApiError {
+    ApiError::new(Code::NotFound, "You have no such session.")
+}

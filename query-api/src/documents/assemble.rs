@@ -1,0 +1,171 @@
+//! From what is stored of a session to its document: members of the standard at their place, everything else under
+//! `extensions`. Pure.
+//!
+//! Must keep values as they were reported, numbers with every digit, and must not make up what was not said.
+
+use super::{Facts, level_of};
+use crate::event_data::Members;
+use crate::sql::SessionEvent;
+use chrono::{DateTime, SecondsFormat, Utc};
+use schemas::event::{EventFamily, EventType, SourceRole};
+use schemas::ids::SessionId;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::HashSet;
+use uuid::Uuid;
+
+/// A member of the standard, and whether a value keeps its rules.
+type Standard<'a> = (&'a str, fn(&Value) -> bool);
+
+/// Members of a session that the standard knows and this service keeps among those it does not read.
+const SESSION_MEMBERS: &[Standard<'static>] = &[
+    ("parent_session_id", is_uuid),
+    ("conformance_level", |value| matches!(value.as_str(), Some("retrieval" | "grounding" | "citation"))),
+    ("data", |value| value.is_object() || value.is_null()),
+];
+/// The same of an event.
+const EVENT_MEMBERS: &[Standard<'static>] = &[
+    ("output_element_id", is_text),
+    ("citation_id", is_uuid),
+    ("presentation_id", is_uuid),
+    ("license_ref", is_text_or_null),
+    ("terms_ref", is_text_or_null),
+    ("turn", |value| value.is_null() || value.get("privacy_level").is_some()),
+];
+const EXTENSIONS: &str = "extensions";
+
+fn is_uuid(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| Uuid::try_parse(text).is_ok_and(|id| id.to_string() == text.to_lowercase()))
+}
+
+fn is_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.is_empty())
+}
+
+fn is_text_or_null(value: &Value) -> bool {
+    value.is_string() || value.is_null()
+}
+
+/// An object as it grows: members of the standard, and what is beside it.
+#[derive(Default)]
+struct Parts {
+    members: Members,
+    extensions: Members,
+}
+
+impl Parts {
+    fn put<T: Serialize>(&mut self, name: &str, value: T) {
+        self.members.insert(name.to_owned(), raw(&value));
+    }
+
+    fn put_some<T: Serialize>(&mut self, name: &str, value: Option<T>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    fn extend<T: Serialize>(&mut self, name: &str, value: Option<T>) {
+        if let Some(value) = value {
+            self.extensions.insert(name.to_owned(), raw(&value));
+        }
+    }
+
+    /// Members this service does not read: those of the standard that keep its rules to their place.
+    fn sort_in(&mut self, object: &str, standard: &[Standard<'_>]) {
+        for (name, value) in parse(object) {
+            let rule = standard.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule);
+            // A number that no double can hold does not parse; no rule asks for one.
+            let is_standard = rule.is_some_and(|rule| serde_json::from_str(value.get()).is_ok_and(|value| rule(&value)));
+            let target = if is_standard { &mut self.members } else { &mut self.extensions };
+            target.entry(name).or_insert(value);
+        }
+    }
+
+    fn finish(mut self) -> Box<RawValue> {
+        if !self.extensions.is_empty() {
+            self.members.insert(EXTENSIONS.to_owned(), raw(&self.extensions));
+        }
+        raw(&self.members)
+    }
+}
+
+/// The session document.
+pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent]) -> Box<RawValue> {
+    let mut parts = Parts::default();
+    parts.put("document_type", "session");
+    parts.put("schema_version", "1.0");
+    parts.put("session_id", session);
+    parts.put_some("agent_id", facts.agent_id.as_ref());
+    parts.put_some("content_scope", facts.content_scope.as_ref());
+    parts.put_some("manifest_ref", facts.manifest_ref.as_ref());
+    parts.put("started_at", written(started_at(facts, events)));
+    parts.put_some("ended_at", facts.ended_at.map(written));
+    parts.extend("initiator_type", facts.initiator_type.as_ref());
+    parts.extend("external_session_id", facts.external_session_id.as_ref());
+    parts.extend("prior_session_ids", Some(&facts.prior_session_ids).filter(|sessions| !sessions.is_empty()));
+    parts.extend("privacy_level", facts.privacy_level.map(level_of));
+    let outcome = facts.outcome.as_deref().and_then(|outcome| serde_json::from_str::<Box<RawValue>>(outcome).ok());
+    parts.extend("outcome", outcome);
+    parts.sort_in(facts.extra.as_deref().unwrap_or_default(), SESSION_MEMBERS);
+
+    let mut told = HashSet::new();
+    // An id that was reported for two hosts is one event.
+    let events = events.iter().filter(|event| told.insert((event.key, event.observer)));
+    let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.partition(|event| is_core(&event.event_type));
+    let written = |events: Vec<&SessionEvent>| events.into_iter().map(event).collect::<Vec<_>>();
+    parts.put("events", written(core));
+    // What the reporter may have called so itself gives way.
+    parts.extend("events", Some(written(others)).filter(|others| !others.is_empty()));
+    parts.finish()
+}
+
+/// A session that nobody started began with its first event.
+fn started_at(facts: &Facts, events: &[SessionEvent]) -> DateTime<Utc> {
+    let first = events.iter().map(|event| event.at_ms).min().and_then(DateTime::from_timestamp_millis);
+    facts.started_at.or(first).unwrap_or(facts.created_at)
+}
+
+fn is_core(event_type: &str) -> bool {
+    let family = EventType::parse(event_type).map(|event_type| event_type.family());
+    matches!(family, Some(EventFamily::Content | EventFamily::Turn))
+}
+
+fn event(event: &SessionEvent) -> Box<RawValue> {
+    let given = |text: &'_ String| Some(text.clone()).filter(|text| !text.is_empty());
+    let mut parts = Parts::default();
+    parts.put("type", &event.event_type);
+    parts.put_some("timestamp", DateTime::from_timestamp_millis(event.at_ms).map(written));
+    parts.put_some("source_role", SourceRole::from_code(event.role));
+    for (name, text, must_be_uuid) in [
+        ("id", &event.event_id, true),
+        ("content_telemetry_id", &event.content_telemetry_id, true),
+        ("content_url", &event.content_url, false),
+        ("content_id", &event.content_id, false),
+        ("turn_id", &event.turn_id, false),
+        ("output_id", &event.output_id, false),
+    ] {
+        if must_be_uuid && Uuid::try_parse(text).is_err() {
+            parts.extend(name, given(text));
+        } else {
+            parts.put_some(name, given(text));
+        }
+    }
+    let data: Option<Box<RawValue>> = serde_json::from_str(&event.data).ok();
+    parts.put_some("data", data);
+    parts.sort_in(&event.extra, EVENT_MEMBERS);
+    parts.finish()
+}
+
+/// Empty text is no object; nothing else is stored that is none.
+fn parse(object: &str) -> Members {
+    serde_json::from_str(object).unwrap_or_default()
+}
+
+fn written(instant: DateTime<Utc>) -> String {
+    instant.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+fn raw<T: Serialize>(value: &T) -> Box<RawValue> {
+    to_raw_value(value).expect("texts and valid values are valid JSON")
+}

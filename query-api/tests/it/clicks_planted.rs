@@ -1,0 +1,75 @@
+//! S10 through the stores: sessions that hold their own id in every place a reporter can write to.
+
+use crate::sessions_world::{Clicks, Reported, reported};
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+use uuid::Uuid;
+
+const PAGE: &str = "https://www.example.com/page";
+
+#[tokio::test]
+async fn s10_c6_c7_sessions_through_the_stores_show_no_more_than_their_level_and_never_their_id() {
+    let clicks = Clicks::start().await;
+    let mut random = StdRng::seed_from_u64(random_seed());
+    let (mut rows, mut planted) = (Vec::new(), Vec::new());
+    for number in 0..200_i16 {
+        let level = number % 4;
+        let session = clicks.session(Some(level)).await;
+        let spelt = spellings(session);
+        for _ in 0..random.random_range(1..6) {
+            let mut text = || spelt.choose(&mut random).unwrap().clone();
+            let data = json!({"scope": text(), "cached": text(), "citation_type": text(), "position": "primary", "excerpt_tokens": 4,
+                "note": text(), "nested": {"a": [text()]}});
+            let url = format!("https://www.example.com/{number}?x={}", text().replace([' ', '\\'], ""));
+            let (turn_id, output_id) = (format!("t-{}", text()), text());
+            let kind = ["content_grounded", "content_cited", "content_presented"].choose(&mut random).unwrap();
+            let url = if random.random::<bool>() { url } else { format!("https://www.example.com/{number}") };
+            rows.push(Reported { turn_id, output_id, ..reported(clicks.agent.id, session, kind, &url).with(&data) });
+        }
+        rows.push(reported(clicks.agent.id, session, "content_cited", PAGE));
+        let token = clicks.token(session, &format!("{PAGE}?s={session}")).await;
+        planted.push((level, spelt, token));
+    }
+    clicks.report(&rows).await;
+    for (level, spelt, token) in planted {
+        let manifest = clicks.manifest(&token).await;
+        let text = manifest.to_string();
+        for spelling in spelt {
+            assert!(!text.contains(&spelling) && !text.contains(&json!(spelling).to_string()), "{spelling} in {text}");
+        }
+        assert_eq!(manifest["click_content_url"], Value::Null);
+        let events = manifest["events"].as_array().unwrap();
+        assert!(events.iter().any(|event| event["content_url"] == PAGE));
+        for event in events {
+            let is_own = event["content_url"] == PAGE;
+            assert_eq!(event.get("turn_id").is_some(), level >= 2 && is_own, "{event}");
+            let names: Vec<&str> = event["data"].as_object().unwrap().keys().map(String::as_str).collect();
+            let expected: &[&str] = match (level, is_own) {
+                (0, _) => &["excerpt_tokens"],
+                (_, false) => &["excerpt_tokens", "position"],
+                (_, true) => &["excerpt_tokens", "position", "scope"],
+            };
+            assert_eq!(names, expected, "{event}");
+        }
+    }
+}
+
+fn spellings(session: Uuid) -> Vec<String> {
+    let text = session.to_string();
+    vec![
+        text.clone(),
+        text.to_uppercase(),
+        session.simple().to_string(),
+        session.urn().to_string(),
+        session.braced().to_string(),
+        BASE64_STANDARD.encode(session.as_bytes()),
+        BASE64_URL_SAFE_NO_PAD.encode(session.as_bytes()),
+        BASE64_STANDARD.encode(&text),
+        text.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+        text.bytes().map(|byte| format!("\\u{byte:04x}")).collect(),
+        text.chars().rev().collect(),
+    ]
+}

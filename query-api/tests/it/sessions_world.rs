@@ -1,0 +1,217 @@
+//! Sessions, click tokens and their events, put straight into the stores.
+//!
+//! Must not assert anything.
+
+use crate::world::{NEW_YEAR_MS, World};
+use chrono::{DateTime, TimeDelta};
+use query_api::{ClickSettings, Settings, State, router};
+use reqwest::StatusCode;
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use schemas::secrets::PlainClickToken;
+use schemas::site::ContentUrl;
+use serde::Serialize;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::testing::{SeededOrg, TestServer, client};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// One event of a session, as the workers write it.
+#[derive(Clone, Debug, clickhouse::Row, Serialize)]
+pub(crate) struct Reported {
+    pub(crate) site: String,
+    pub(crate) event_key: u128,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) org_id: Uuid,
+    pub(crate) version: u64,
+    pub(crate) source_role: i8,
+    pub(crate) event_type: String,
+    pub(crate) at: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) session_id: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform_id: Uuid,
+    pub(crate) content_url: String,
+    pub(crate) event_id: String,
+    pub(crate) turn_id: String,
+    pub(crate) output_id: String,
+    pub(crate) data: String,
+    pub(crate) extra: String,
+}
+
+/// An event of a session, on a page.
+pub(crate) fn reported(org: OrgId, session: Uuid, event_type: &str, url: &str) -> Reported {
+    let site = ContentUrl::parse(url).ok().and_then(|url| url.site).map(|site| site.as_str().to_owned()).unwrap_or_default();
+    Reported {
+        site,
+        event_key: Uuid::new_v4().as_u128(),
+        org_id: org.0,
+        version: 100,
+        source_role: 1,
+        event_type: event_type.to_owned(),
+        at: NEW_YEAR_MS,
+        session_id: session,
+        platform_id: org.0,
+        content_url: url.to_owned(),
+        event_id: Uuid::new_v4().to_string(),
+        turn_id: "turn-1".to_owned(),
+        output_id: "output-1".to_owned(),
+        data: r#"{"scope":"session","position":"supporting","excerpt_tokens":3,"query_text":"prose"}"#.to_owned(),
+        extra: String::new(),
+    }
+}
+
+impl Reported {
+    pub(crate) fn with(self, data: &Value) -> Self {
+        Self { data: data.to_string(), ..self }
+    }
+
+    /// Milliseconds after new year.
+    pub(crate) fn after(self, ms: i64) -> Self {
+        Self { at: NEW_YEAR_MS + ms, ..self }
+    }
+}
+
+/// An answer with its headers.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) text: String,
+}
+
+impl Sealed {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// Everything but what differs from request to request.
+    pub(crate) fn alike(&self) -> (StatusCode, BTreeMap<String, String>, Value) {
+        let mut body = self.json();
+        let id = body.as_object_mut().unwrap().remove("request_id").unwrap();
+        let mut headers = self.headers.clone();
+        assert_eq!(headers.remove("x-request-id").as_deref(), id.as_str());
+        // The same length, because the ids are of one length; the date is the server's clock.
+        headers.remove("date");
+        (self.status, headers, body)
+    }
+}
+
+/// A world with an agent that shares and an owner that agrees to be seen.
+pub(crate) struct Clicks {
+    pub(crate) world: World,
+    pub(crate) clock: Clock,
+    pub(crate) agent: SeededOrg,
+    pub(crate) owner: SeededOrg,
+    pub(crate) network: SeededOrg,
+}
+
+impl Clicks {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(ClickSettings { click_lookup_rate: 0 }).await
+    }
+
+    pub(crate) async fn start_with(clicks: ClickSettings) -> Self {
+        let (world, clock) = (World::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
+        let stores = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+        let settings = Settings { clicks, ..stores };
+        let state = State::connect_at(&settings, clock.clone()).await.unwrap();
+        let world = world.served_by(TestServer::start(router(state)).await);
+        let agent = world.seed().org("Agent", OrgType::Agent).await;
+        let network = world.seed().org("Network", OrgType::Platform).await;
+        let owner = world.seed().owner_of("example.com").await;
+        let clicks = Self { world, clock, agent, owner, network };
+        clicks.share(clicks.agent.id, true).await;
+        clicks.show(clicks.owner.id, true).await;
+        clicks
+    }
+
+    pub(crate) async fn share(&self, org: OrgId, value: bool) {
+        self.set("share_sessions_via_click_tokens", org, value).await;
+    }
+
+    pub(crate) async fn show(&self, org: OrgId, value: bool) {
+        self.set("visible_in_click_token_lookups", org, value).await;
+    }
+
+    async fn set(&self, flag: &str, org: OrgId, value: bool) {
+        let statement = format!("UPDATE organizations SET {flag} = $2 WHERE id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).bind(value).execute(&self.world.stores.pool).await.unwrap();
+    }
+
+    /// A session of the agent's, of a level as it is stored.
+    pub(crate) async fn session(&self, level: Option<i16>) -> Uuid {
+        let session = Uuid::new_v4();
+        sqlx::query(
+            "INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) VALUES ($1, $2, $3, '2026-01-01T00:00:00Z')",
+        )
+        .bind(self.agent.id.0)
+        .bind(session)
+        .bind(level)
+        .execute(&self.world.stores.pool)
+        .await
+        .unwrap();
+        session
+    }
+
+    /// A token made now for a session of the agent's.
+    pub(crate) async fn token(&self, session: Uuid, url: &str) -> String {
+        let (token, now) = (PlainClickToken::mint(), self.clock.now());
+        sqlx::query(
+            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(token.hash().as_bytes().as_slice())
+        .bind(self.agent.id.0)
+        .bind(session)
+        .bind(url)
+        .bind(now)
+        .bind(now + TimeDelta::days(90))
+        .execute(&self.world.stores.pool)
+        .await
+        .unwrap();
+        token.reveal().to_owned()
+    }
+
+    pub(crate) async fn report(&self, rows: &[Reported]) {
+        let client = self.world.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let mut insert = client.insert::<Reported>("observations").await.unwrap();
+        for row in rows {
+            insert.write(row).await.unwrap();
+        }
+        insert.end().await.unwrap();
+    }
+
+    pub(crate) async fn look_up(&self, token: &str) -> Sealed {
+        self.get(&format!("/ctx/{token}"), &[("x-api-key", &self.network.key)]).await
+    }
+
+    /// A manifest that must be there.
+    pub(crate) async fn manifest(&self, token: &str) -> Value {
+        let answer = self.look_up(token).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        answer.json()
+    }
+
+    pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Sealed {
+        let mut request = client().get(format!("{}{path}", self.world.server.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.unwrap();
+        let shown = response.headers().iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        Sealed { headers: shown.collect(), status: response.status(), text: response.text().await.unwrap() }
+    }
+}
+
+/// The members of a manifest's events, one list of URLs for each.
+pub(crate) fn urls_of(manifest: &Value) -> Value {
+    let events = manifest["events"].as_array().unwrap();
+    json!([
+        events.iter().map(|event| event["content_url"].clone()).collect::<Vec<_>>(),
+        manifest["content_urls_grounded"],
+        manifest["content_urls_cited"],
+        manifest["content_urls_presented"],
+    ])
+}
