@@ -19,7 +19,7 @@ const STORY: &[(&str, &str)] = &[
     ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
     ("read_events", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
-    ("read_own_events", "AGENT_KEY"),
+    ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
     ("create_delegation_request", "NETWORK_KEY"), ("list_delegation_requests", "OWNER_KEY"),
     ("approve_delegation_request", "OWNER_SESSION"), ("list_delegations", "OWNER_KEY"), ("revoke_delegation", "OWNER_KEY"),
@@ -138,6 +138,13 @@ impl Story {
             "read_summary" => self.demo.counts(3).await,
             "redeem_magic_link" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
+            "read_manifest" => {
+                let settings = self.demo.url("/api/v1/identity/settings");
+                let change = self.demo.client.patch(settings).bearer_auth(self.demo.env("AGENT_SESSION"));
+                let body = r#"{"share_sessions_via_click_tokens":true}"#;
+                let changed = crate::demo::answer(change.header("content-type", "application/json").body(body)).await;
+                assert_eq!(changed.status, 200, "{}", changed.body);
+            }
             "provision_organization" => {
                 let trust = "UPDATE organizations SET is_trusted_partner = true WHERE name = 'Demo Network'";
                 assert_eq!(sqlx::query(trust).execute(&self.demo.stores.pool).await.unwrap().rows_affected(), 1);
@@ -174,6 +181,10 @@ impl Story {
     fn note(&mut self, id: &str, answer: &Value) {
         if id == "redeem_magic_link" {
             self.credentials.insert("COLLEAGUE_SESSION".to_owned(), answer["session_id"].as_str().unwrap().to_owned());
+        }
+        if id == "create_click_token" {
+            let example = "ctx_0000000000000000000000000000000000000000000";
+            self.real.insert(example.to_owned(), answer["token"].as_str().unwrap().to_owned());
         }
         if id == "register_domain" {
             *self.published.lock().unwrap() = Some(format!("svc-verify={}", answer["verification_token"].as_str().unwrap()));
