@@ -20,6 +20,7 @@ mod readiness;
 mod resolve;
 mod sessions_world;
 mod threat_table;
+mod routes;
 mod visibility;
 mod windows;
 mod world;
