@@ -8,7 +8,7 @@ use schemas::secrets::PlainApiKey;
 use service_kit::testing::client;
 
 /// Every route, with what it needs in its query.
-const GOLDEN: [(&str, [u16; 9]); 9] = [
+const GOLDEN: [(&str, [u16; 9]); 11] = [
     // none, unknown key, revoked key, session, expired session, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/events", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
@@ -16,10 +16,17 @@ const GOLDEN: [(&str, [u16; 9]); 9] = [
     ("/content-owners/corroboration", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/funnel", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/agent/events", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
+    ("/ctx/{token}", [401, 401, 401, 401, 401, 403, 403, 404, 404]),
+    ("/sessions/{id}/document", [401, 401, 401, 401, 401, 403, 404, 404, 404]),
     ("/resolve?url=https://a.test/", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
     ("/health", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
     ("/ready", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
 ];
+
+/// A route with what names nothing in the place of a token or an id.
+fn of_nothing(route: &str) -> String {
+    route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
+}
 
 /// What a caller shows.
 enum Shows {
@@ -61,7 +68,7 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
     for (route, expected) in GOLDEN {
         let mut found = Vec::new();
         for shows in &credentials {
-            let request = shows.on(client.get(format!("{}{route}", world.server.url)));
+            let request = shows.on(client.get(format!("{}{}", world.server.url, of_nothing(route))));
             found.push(request.send().await.unwrap().status().as_u16());
         }
         if found != expected {
