@@ -11,7 +11,7 @@ pub(crate) use review::{
 use crate::State;
 use crate::audit::{self, Change};
 use crate::bodies;
-use crate::people::Person;
+use crate::people::{self, Person};
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -20,11 +20,16 @@ use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::identity::{AccessRequest, AccessState, OrgType, Review};
 use schemas::ids::{AccessRequestId, OrgId, UserId};
+use schemas::problem::Code;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
+use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Most requests of one person that wait for a review.
+const MAX_PENDING: i64 = 5;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -106,6 +111,7 @@ async fn file(
     };
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    require_room(&mut transaction, person.user_id).await?;
     let row: Row = sqlx::query_as(
         "INSERT INTO access_requests (id, user_id, org_type, org_name, admin_email, use_case, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *",
@@ -124,6 +130,19 @@ async fn file(
     audit::record_by(&mut transaction, person.author(), None, now, change).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(row.try_into()?)))
+}
+
+/// Of several at once, each counts the ones before it.
+async fn require_room(transaction: &mut PgConnection, person: UserId) -> Result<(), ApiError> {
+    people::lock(transaction, person).await?;
+    let pending: i64 = sqlx::query_scalar("SELECT count(*) FROM access_requests WHERE user_id = $1 AND status = 'pending'")
+        .bind(person.0)
+        .fetch_one(transaction)
+        .await?;
+    if pending < MAX_PENDING {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, format!("{MAX_PENDING} of your requests wait for a review; ask again after one.")))
 }
 
 /// `GET /api/v1/identity/platform-access-requests`

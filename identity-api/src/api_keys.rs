@@ -5,8 +5,9 @@
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
 use crate::audit::{self, Author, Change};
-use crate::bodies::{self, rule_broken};
+use crate::bodies;
 use crate::organizations;
+use crate::texts;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -26,8 +27,6 @@ use uuid::Uuid;
 /// What this service itself has seen of keys; the other surfaces keep tables of their own.
 pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
      FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
-
-const MAX_NAME_BYTES: usize = 200;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -122,10 +121,8 @@ pub(crate) async fn issue(
 
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
     let new: NewApiKey = bodies::object(body)?;
-    let name = new.name.unwrap_or_else(|| "API key".to_owned());
-    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-        return Err(rule_broken("name", format!("name must have 1 to {MAX_NAME_BYTES} bytes and no control characters")));
-    }
+    let name = new.name.or_else(|| Some("API key".to_owned()));
+    let name = texts::name("name", name).map_err(bodies::refuse)?;
     let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
     Ok((name, scopes))
 }

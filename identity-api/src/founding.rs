@@ -7,7 +7,7 @@ use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::domains::registrations;
 use crate::members::{self, Standing};
-use crate::people::Person;
+use crate::people::{self, Person};
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -24,6 +24,9 @@ use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Most organisations that one person founds without asking anybody.
+const MAX_FOUNDED: i64 = 20;
 
 /// What a new organisation starts with.
 pub(crate) struct Founding<'a> {
@@ -42,14 +45,17 @@ pub(crate) async fn found(
     now: DateTime<Utc>,
 ) -> Result<OrgId, ApiError> {
     let id = OrgId(Uuid::now_v7());
-    sqlx::query("INSERT INTO organizations (id, name, org_type, provisioned_by, created_at) VALUES ($1, $2, $3, $4, $5)")
-        .bind(id.0)
-        .bind(founding.name)
-        .bind(founding.org_type.as_str())
-        .bind(founding.provisioned_by.map(|org| org.0))
-        .bind(now)
-        .execute(&mut *transaction)
-        .await?;
+    sqlx::query(
+        "INSERT INTO organizations (id, name, org_type, provisioned_by, created_at, founded_by) VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(id.0)
+    .bind(founding.name)
+    .bind(founding.org_type.as_str())
+    .bind(founding.provisioned_by.map(|org| org.0))
+    .bind(now)
+    .bind(if let Author::User(founder) = author { Some(founder.0) } else { None })
+    .execute(&mut *transaction)
+    .await?;
     let detail = json!({"name": founding.name, "org_type": founding.org_type, "provisioned_by": founding.provisioned_by});
     let change = Change { action: "organization.created", object_kind: "organization", object_id: id.0, detail };
     audit::record_by(transaction, author, Some(id), now, change).await?;
@@ -81,6 +87,7 @@ pub(crate) async fn create_organization(
     let (name, site) = parse_new_organization(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    require_room(&mut transaction, person.user_id).await?;
     let founding = Founding {
         name: &name,
         org_type: OrgType::ContentOwner,
@@ -92,6 +99,19 @@ pub(crate) async fn create_organization(
     let organization = read(&mut transaction, id).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(organization)))
+}
+
+/// Of several at once, each counts the ones before it.
+async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result<(), ApiError> {
+    people::lock(transaction, founder).await?;
+    let founded: i64 = sqlx::query_scalar("SELECT count(*) FROM organizations WHERE founded_by = $1")
+        .bind(founder.0)
+        .fetch_one(transaction)
+        .await?;
+    if founded < MAX_FOUNDED {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, format!("You have founded {MAX_FOUNDED} organisations; an operator can add more.")))
 }
 
 fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {

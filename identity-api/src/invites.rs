@@ -4,8 +4,10 @@
 //! Must show a token to nobody but the invited mailbox: only its hash is stored. Claiming is `claim`.
 
 mod claim;
+mod quota;
 
 pub(crate) use claim::claim_invite;
+pub(crate) use quota::Quota;
 
 use crate::State;
 use crate::audit::{self, Author, Change};
@@ -21,7 +23,7 @@ use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::identity::{INVITE_LIFETIME, Invite, Role};
-use schemas::ids::{InviteId, OrgId};
+use schemas::ids::{InviteId, OrgId, UserId};
 use schemas::problem::Code;
 use schemas::secrets::PlainInvite;
 use serde::Deserialize;
@@ -68,6 +70,7 @@ pub(crate) struct Invitation<'a> {
     pub(crate) role: Role,
     /// Whom to tell of the claim.
     pub(crate) provisioned_by: Option<OrgId>,
+    pub(crate) quota: Quota,
 }
 
 /// Writes an invite down; the caller holds the organisation's row, and mails the token once all is kept.
@@ -77,9 +80,10 @@ pub(crate) async fn invite(
     invitation: Invitation<'_>,
     now: DateTime<Utc>,
 ) -> Result<Letter, ApiError> {
-    let Invitation { org, email: to, role, provisioned_by } = invitation;
+    let Invitation { org, email: to, role, provisioned_by, quota } = invitation;
     let email = to.as_str();
     require_no_member(transaction, org, email).await?;
+    quota::require(transaction, quota, author, email, now).await?;
     // A new invite is the one that counts: the mail with the one before may be lost, or its time over.
     let replaced: Vec<Uuid> = sqlx::query_scalar(
         "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND email = $2 \
@@ -96,9 +100,10 @@ pub(crate) async fn invite(
     }
     require_room(transaction, org, now).await?;
     let token = PlainInvite::mint();
+    let (person, key) = quota::inviter(author);
     let row: Row = sqlx::query_as(
-        "INSERT INTO invites (id, organization_id, email, role, token_hash, provisioned_by, created_at, expires_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, organization_id, email, role, created_at, expires_at, mailed_at",
+        "INSERT INTO invites (id, organization_id, email, role, token_hash, provisioned_by, created_at, expires_at, invited_by, invited_by_key) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, organization_id, email, role, created_at, expires_at, mailed_at",
     )
     .bind(Uuid::now_v7())
     .bind(org.0)
@@ -108,12 +113,40 @@ pub(crate) async fn invite(
     .bind(provisioned_by.map(|org| org.0))
     .bind(now)
     .bind(now + INVITE_LIFETIME)
+    .bind(person)
+    .bind(key)
     .fetch_one(&mut *transaction)
     .await?;
     let detail = json!({"email": email, "role": role});
     let change = Change { action: "invite.created", object_kind: "invite", object_id: row.id, detail };
     audit::record_by(transaction, author, Some(org), now, change).await?;
     Ok(Letter { invite: row.try_into()?, to: to.clone(), token })
+}
+
+/// Withdraws the open invites of an organisation, or those that somebody has made in it or was to come in by; the caller
+/// holds the organisation's row.
+pub(crate) async fn withdraw_open(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    of: Option<UserId>,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let withdrawn: Vec<Uuid> = sqlx::query_scalar(
+        "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND claimed_at IS NULL AND withdrawn_at IS NULL \
+         AND ($2::uuid IS NULL OR invited_by = $2 OR email = (SELECT lower(email) FROM users WHERE id = $2)) RETURNING id",
+    )
+    .bind(org.0)
+    .bind(of.map(|user| user.0))
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for object_id in withdrawn {
+        let detail = json!({"of_member": of});
+        let change = Change { action: "invite.withdrawn", object_kind: "invite", object_id, detail };
+        audit::record_by(transaction, author, Some(org), now, change).await?;
+    }
+    Ok(())
 }
 
 async fn require_no_member(transaction: &mut PgConnection, org: OrgId, email: &str) -> Result<(), ApiError> {
@@ -167,7 +200,7 @@ pub(crate) async fn invite_member(
     let role = new.role.or_else(|| Some(Role::Member.as_str().to_owned()));
     let role = faults.take(texts::one_of("role", role, &Role::ALL.map(Role::as_str)));
     let (Some(email), Some(role)) = (email, role) else { return Err(faults.refuse()) };
-    let invitation = Invitation { org, email: &email, role, provisioned_by: None };
+    let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
     let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(letters::send_invite(&state.pool, &state.mailer, letter, state.now()).await)))

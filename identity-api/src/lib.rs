@@ -219,6 +219,7 @@ pub fn routes(state: Arc<State>) -> Router {
         // a key with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
+        .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
         // nobody yet: within the rate of the client's address
         .route("/api/v1/identity/auth/magic-link", post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))

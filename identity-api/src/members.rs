@@ -6,8 +6,10 @@
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
+use crate::invites;
 use crate::people::Person;
 use crate::texts::{self, Faults};
+use crate::user_sessions;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -196,7 +198,12 @@ pub(crate) async fn change_member(
         .await?;
     let detail = json!({"role": role});
     let change = Change { action: "member.changed", object_kind: "user", object_id: member.user_id.0, detail };
-    audit::record_by(&mut transaction, person.author(), Some(org), state.now(), change).await?;
+    let (author, now) = (person.author(), state.now());
+    audit::record_by(&mut transaction, author, Some(org), now, change).await?;
+    if role == Role::Member {
+        invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
+    }
+    user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
     transaction.commit().await?;
     Ok(Json(Membership { role, ..member }))
 }
@@ -220,7 +227,10 @@ pub(crate) async fn remove_member(
         .await?;
     let detail = json!({"role": member.role});
     let change = Change { action: "member.removed", object_kind: "user", object_id: member.user_id.0, detail };
-    audit::record_by(&mut transaction, person.author(), Some(org), state.now(), change).await?;
+    let (author, now) = (person.author(), state.now());
+    audit::record_by(&mut transaction, author, Some(org), now, change).await?;
+    // Or who is removed comes back by an invite of their own making.
+    invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,6 +3,10 @@
 //! Must serve a key with `partner:provision` of an organisation an operator trusts, and nobody else. What a partner
 //! did not provision is not there for it.
 
+mod invite;
+
+pub(crate) use invite::invite_first_owner;
+
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
@@ -130,7 +134,8 @@ pub(crate) async fn provision_organization(
     }
     let mut letter = None;
     if let Some(email) = &new.admin_email {
-        let invitation = Invitation { org, email, role: Role::Owner, provisioned_by: Some(partner.org) };
+        let invitation =
+            Invitation { org, email, role: Role::Owner, provisioned_by: Some(partner.org), quota: state.sign_in.invites };
         letter = Some(invites::invite(&mut transaction, partner.author, invitation, now).await?);
     }
     let organization = founding::read(&mut transaction, org).await?;

@@ -7,6 +7,7 @@ use crate::actor::SignedIn;
 use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
 use crate::sign_in::account;
+use crate::user_sessions;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
@@ -62,6 +63,11 @@ fn operators_only() -> ApiError {
     ApiError::new(Code::Forbidden, "Only an operator may do this.")
 }
 
+/// Holds a person's row until the transaction ends: what is counted of them is counted one after the other.
+pub(crate) async fn lock(transaction: &mut PgConnection, user: UserId) -> Result<(), sqlx::Error> {
+    sqlx::query("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").bind(user.0).execute(transaction).await.map(drop)
+}
+
 /// An operator, as other operators see them.
 #[derive(Debug, Serialize, sqlx::FromRow)]
 pub(crate) struct OperatorRow {
@@ -94,11 +100,11 @@ pub(crate) async fn add_operator(
     email: &EmailAddress,
     now: DateTime<Utc>,
 ) -> Result<OperatorRow, ApiError> {
-    let user = account::of_address(transaction, email).await?;
+    let user = account::of_address(transaction, Some(author), email, now).await?;
     set_operator(transaction, author, user, true, now).await
 }
 
-/// Makes an operator an ordinary person; their sessions stay, and may no longer do what operators may.
+/// Makes an operator an ordinary person, whose sessions end.
 pub(crate) async fn remove_operator(
     transaction: &mut PgConnection,
     author: Author,
@@ -129,6 +135,7 @@ async fn set_operator(
         let action = if is_operator { "operator.added" } else { "operator.removed" };
         let change = Change { action, object_kind: "user", object_id: user.0, detail: json!({}) };
         audit::record_by(transaction, author, None, now, change).await?;
+        user_sessions::end_all(transaction, author, user, now).await?;
     }
     let row = sqlx::query_as("SELECT id, email, is_operator, created_at FROM users WHERE id = $1")
         .bind(user.0)

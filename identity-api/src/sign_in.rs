@@ -40,6 +40,7 @@ pub(crate) struct SignIn {
     proxies: ProxySettings,
     rates: Rates<ClientAddress>,
     pub(crate) lifetimes: crate::user_sessions::Lifetimes,
+    pub(crate) invites: crate::invites::Quota,
     mails_per_account: u32,
     outbox: magic_links::Outbox,
     providers: oidc::Providers,

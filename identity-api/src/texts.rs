@@ -29,11 +29,19 @@ impl Faults {
     }
 }
 
+/// Turns the reading direction, or breaks the line: a name with it looks like another one.
+fn misleads(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
 /// One line that names something.
 pub(crate) fn name(field: &str, text: Option<String>) -> Result<String, Fault> {
     let text = required(field, text)?;
-    if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.chars().any(char::is_control) {
-        return Err(fault(field, format!("{field} must have 1 to {MAX_NAME_BYTES} bytes and no control characters")));
+    if text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.chars().any(|char| char.is_control() || misleads(char)) {
+        return Err(fault(
+            field,
+            format!("{field} must have 1 to {MAX_NAME_BYTES} bytes, not only blanks, and no control characters"),
+        ));
     }
     Ok(text)
 }
@@ -81,6 +89,10 @@ mod tests {
         assert!(name("n", of(MAX_NAME_BYTES)).is_ok() && name("n", of(MAX_NAME_BYTES + 1)).is_err());
         assert!(prose("p", of(MAX_PROSE_BYTES)).is_ok() && prose("p", of(MAX_PROSE_BYTES + 1)).is_err());
         assert!(prose("p", Some("a\r\n\tb".to_owned())).is_ok() && name("n", Some("a\nb".to_owned())).is_err());
+        for odd in ["a\u{202a}", "\u{202e}a", "\u{2066}", "a\u{2069}b", "a\u{2028}b", "a\u{2029}"] {
+            assert!(name("n", Some(odd.to_owned())).is_err(), "{odd:?}");
+        }
+        assert!(name("n", Some("\u{2029}a\u{202f}\u{2065}\u{206a}".trim_start_matches('\u{2029}').to_owned())).is_ok());
         for odd in ["", " \t", "a\u{0}", "a\u{1b}[2J", "a\u{9b}"] {
             assert!(name("n", Some(odd.to_owned())).is_err() && prose("p", Some(odd.to_owned())).is_err(), "{odd:?}");
         }

@@ -3,10 +3,13 @@
 //! Must store only the hash of what the person holds. Nothing about a session is remembered between requests: what ends
 //! in one process has ended in all.
 
+use crate::audit::{self, Author, Change};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::UserId;
 use schemas::secrets::{PlainUserSession, SecretHash};
-use sqlx::{PgExecutor, PgPool};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 /// How long sessions last.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +28,15 @@ impl Default for Lifetimes {
 
 /// Opens a session of the usual length.
 pub async fn open_session(pool: &PgPool, user: UserId, now: DateTime<Utc>) -> Result<PlainUserSession, sqlx::Error> {
-    open_for(pool, user, now, Lifetimes::default()).await.map(|(session, _)| session)
+    let mut transaction = pool.begin().await?;
+    let (session, _) = open_for(&mut transaction, user, now, Lifetimes::default()).await?;
+    transaction.commit().await?;
+    Ok(session)
 }
 
 /// Opens a session, and says until when it lasts at most.
 pub(crate) async fn open_for(
-    store: impl PgExecutor<'_>,
+    transaction: &mut PgConnection,
     user: UserId,
     now: DateTime<Utc>,
     lifetimes: Lifetimes,
@@ -46,19 +52,53 @@ pub(crate) async fn open_for(
     .bind(now)
     .bind(expires_at)
     .bind(now + lifetimes.idle)
-    .execute(store)
+    .execute(&mut *transaction)
     .await?;
+    record(transaction, Author::User(user), "session.opened", user, json!({}), now).await?;
     Ok((session, expires_at))
 }
 
 /// Ends a session; one that has ended stays as it is.
-pub(crate) async fn end(store: impl PgExecutor<'_>, hash: &SecretHash, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
-    sqlx::query("UPDATE user_sessions SET ended_at = $2 WHERE token_hash = $1 AND ended_at IS NULL")
-        .bind(hash.as_bytes().as_slice())
+pub(crate) async fn end(transaction: &mut PgConnection, hash: &SecretHash, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    let ended: Option<Uuid> =
+        sqlx::query_scalar("UPDATE user_sessions SET ended_at = $2 WHERE token_hash = $1 AND ended_at IS NULL RETURNING user_id")
+            .bind(hash.as_bytes().as_slice())
+            .bind(now)
+            .fetch_optional(&mut *transaction)
+            .await?;
+    let Some(user) = ended.map(UserId) else { return Ok(()) };
+    record(transaction, Author::User(user), "session.ended", user, json!({}), now).await
+}
+
+/// Ends every session of somebody who may do more or less from now on: they sign in again.
+pub(crate) async fn end_all(
+    transaction: &mut PgConnection,
+    author: Author,
+    user: UserId,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let ended = sqlx::query("UPDATE user_sessions SET ended_at = $2 WHERE user_id = $1 AND ended_at IS NULL")
+        .bind(user.0)
         .bind(now)
-        .execute(store)
+        .execute(&mut *transaction)
         .await?;
-    Ok(())
+    if ended.rows_affected() == 0 {
+        return Ok(());
+    }
+    record(transaction, author, "session.ended", user, json!({"sessions": ended.rows_affected()}), now).await
+}
+
+/// A session has no id but the hash of its secret, so the trail names the person.
+async fn record(
+    transaction: &mut PgConnection,
+    author: Author,
+    action: &'static str,
+    user: UserId,
+    detail: Value,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let change = Change { action, object_kind: "user", object_id: user.0, detail };
+    audit::record_by(transaction, author, None, now, change).await
 }
 
 /// Notes that a session is in use; one that is over stays over.

@@ -69,7 +69,7 @@ impl Errand {
             Self::Create { name, org_type, domain, owner } => {
                 let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
                 let owner = match &owner {
-                    Some(email) => Some(account::of_address(&mut transaction, email).await?),
+                    Some(email) => Some(account::of_address(&mut transaction, Some(office.author()), email, office.now()).await?),
                     None => None,
                 };
                 let founding = Founding { name: &name, org_type, owner, site: domain.as_ref(), provisioned_by: None };

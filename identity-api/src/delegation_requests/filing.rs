@@ -5,7 +5,7 @@
 
 use super::{State, locked};
 use crate::actor::{Actor, IdentityWriter};
-use crate::audit::{self, Change};
+use crate::audit::{self, Author, Change};
 use crate::bodies::{self, fault, rule_broken};
 use crate::delegations::Pair;
 use crate::organizations;
@@ -92,15 +92,20 @@ async fn file(
 ) -> Result<DelegationRequest, ApiError> {
     let Pair { grantor, grantee } = filing.pair;
     // What nobody answered in time must not stand in the way of asking again.
-    sqlx::query(
+    let expired: Vec<Uuid> = sqlx::query_scalar(
         "UPDATE delegation_requests SET status = 'expired' \
-         WHERE requester_org_id = $1 AND grantor_org_id = $2 AND status = 'pending' AND expires_at <= $3",
+         WHERE requester_org_id = $1 AND grantor_org_id = $2 AND status = 'pending' AND expires_at <= $3 RETURNING id",
     )
     .bind(grantee.0)
     .bind(grantor.0)
     .bind(now)
-    .execute(&mut *transaction)
+    .fetch_all(&mut *transaction)
     .await?;
+    for object_id in expired {
+        let change =
+            Change { action: "delegation_request.expired", object_kind: "delegation_request", object_id, detail: json!({}) };
+        audit::record_by(transaction, Author::System, Some(grantor), now, change).await?;
+    }
     let is_delegated: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND revoked_at IS NULL)",
     )

@@ -10,10 +10,12 @@
 //! Must leave the last word to the database (the constraint `domains_one_owner_at_a_time`).
 
 use super::Row;
+use crate::audit::{self, Author, Change};
 use chrono::{DateTime, Utc};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::site::Site;
+use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgPool};
 
@@ -185,7 +187,11 @@ pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTi
             .bind(site.as_str())
             .fetch_one(&mut *transaction)
             .await?;
-    take(&mut transaction, org, DomainId(id), site, "operator", now).await?;
+    if let Some(row) = take(&mut transaction, org, DomainId(id), site, "operator", now).await? {
+        let detail = json!({"domain": row.domain, "method": "operator"});
+        let change = Change { action: "domain.verified", object_kind: "domain", object_id: row.id, detail };
+        audit::record_by(&mut transaction, Author::System, Some(org), now, change).await?;
+    }
     transaction.commit().await?;
     Ok(())
 }

@@ -151,7 +151,7 @@ pub(crate) async fn redeem_magic_link(
     let token = bodies::object::<Presented>(&body)?.token.ok_or_else(|| rule_broken("token", "token is required"))?;
     let mut transaction = state.pool.begin().await?;
     let email = redeem(&mut transaction, &state, &PlainSignInToken::presented(&token)).await?;
-    let user = account::of_address(&mut transaction, &email).await?;
+    let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
     opened::open(&state, transaction, user, &headers).await
 }
 

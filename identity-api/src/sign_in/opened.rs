@@ -38,10 +38,10 @@ pub(super) async fn open(
 ) -> Result<Response, ApiError> {
     let now = state.now();
     if let Some(before) = presented_session(headers) {
-        user_sessions::end(&mut *transaction, &before.hash(), now).await?;
+        user_sessions::end(&mut transaction, &before.hash(), now).await?;
     }
     let lifetimes = state.sign_in.lifetimes;
-    let (session, expires_at) = user_sessions::open_for(&mut *transaction, user, now, lifetimes).await?;
+    let (session, expires_at) = user_sessions::open_for(&mut transaction, user, now, lifetimes).await?;
     let email: String =
         sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(user.0).fetch_one(&mut *transaction).await?;
     transaction.commit().await?;

@@ -85,6 +85,8 @@ pub(crate) async fn end_session(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ApiError> {
     let session = presented_session(&headers).ok_or_else(ApiError::unauthenticated)?;
-    user_sessions::end(&state.pool, &session.hash(), state.now()).await?;
+    let mut transaction = state.pool.begin().await?;
+    user_sessions::end(&mut transaction, &session.hash(), state.now()).await?;
+    transaction.commit().await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Session))]))
 }

@@ -4,6 +4,7 @@
 
 use super::cookies::Cookies;
 use super::{SignIn, magic_links, oidc, seen};
+use crate::invites::Quota;
 use crate::user_sessions::Lifetimes;
 use anyhow::{Context, ensure};
 use chrono::TimeDelta;
@@ -17,6 +18,8 @@ const DEFAULT_SESSION_HOURS: u32 = 30 * 24;
 const DEFAULT_IDLE_HOURS: u32 = 7 * 24;
 const DEFAULT_SIGN_IN_RATE: u32 = 60;
 const DEFAULT_MAILS: u32 = 5;
+const DEFAULT_INVITES: u32 = 60;
+const DEFAULT_INVITES_TO_ADDRESS: u32 = 5;
 const DEFAULT_IDENTITY_RATE: u32 = 200;
 
 /// How people sign in; only serving needs it.
@@ -44,6 +47,12 @@ pub struct SignInSettings {
     /// Sign-in mails that one account gets in a quarter of an hour; more are silently not sent
     #[arg(long, env = "TELEMETRY_SIGN_IN_MAILS", default_value_t = DEFAULT_MAILS)]
     pub sign_in_mails: u32,
+    /// Invites an hour of one person, or of one key of a partner; 0: no limit
+    #[arg(long, env = "TELEMETRY_INVITES", default_value_t = DEFAULT_INVITES)]
+    pub invites: u32,
+    /// Invites an hour to one address, whoever invites; 0: no limit
+    #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
+    pub invites_to_address: u32,
     /// Identity requests a second that one key or person may send for ever; twice as many at once; 0: no limit
     #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
     pub identity_rate: u32,
@@ -65,6 +74,8 @@ impl Default for SignInSettings {
             session_idle_hours: DEFAULT_IDLE_HOURS,
             sign_in_rate: DEFAULT_SIGN_IN_RATE,
             sign_in_mails: DEFAULT_MAILS,
+            invites: DEFAULT_INVITES,
+            invites_to_address: DEFAULT_INVITES_TO_ADDRESS,
             identity_rate: DEFAULT_IDENTITY_RATE,
             oidc_providers: None,
             proxies: ProxySettings::default(),
@@ -103,6 +114,7 @@ impl SignInSettings {
                 idle: TimeDelta::hours(self.session_idle_hours.into()),
                 absolute: TimeDelta::hours(self.session_hours.into()),
             },
+            invites: Quota { of_inviter: self.invites, to_address: self.invites_to_address },
             mails_per_account: self.sign_in_mails,
             outbox: magic_links::Outbox::default(),
             providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url)?,

@@ -244,7 +244,8 @@ impl Desk {
 /// Reachable under a name, and without limits, so that a test is never told to wait.
 pub(crate) fn sign_in() -> SignInSettings {
     let public_url = Some("http://telemetry.test".parse().unwrap());
-    SignInSettings { public_url, sign_in_rate: 0, identity_rate: 0, ..SignInSettings::default() }
+    let unlimited = SignInSettings { invites: 0, invites_to_address: 0, ..SignInSettings::default() };
+    SignInSettings { public_url, sign_in_rate: 0, identity_rate: 0, ..unlimited }
 }
 
 /// Sends; the request id, which differs from request to request, is taken out of a problem.

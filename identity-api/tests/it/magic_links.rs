@@ -215,3 +215,24 @@ async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
     assert_eq!(desk.ask_to_sign_in("c@example.com").await, expected);
     desk.token_mailed("c@example.com", 1).await;
 }
+
+/// The newest mail may be an invite to somebody else.
+#[tokio::test]
+async fn the_line_of_the_readme_takes_the_token_of_the_newest_sign_in_mail() {
+    let desk = Desk::open().await;
+    for count in 1..=2 {
+        desk.ask_to_sign_in("me@example.com").await;
+        desk.token_mailed("me@example.com", count).await;
+    }
+    let token = desk.token_mailed("me@example.com", 2).await;
+    let ada = desk.person("ada@a.test").await;
+    let org = desk.founded(&ada, "a.test").await;
+    assert_eq!(desk.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
+    assert!(desk.mails().pop().unwrap().contains("To: bob@a.test"));
+    let readme = include_str!("../../../README.md");
+    let (_, line) = readme.split_once("{\\\"token\\\": \\\"$(").unwrap();
+    let (line, _) = line.split_once(")\\\"}").unwrap();
+    let line = line.replace(".local/mail", desk.mail_dir.path().to_str().unwrap());
+    let ran = tokio::process::Command::new("bash").args(["-c", &line]).output().await.unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{line}");
+}

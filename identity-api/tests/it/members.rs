@@ -53,6 +53,7 @@ async fn only_owners_change_members() {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
     assert_eq!(desk.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
+    let bob = desk.person("bob@a.test").await;
     assert_eq!(desk.remove(&bob, &org, &cy).await.status, 204, "now he may");
     assert_eq!(desk.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
     for nobody in [NOBODY, "x", "%00"] {
@@ -95,6 +96,7 @@ async fn the_last_owner_can_neither_go_nor_step_down() {
     assert_eq!(desk.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");
     assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
     assert_eq!(desk.make(&ada, &org, &ada, "member").await.status, 200, "with another owner she steps down");
+    let (ada, bob) = (desk.person("ada@a.test").await, desk.person("bob@a.test").await);
     assert_eq!(desk.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "and now he is the last");
     let expected = [("ada@a.test".to_owned(), "member".to_owned()), ("bob@a.test".to_owned(), "owner".to_owned())];
     assert_eq!(desk.members(&ada, &org).await, expected);

@@ -1,10 +1,11 @@
 //! S3 for the credentials that only onboarding knows: operators, partners, and a key beside a session.
 
 use crate::desk::{Desk, NOBODY, Shows};
+use crate::routes::registered;
 use reqwest::Method;
 
 /// Routes with an empty object as the body, and the id of nothing where they take one.
-const GOLDEN: [(&str, &str, [u16; 4]); 19] = [
+const GOLDEN: [(&str, &str, [u16; 4]); 20] = [
     // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
     ("GET", "organizations", [200, 401, 401, 401]),
     ("POST", "organizations", [422, 401, 401, 401]),
@@ -25,6 +26,7 @@ const GOLDEN: [(&str, &str, [u16; 4]); 19] = [
     ("POST", "operator/access-requests/{}/reject", [404, 401, 401, 401]),
     ("POST", "partner/organizations", [401, 422, 403, 403]),
     ("POST", "partner/organizations/{}/domains/{}/attest", [401, 404, 403, 403]),
+    ("POST", "partner/organizations/{}/invites", [401, 422, 403, 403]),
 ];
 
 #[tokio::test]
@@ -44,4 +46,20 @@ async fn s3_operators_and_partners_get_what_the_table_says() {
         }
         assert_eq!(found, expected, "{method} {route}");
     }
+}
+
+#[test]
+fn s3_a_route_of_operators_or_partners_missing_from_the_table_fails() {
+    let mut found = 0;
+    for (method, path) in registered() {
+        let path = path.trim_start_matches("/api/v1/identity/");
+        if !path.starts_with("operator/") && !path.starts_with("partner/") {
+            continue;
+        }
+        let route = path.split('/').map(|name| if name.starts_with('{') { "{}" } else { name }).collect::<Vec<_>>().join("/");
+        let is_listed = GOLDEN.iter().any(|(listed, path, _)| (*listed, *path) == (method, route.as_str()));
+        assert!(is_listed, "add {method} {route} to GOLDEN, with what each credential gets");
+        found += 1;
+    }
+    assert!(found >= 6, "the routes are found in the crate: {found}");
 }

@@ -46,6 +46,12 @@ impl Desk {
         Person { id, email: email.to_owned(), session: session.reveal().to_owned() }
     }
 
+    /// Somebody with another session: their role has changed, which ended the ones they had.
+    pub(crate) async fn back(&self, person: &Person) -> Person {
+        let session = user_sessions::open_session(&self.stores.pool, person.id, self.clock.now()).await.unwrap();
+        Person { session: session.reveal().to_owned(), ..person.clone() }
+    }
+
     /// A content owner that somebody founds.
     pub(crate) async fn founded(&self, founder: &Person, domain: &str) -> Answer {
         let body = json!({"name": domain, "org_type": "content_owner", "domain": domain});

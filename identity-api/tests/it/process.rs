@@ -4,14 +4,21 @@
 
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
+use std::net::TcpListener;
 use std::path::Path;
+
+/// A port of the system's choice: the usual one may be a running stack's.
+const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
 
 #[tokio::test]
 async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_not_start_and_names_the_fix_in_one_line() {
+    // Ours or somebody else's: the usual port of the metrics is taken.
+    let _taken = TcpListener::bind("127.0.0.1:9464");
     let stores = TestStores::fresh().await;
     let database = ("DATABASE_URL", stores.postgres.database_url.as_str());
     for key in [None, Some("hunter2")] {
-        let settings: Vec<(&str, &str)> = [database].into_iter().chain(key.map(|key| ("TELEMETRY_SECRETS_KEY", key))).collect();
+        let settings: Vec<(&str, &str)> =
+            [database, METRICS].into_iter().chain(key.map(|key| ("TELEMETRY_SECRETS_KEY", key))).collect();
         let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &settings);
         assert_eq!(process.exit_code().await, Some(1), "{key:?}");
         let said = process.stderr();
@@ -20,7 +27,7 @@ async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_
         assert!(!said.contains("hunter2"), "a refused key is not repeated: {said}");
     }
     let key = SecretsKey::mint();
-    let without_mail = [database, ("TELEMETRY_SECRETS_KEY", key.reveal())];
+    let without_mail = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal())];
     let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &without_mail);
     assert_eq!(process.exit_code().await, Some(1));
     let said = process.stderr();
@@ -28,11 +35,16 @@ async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_
     assert!(last.contains("TELEMETRY_SMTP_URL") && last.contains("TELEMETRY_MAIL_DIR"), "{said}");
     let folder = tempfile::tempdir().unwrap();
     let mail = ("TELEMETRY_MAIL_DIR", folder.path().to_str().unwrap());
-    let for_everybody = [database, ("TELEMETRY_SECRETS_KEY", key.reveal()), mail, ("TELEMETRY_LISTEN", "0.0.0.0:0")];
+    let listen = ("TELEMETRY_LISTEN", "0.0.0.0:0");
+    let for_everybody = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal()), mail, listen];
     let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &for_everybody);
     assert_eq!(process.exit_code().await, Some(1));
     let said = process.stderr();
     assert!(said.lines().last().unwrap().contains("TELEMETRY_PUBLIC_URL"), "{said}");
     let binary = Path::new(env!("CARGO_BIN_EXE_identity-api"));
-    assert_eq!(TestProcess::start(binary, &["migrate"], &[database]).exit_code().await, Some(0), "only serving needs it");
+    assert_eq!(
+        TestProcess::start(binary, &["migrate"], &[database, METRICS]).exit_code().await,
+        Some(0),
+        "only serving needs it"
+    );
 }

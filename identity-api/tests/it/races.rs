@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// S12 asks for 1,000 rounds; these many take some seconds in a debug build.
-const ROUNDS: usize = 12;
+/// S12 asks for 1,000 rounds, which `TEST_ROUNDS=1000` runs; these many take some seconds in a debug build.
+const USUAL_ROUNDS: usize = 12;
 pub(crate) const PARALLEL: usize = 40;
 
 /// Forty calls at once; how many got which status.
@@ -26,6 +26,12 @@ where
     statuses
 }
 
+/// How often a race is run: `TEST_ROUNDS`, else what is usual.
+pub(crate) fn rounds(usual: usize) -> usize {
+    let given = std::env::var_os("TEST_ROUNDS").map(|rounds| rounds.to_string_lossy().parse().expect("TEST_ROUNDS is a number"));
+    given.unwrap_or(usual)
+}
+
 fn of<const N: usize>(statuses: [(u16, usize); N]) -> BTreeMap<u16, usize> {
     statuses.into()
 }
@@ -36,7 +42,7 @@ async fn s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_
     let (_, owner) = desk.org("owner").await;
     let (partner, _) = desk.platform("partner").await;
     let hook = desk.subscribe(&owner, &["delegation.created", "delegation.revoked"]).await;
-    for round in 1..=ROUNDS {
+    for round in 1..=rounds(USUAL_ROUNDS) {
         let key = owner.clone();
         let granted = at_once(&desk, move |desk, _| {
             let key = key.clone();
@@ -62,7 +68,7 @@ async fn s12_of_forty_requests_of_a_pair_one_is_filed() {
     let desk = Arc::new(Desk::open().await);
     let ((_, owner), (_, partner)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
     let hook = desk.subscribe(&owner, &["delegation_request.created"]).await;
-    for round in 1..=ROUNDS {
+    for round in 1..=rounds(USUAL_ROUNDS) {
         let key = partner.clone();
         let filed = at_once(&desk, move |desk, number| {
             let key = key.clone();
@@ -82,7 +88,7 @@ async fn s12_of_forty_requests_of_a_pair_one_is_filed() {
 async fn s12_of_every_answer_to_a_request_one_wins() {
     let desk = Arc::new(Desk::open().await);
     let (_, owner) = desk.owner_of("a.test").await;
-    for round in 0..ROUNDS {
+    for round in 0..rounds(USUAL_ROUNDS) {
         let (partner, partner_key) = desk.platform("partner").await;
         let hook = desk.subscribe(&partner_key, &["delegation.created"]).await;
         let id = desk.ask(&partner_key, "a.test").await.text("id").to_owned();
@@ -124,7 +130,7 @@ async fn s12_of_every_answer_to_a_request_one_wins() {
 async fn s12_an_organisation_never_has_more_than_ten_active_endpoints() {
     let desk = Arc::new(Desk::open().await);
     let (_, owner) = desk.org("owner").await;
-    for round in 0..ROUNDS {
+    for round in 0..rounds(USUAL_ROUNDS) {
         let key = owner.clone();
         let created = at_once(&desk, move |desk, _| {
             let key = key.clone();
@@ -147,7 +153,7 @@ async fn s12_an_organisation_never_has_more_than_ten_active_endpoints() {
 async fn w8_after_an_endpoint_is_disabled_nothing_is_written_for_it() {
     let desk = Arc::new(Desk::open().await);
     let (_, owner) = desk.org("owner").await;
-    for round in 0..ROUNDS {
+    for round in 0..rounds(USUAL_ROUNDS) {
         let hook = desk.subscribe(&owner, &["delegation.created"]).await;
         let mut grants = JoinSet::new();
         for _ in 0..8 {

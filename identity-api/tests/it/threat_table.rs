@@ -20,6 +20,8 @@ const TESTS: &[ThreatTest] = &[
     ("X25", USER_SESSIONS, "x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice"),
     ("X25", "identity-api/src/sign_in/cookies.rs", "x25_cookies_are_for_this_host_and_not_for_scripts"),
     ("X25", USER_SESSIONS, "s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back"),
+    ("X25", "identity-api/tests/it/audit.rs", "x25_whose_role_changes_signs_in_again"),
+    ("X25", "identity-api/tests/it/audit.rs", "x25_who_becomes_an_operator_or_no_longer_is_one_signs_in_again"),
     ("X26", "identity-api/tests/it/cross_site.rs", "x26_a_change_by_cookie_needs_a_page_of_our_own"),
     ("X26", "identity-api/tests/it/cross_site.rs", "x26_another_sites_page_signs_nobody_in"),
     ("X27", "identity-api/tests/it/cross_site.rs", "x27_no_other_site_may_read_an_answer_and_nobody_keeps_it"),

@@ -18,6 +18,7 @@ mod parameters;
 mod permuted;
 mod readiness;
 mod resolve;
+mod routes;
 mod sessions_world;
 mod threat_table;
 mod visibility;

@@ -3,11 +3,13 @@
 //! Must go by the provider's subject once it is known, and by the address only when the provider has verified it: an
 //! address can be given to somebody else, a subject cannot.
 
+use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
 use crate::sign_in::account;
 use chrono::{DateTime, Utc};
 use schemas::ids::UserId;
 use schemas::problem::Code;
+use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -28,8 +30,8 @@ impl Proved {
         if let Some(known) = self.known(connection).await? {
             return Ok(known);
         }
-        let user = account::of_address(connection, &email).await?;
-        sqlx::query(
+        let user = account::of_address(connection, None, &email, now).await?;
+        let linked = sqlx::query(
             "INSERT INTO user_identities (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
         )
         .bind(&self.issuer)
@@ -38,6 +40,11 @@ impl Proved {
         .bind(now)
         .execute(&mut *connection)
         .await?;
+        if linked.rows_affected() == 1 {
+            let detail = json!({"issuer": self.issuer, "subject": self.subject});
+            let change = Change { action: "user.identity_linked", object_kind: "user", object_id: user.0, detail };
+            audit::record_by(connection, Author::User(user), None, now, change).await?;
+        }
         // Nothing was inserted when the same sign-in went on elsewhere, or when the account has another subject there.
         let taken = "This address is of an account that signs in at this provider as somebody else.";
         self.known(connection).await?.ok_or_else(|| ApiError::new(Code::Forbidden, taken))

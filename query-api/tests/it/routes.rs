@@ -1,0 +1,89 @@
+//! S3 for this surface: every route, by every credential.
+
+use crate::world::World;
+use chrono::TimeDelta;
+use reqwest::RequestBuilder;
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::PlainApiKey;
+use service_kit::testing::client;
+
+/// Every route, with what it needs in its query.
+const GOLDEN: [(&str, [u16; 9]); 11] = [
+    // none, unknown key, revoked key, session, expired session, key without telemetry:read, owner, platform, agent
+    ("/content-owners/summary", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/content-owners/events", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/content-owners/urls", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/content-owners/corroboration", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/content-owners/funnel", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/agent/events", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
+    ("/ctx/{token}", [401, 401, 401, 401, 401, 403, 403, 404, 404]),
+    ("/sessions/{id}/document", [401, 401, 401, 401, 401, 403, 404, 404, 404]),
+    ("/resolve?url=https://a.test/", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
+    ("/health", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
+    ("/ready", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
+];
+
+/// A route with what names nothing in the place of a token or an id.
+fn of_nothing(route: &str) -> String {
+    route.replace("{token}", "ctx_none").replace("{id}", "01900000-0000-7000-8000-000000000000")
+}
+
+/// What a caller shows.
+enum Shows {
+    Nothing,
+    Key(String),
+    Session(String),
+}
+
+impl Shows {
+    fn on(&self, request: RequestBuilder) -> RequestBuilder {
+        match self {
+            Self::Nothing => request,
+            Self::Key(key) => request.header("x-api-key", key),
+            Self::Session(session) => request.bearer_auth(session),
+        }
+    }
+}
+
+#[tokio::test]
+async fn s3_every_read_answers_every_credential_as_the_table_says() {
+    let world = World::new().await;
+    let (seed, owner) = (world.seed(), world.seed().owner_of("a.test").await);
+    let gone = seed.owner_of("gone.test").await;
+    seed.revoke_keys(gone.id).await;
+    let unscoped = [Scope::TelemetryWrite, Scope::IdentityRead, Scope::IdentityWrite];
+    let credentials = [
+        Shows::Nothing,
+        Shows::Key(PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned()),
+        Shows::Key(gone.key),
+        Shows::Session(seed.session("ada@a.test", TimeDelta::days(1)).await),
+        Shows::Session(seed.session("late@a.test", TimeDelta::seconds(-1)).await),
+        Shows::Key(seed.key(owner.id, OrgType::ContentOwner, &unscoped).await),
+        Shows::Key(owner.key),
+        Shows::Key(seed.org("platform", OrgType::Platform).await.key),
+        Shows::Key(seed.org("agent", OrgType::Agent).await.key),
+    ];
+    let client = client();
+    let mut wrong = Vec::new();
+    for (route, expected) in GOLDEN {
+        let mut found = Vec::new();
+        for shows in &credentials {
+            let request = shows.on(client.get(format!("{}{}", world.server.url, of_nothing(route))));
+            found.push(request.send().await.unwrap().status().as_u16());
+        }
+        if found != expected {
+            wrong.push(format!("{route} {found:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
+}
+
+#[test]
+fn s3_a_route_missing_from_the_table_fails() {
+    let source = include_str!("../../src/lib.rs");
+    let registered = source.split(".route(\"").skip(1).map(|registration| registration.split('"').next().unwrap());
+    let expected: Vec<_> = registered.chain(["/health", "/ready"]).collect();
+    let table: Vec<_> = GOLDEN.iter().map(|(route, _)| route.split('?').next().unwrap()).collect();
+    assert_eq!(table, expected, "add the new route to GOLDEN, with what each credential gets");
+    assert_eq!(source.matches("get(").count(), expected.len() - 2, "every route of this surface is a GET");
+}
