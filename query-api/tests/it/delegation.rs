@@ -1,9 +1,11 @@
 //! `delegated_from`: a partner sees exactly what the grantor sees, or nothing at all.
 
 use crate::world::{World, seen};
+use query_api::{Settings, State, router};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::{OrgType, Scope};
+use service_kit::testing::{TestServer, client};
 use uuid::Uuid;
 
 #[tokio::test]
@@ -129,5 +131,40 @@ async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
         let writer = world.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
         let (status, problem) = world.ask(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"missing_scope".into()));
+    }
+}
+
+#[tokio::test]
+async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process() {
+    const ROUNDS: usize = 60;
+    let world = World::new().await;
+    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let grantor = world.seed().owner_of("example.com").await;
+    world.insert(&[seen("example.com", 1)]).await;
+    let ask = async |server: &str, key: &str, query: &str| {
+        let url = format!("{server}/content-owners/summary?{query}");
+        client().get(url).header("x-api-key", key).send().await.unwrap().status()
+    };
+    let delegated = format!("delegated_from={}", grantor.id);
+    for round in 0..ROUNDS {
+        let partner = world.seed().org("Partner", OrgType::Platform).await;
+        world.seed().delegate(grantor.id, partner.id).await;
+        let servers = [world.server.url.as_str(), second.url.as_str()];
+        for server in servers {
+            assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::OK, "round {round}");
+        }
+        sqlx::query("UPDATE delegations SET revoked_at = now() WHERE grantee_org_id = $1")
+            .bind(partner.id.0)
+            .execute(&world.stores.pool)
+            .await
+            .unwrap();
+        for server in servers {
+            assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::FORBIDDEN, "round {round}");
+        }
+        world.seed().revoke_keys(partner.id).await;
+        for server in servers {
+            assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::UNAUTHORIZED, "round {round}");
+        }
     }
 }
