@@ -15,8 +15,9 @@ use std::time::Duration;
 /// How long an answer is taken for true without asking again: with the time to ask, a revocation reaches every
 /// process within a second.
 const FRESH: TimeDelta = TimeDelta::milliseconds(800);
-/// How long an answer may be used while the store is away.
-const FAIL_STATIC: TimeDelta = TimeDelta::seconds(60);
+/// How long an answer may be used while the store is away: a minute of the outage, and the moment by which the last
+/// answer is older than the outage.
+const FAIL_STATIC: TimeDelta = TimeDelta::seconds(62);
 /// Pause between questions while the store is away, so that requests do not queue behind it.
 const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 /// What one question may take.
@@ -146,7 +147,7 @@ mod tests {
         let clock = clock();
         let known = Known::new(clock.clone());
         known.get(&1, || async { Ok("caller") }).await.unwrap();
-        for _ in 0..59 {
+        for _ in 0..61 {
             clock.advance(TimeDelta::seconds(1));
             assert_eq!(known.get(&1, || async { away() }).await.unwrap(), "caller");
         }
