@@ -179,3 +179,23 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
         assert!(!refused.body.to_string().contains("127.0.0.1"), "{}", refused.body);
     }
 }
+
+#[tokio::test]
+async fn that_an_account_is_linked_to_a_provider_is_in_the_trail_once() {
+    let forged = ForgedProvider::start().await;
+    let desk = desk(&[("forged", &forged)]).await;
+    let now = desk.clock.now();
+    for _ in 0..2 {
+        let left = leave(&desk, "forged").await;
+        forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
+        assert_eq!(arrive(&desk, &left).await.status, 200);
+    }
+    let rows: Vec<(String, serde_json::Value)> = sqlx::query_as(
+        "SELECT u.email, a.detail FROM audit_log a JOIN users u ON u.id = a.actor_id AND u.id = a.object_id \
+         WHERE a.action = 'user.identity_linked' AND a.actor_kind = 'user'",
+    )
+    .fetch_all(&desk.stores.pool)
+    .await
+    .unwrap();
+    assert_eq!(rows, [("jane@example.com".to_owned(), json!({"issuer": forged.issuer(), "subject": "jane"}))]);
+}
