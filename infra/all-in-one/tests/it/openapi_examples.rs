@@ -31,12 +31,13 @@ const STORY: &[(&str, &str)] = &[
     ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
-    ("list_members", "USER_SESSION"), ("change_member", "USER_SESSION"), ("remove_member", "USER_SESSION"),
+    // a change of role would end the session too
     ("show_session", "COLLEAGUE_SESSION"), ("end_user_session", "COLLEAGUE_SESSION"),
+    ("list_members", "USER_SESSION"), ("change_member", "USER_SESSION"), ("remove_member", "USER_SESSION"),
     ("ask_for_platform", "USER_SESSION"), ("list_platform_requests", "USER_SESSION"),
     ("list_access_requests_to_review", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
     ("ask_for_agent", "USER_SESSION"), ("list_agent_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
-    ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"),
+    ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // no provider is set here, and the document says what is answered then; signing in at one is tested beside identity-api
     ("start_oidc", ""), ("finish_oidc", ""),
 ];
