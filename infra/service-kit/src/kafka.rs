@@ -15,7 +15,7 @@ pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long start-up waits for the brokers.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a topic must be absent to be missing, and the pause between.
-const ABSENCE_TRIES: u32 = 10;
+const ABSENCE_TRIES: u32 = 25;
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 /// Partitions of a topic this service creates.
 const PARTITIONS: i32 = 6;
@@ -76,9 +76,10 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(&settings.kafka_brokers)?;
     for topic in [&settings.topic, &settings.rejected_topic] {
-        let Some(limit) = record_limit(&admin, settings, topic).await? else {
+        let Some(limit) = topic_config(&admin, settings, topic, "max.message.bytes").await? else {
             bail!("topic {topic} does not exist: create it with `stream-workers prepare`");
         };
+        let limit: usize = limit.parse().with_context(|| format!("topic {topic}: max.message.bytes is {limit}"))?;
         if limit < schemas::log::MAX_RECORD_BYTES {
             bail!("topic {topic}: max.message.bytes is {limit}; set it to at least {}", schemas::log::MAX_RECORD_BYTES);
         }
@@ -97,27 +98,25 @@ pub enum Retention {
 
 /// How long the log of accepted requests is kept. What the broker says in words this build does not know is for ever.
 pub async fn retention(settings: &KafkaSettings) -> anyhow::Result<Retention> {
-    let found = admin(&settings.kafka_brokers)?.describe_configs(&[ResourceSpecifier::Topic(&settings.topic)], &options()).await;
-    let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-    let value = |config: rdkafka::admin::ConfigResource| config.get("retention.ms")?.value.clone();
-    let said = found.into_iter().flatten().find_map(value).with_context(|| format!("topic {} does not exist", settings.topic))?;
+    let said = topic_config(&admin(&settings.kafka_brokers)?, settings, &settings.topic, "retention.ms").await?;
+    let said = said.with_context(|| format!("topic {} does not exist", settings.topic))?;
     Ok(said.parse().map_or(Retention::ForEver, |ms| Retention::For(Duration::from_millis(ms))))
 }
 
-/// A topic's `max.message.bytes`; `None` when there is no such topic. A topic created a moment ago may not be
-/// known to every broker yet, so its absence is believed only when it lasts.
-async fn record_limit(
+/// A setting of a topic; `None` when there is no such topic. A topic created a moment ago may not be known to every
+/// broker yet, so its absence is believed only when it lasts.
+async fn topic_config(
     admin: &AdminClient<DefaultClientContext>,
     settings: &KafkaSettings,
     topic: &str,
-) -> anyhow::Result<Option<usize>> {
+    name: &str,
+) -> anyhow::Result<Option<String>> {
     for _ in 0..ABSENCE_TRIES {
         let found = admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options()).await;
         let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-        let limit =
-            found.into_iter().flatten().find_map(|config| config.get("max.message.bytes")?.value.as_deref()?.parse().ok());
-        if limit.is_some() {
-            return Ok(limit);
+        let value = found.into_iter().flatten().find_map(|config| config.get(name)?.value.clone());
+        if value.is_some() {
+            return Ok(value);
         }
         tokio::time::sleep(ABSENCE_PAUSE).await;
     }
