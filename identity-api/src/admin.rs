@@ -111,14 +111,8 @@ impl Admin {
             Errand::AccessRequest(errand) => errand.run(&office).await,
             Errand::Partner(errand) => errand.run(&office).await,
         };
-        done.map_err(|refusal| in_one_line(&refusal))?.print(self.json)
+        done.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))?.print(self.json)
     }
-}
-
-/// Who works at the machine may hear what is kept from callers.
-fn in_one_line(refusal: &ApiError) -> anyhow::Error {
-    let inside = refusal.inside().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
-    anyhow::anyhow!("{}{}", refusal.detail(), inside.replace('\n', " "))
 }
 
 fn email(text: &str) -> Result<EmailAddress, &'static str> {

@@ -8,12 +8,11 @@ mod proof;
 pub(crate) mod registrations;
 mod verify;
 
-pub use ownership::{TakeError, ensure_verified};
+pub use registrations::ensure_verified;
 pub(crate) use verify::{Verification, verify_domain};
 
 use crate::State;
 use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::audit::{self, Change};
 use crate::bodies::{self, rule_broken};
 use crate::organizations;
 use axum::Json;
@@ -28,7 +27,6 @@ use schemas::problem::Code;
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::site::Site;
 use serde::Deserialize;
-use serde_json::json;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
@@ -126,24 +124,12 @@ pub(crate) async fn register_domain(
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     admit_one_more(&mut transaction, &actor, state.verification.most_domains()).await?;
-    let row: Option<Row> = sqlx::query_as(
-        "INSERT INTO domains (organization_id, domain, site, created_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (organization_id, site) WHERE released_at IS NULL DO NOTHING RETURNING *",
-    )
-    .bind(actor.org_id.0)
-    .bind(site.domain())
-    .bind(site.as_str())
-    .bind(now)
-    .fetch_optional(&mut *transaction)
-    .await?;
-    let Some(row) = row else {
+    let registered = registrations::insert(&mut transaction, actor.credential.into(), actor.org_id, &site, now).await?;
+    let Some(domain) = registered else {
         return Err(ApiError::new(Code::Conflict, "The organisation has registered this domain already."));
     };
-    let change =
-        Change { action: "domain.registered", object_kind: "domain", object_id: row.id, detail: json!({"domain": row.domain}) };
-    audit::record(&mut transaction, &actor, now, change).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(row.into())))
+    Ok((StatusCode::CREATED, Json(domain)))
 }
 
 /// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
@@ -185,10 +171,8 @@ pub(crate) async fn release_domain(
     let id: DomainId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    if let Some(released) = ownership::release(&mut transaction, actor.org_id, id, now).await? {
-        let detail = json!({"domain": released.domain, "was_verified": released.verified_at.is_some()});
-        let change = Change { action: "domain.released", object_kind: "domain", object_id: id.0, detail };
-        audit::record(&mut transaction, &actor, now, change).await?;
+    let ended = registrations::end(&mut transaction, actor.credential.into(), actor.org_id, id, now).await?;
+    if ended.is_some() {
         transaction.commit().await?;
         return Ok(StatusCode::NO_CONTENT);
     }

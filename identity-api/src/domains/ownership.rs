@@ -10,14 +10,12 @@
 //! Must leave the last word to the database (the constraint `domains_one_owner_at_a_time`).
 
 use super::Row;
-use crate::audit::{self, Author, Change};
 use chrono::{DateTime, Utc};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::site::Site;
-use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 /// All changes of ownership go one after the other, so that each sees the one before it: they are seldom, and what a
 /// host's history looks like depends on the hosts above it too.
@@ -25,7 +23,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))"
 
 /// Why a domain cannot be taken.
 #[derive(Debug, thiserror::Error)]
-pub enum TakeError {
+pub(crate) enum TakeError {
     /// Another organisation owns it.
     #[error("another organisation owns the domain")]
     Held,
@@ -165,33 +163,4 @@ pub(crate) async fn release(
     .bind(now)
     .fetch_optional(transaction)
     .await
-}
-
-/// Records a domain as verified by an operator; a domain that is verified already stays as it is. Fails when
-/// another organisation owns the host.
-pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> Result<(), TakeError> {
-    let mut transaction = pool.begin().await?;
-    sqlx::query(
-        "INSERT INTO domains (organization_id, domain, site, created_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (organization_id, site) WHERE released_at IS NULL DO NOTHING",
-    )
-    .bind(org.0)
-    .bind(site.domain())
-    .bind(site.as_str())
-    .bind(now)
-    .execute(&mut *transaction)
-    .await?;
-    let id: uuid::Uuid =
-        sqlx::query_scalar("SELECT id FROM domains WHERE organization_id = $1 AND site = $2 AND released_at IS NULL")
-            .bind(org.0)
-            .bind(site.as_str())
-            .fetch_one(&mut *transaction)
-            .await?;
-    if let Some(row) = take(&mut transaction, org, DomainId(id), site, "operator", now).await? {
-        let detail = json!({"domain": row.domain, "method": "operator"});
-        let change = Change { action: "domain.verified", object_kind: "domain", object_id: row.id, detail };
-        audit::record_by(&mut transaction, Author::System, Some(org), now, change).await?;
-    }
-    transaction.commit().await?;
-    Ok(())
 }

@@ -13,7 +13,7 @@ use schemas::problem::Code;
 use schemas::site::{Site, SiteError};
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 /// On whose word a domain counts as verified.
@@ -49,6 +49,18 @@ pub(crate) async fn register(
     if organizations::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
         return Err(rule_broken("domain", "only a content owner has domains"));
     }
+    let registered = insert(transaction, author, org, site, now).await?;
+    registered.ok_or_else(|| ApiError::new(Code::Conflict, "The organisation has registered this domain."))
+}
+
+/// The new registration; `None` when the organisation has the domain registered already.
+pub(super) async fn insert(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    site: &Site,
+    now: DateTime<Utc>,
+) -> Result<Option<Domain>, sqlx::Error> {
     let row: Option<Row> = sqlx::query_as(
         "INSERT INTO domains (organization_id, domain, site, created_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (organization_id, site) WHERE released_at IS NULL DO NOTHING RETURNING *",
@@ -59,11 +71,11 @@ pub(crate) async fn register(
     .bind(now)
     .fetch_optional(&mut *transaction)
     .await?;
-    let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "The organisation has registered this domain."))?;
+    let Some(row) = row else { return Ok(None) };
     let detail = json!({"domain": row.domain});
     let change = Change { action: "domain.registered", object_kind: "domain", object_id: row.id, detail };
     audit::record_by(transaction, author, Some(org), now, change).await?;
-    Ok(row.into())
+    Ok(Some(row.into()))
 }
 
 /// Records a registered domain as verified on somebody's word; one that is verified already stays as it is. A partner
@@ -92,6 +104,25 @@ pub(crate) async fn vouch(
     Ok(row.into())
 }
 
+/// Records a domain as verified by an operator, registered or not until now; one that is verified already stays as it
+/// is. Fails when another organisation owns the host.
+pub async fn ensure_verified(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> anyhow::Result<()> {
+    ensure(pool, org, site, now).await.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))
+}
+
+async fn ensure(pool: &PgPool, org: OrgId, site: &Site, now: DateTime<Utc>) -> Result<(), ApiError> {
+    let mut transaction = pool.begin().await?;
+    insert(&mut transaction, Author::System, org, site, now).await?;
+    let id: Uuid = sqlx::query_scalar("SELECT id FROM domains WHERE organization_id = $1 AND site = $2 AND released_at IS NULL")
+        .bind(org.0)
+        .bind(site.as_str())
+        .fetch_one(&mut *transaction)
+        .await?;
+    vouch(&mut transaction, Author::System, DomainId(id), Voucher::Operator, now).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
 fn unreadable(why: SiteError) -> ApiError {
     ApiError::internal(anyhow::anyhow!("a registered domain is {why}"))
 }
@@ -104,11 +135,23 @@ pub(crate) async fn release(
     now: DateTime<Utc>,
 ) -> Result<Domain, ApiError> {
     let org = OrgId(registered(transaction, id).await?.organization_id);
-    let row = ownership::release(transaction, org, id, now).await?.ok_or_else(not_found)?;
+    let row = end(transaction, author, org, id, now).await?.ok_or_else(not_found)?;
+    Ok(Domain { verified: false, ..row.into() })
+}
+
+/// Ends a registration of this organisation; `None` when there is none.
+pub(super) async fn end(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    id: DomainId,
+    now: DateTime<Utc>,
+) -> Result<Option<Row>, sqlx::Error> {
+    let Some(row) = ownership::release(transaction, org, id, now).await? else { return Ok(None) };
     let detail = json!({"domain": row.domain, "was_verified": row.verified_at.is_some()});
     let change = Change { action: "domain.released", object_kind: "domain", object_id: row.id, detail };
     audit::record_by(transaction, author, Some(org), now, change).await?;
-    Ok(Domain { verified: false, ..row.into() })
+    Ok(Some(row))
 }
 
 /// Whether somebody other than `org` has verified a host or a parent of it.

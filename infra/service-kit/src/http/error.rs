@@ -85,6 +85,12 @@ impl ApiError {
         self.inside.as_deref()
     }
 
+    /// All of it for who works at the machine itself, who may hear what is kept from callers.
+    pub fn in_one_line(&self) -> String {
+        let inside = self.inside().map(|inside| format!(" ({inside:#})")).unwrap_or_default();
+        format!("{}{}", self.detail, inside.replace('\n', " "))
+    }
+
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code
