@@ -111,79 +111,77 @@ impl PlainApiKey {
     }
 }
 
-/// A user session as its holder sees it, once: the bearer token and the cookie value.
-pub struct PlainUserSession(String);
+/// Random characters that whoever shows them holds something by: minted here, never by the holder, and looked up by
+/// their hash.
+macro_rules! random_secret {
+    ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr) => {
+        $(#[$says])*
+        pub struct $name(String);
+
+        impl $name {
+            /// Mints one.
+            pub fn mint() -> Self {
+                Self(format!("{}{}", $prefix, Alphanumeric.sample_string(&mut rand::rng(), $random_chars)))
+            }
+
+            /// What is stored and looked up.
+            pub fn hash(&self) -> SecretHash {
+                SecretHash::of(&self.0)
+            }
+
+            /// The whole secret, for the one response or mail that shows it.
+            pub fn reveal(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+    // any opaque string may be shown: what was never minted is found nowhere
+    ($(#[$says:meta])* $name:ident, $prefix:expr, $random_chars:expr, presented as it is) => {
+        random_secret!($(#[$says])* $name, $prefix, $random_chars);
+
+        impl $name {
+            /// Takes a presented one.
+            pub fn presented(token: &str) -> Self {
+                Self(token.to_owned())
+            }
+        }
+    };
+}
+
+random_secret!(
+    /// A user session as its holder sees it, once: the bearer token and the cookie value.
+    PlainUserSession,
+    "",
+    SESSION_RANDOM_CHARS
+);
+random_secret!(
+    /// What a sign-in mail holds: good for one session, once, for a quarter of an hour. As long as a session, because it
+    /// is as good as one while it lasts.
+    PlainSignInToken,
+    "",
+    SESSION_RANDOM_CHARS,
+    presented as it is
+);
+random_secret!(
+    /// A click token as its holder sees it, once.
+    PlainClickToken,
+    CLICK_TOKEN_PREFIX,
+    CLICK_TOKEN_RANDOM_CHARS,
+    presented as it is
+);
+random_secret!(
+    /// What is mailed to somebody who is invited, and claims the invite once.
+    PlainInvite,
+    INVITE_PREFIX,
+    INVITE_RANDOM_CHARS,
+    presented as it is
+);
 
 impl PlainUserSession {
-    /// Mints a session; ids are the server's, never the client's.
-    pub fn mint() -> Self {
-        Self(Alphanumeric.sample_string(&mut rand::rng(), SESSION_RANDOM_CHARS))
-    }
-
     /// Reads a presented session. `None` is a text that was never minted.
     pub fn parse(presented: &str) -> Option<Self> {
         let is_shaped = presented.len() == SESSION_RANDOM_CHARS && presented.bytes().all(|b| b.is_ascii_alphanumeric());
         is_shaped.then(|| Self(presented.to_owned()))
-    }
-
-    /// What is stored and looked up.
-    pub fn hash(&self) -> SecretHash {
-        SecretHash::of(&self.0)
-    }
-
-    /// The whole session, for the one response that shows it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-/// What a sign-in mail holds: good for one session, once, for a quarter of an hour.
-pub struct PlainSignInToken(String);
-
-impl PlainSignInToken {
-    /// Mints a token; as long as a session, because it is as good as one while it lasts.
-    pub fn mint() -> Self {
-        Self(Alphanumeric.sample_string(&mut rand::rng(), SESSION_RANDOM_CHARS))
-    }
-
-    /// Takes a presented token: any opaque string may be one.
-    pub fn presented(token: &str) -> Self {
-        Self(token.to_owned())
-    }
-
-    /// What is stored and looked up.
-    pub fn hash(&self) -> SecretHash {
-        SecretHash::of(&self.0)
-    }
-
-    /// The whole token, for the one mail that holds it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-/// A click token as its holder sees it, once.
-pub struct PlainClickToken(String);
-
-impl PlainClickToken {
-    /// Mints a token.
-    pub fn mint() -> Self {
-        Self(format!("{CLICK_TOKEN_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), CLICK_TOKEN_RANDOM_CHARS)))
-    }
-
-    /// Takes a presented token: any opaque string may be one.
-    pub fn presented(token: &str) -> Self {
-        Self(token.to_owned())
-    }
-
-    /// What is stored and looked up.
-    pub fn hash(&self) -> SecretHash {
-        SecretHash::of(&self.0)
-    }
-
-    /// The whole token, for the one response that shows it.
-    pub fn reveal(&self) -> &str {
-        &self.0
     }
 }
 
@@ -203,31 +201,6 @@ pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
         }
         None
     })
-}
-
-/// What is mailed to somebody who is invited, and claims the invite once.
-pub struct PlainInvite(String);
-
-impl PlainInvite {
-    /// Mints a token.
-    pub fn mint() -> Self {
-        Self(format!("{INVITE_PREFIX}{}", Alphanumeric.sample_string(&mut rand::rng(), INVITE_RANDOM_CHARS)))
-    }
-
-    /// Takes a presented token: what was never minted is found nowhere.
-    pub fn presented(token: &str) -> Self {
-        Self(token.to_owned())
-    }
-
-    /// What is stored and looked up.
-    pub fn hash(&self) -> SecretHash {
-        SecretHash::of(&self.0)
-    }
-
-    /// The whole token, for the one mail that carries it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
 }
 
 /// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key
