@@ -109,17 +109,20 @@ impl Connection {
         {
             return Ok(());
         }
-        let opened = timeout(self.deadline, async {
-            let stream = TcpStream::connect(self.place.address).await.map_err(|_| "connection refused")?;
-            let _ = stream.set_nodelay(true);
-            handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")
-        });
-        let (sender, connection) = opened.await.map_err(|_| "connect timeout")??;
-        // its errors reach the exchange that they break
-        tokio::spawn(connection);
-        self.sender = Some(sender);
+        let dialled = timeout(self.deadline, dial(&self.place));
+        self.sender = Some(dialled.await.map_err(|_| "connect timeout")??);
         Ok(())
     }
+}
+
+/// A connection of HTTP/1.1.
+pub(crate) async fn dial(place: &Place) -> Result<SendRequest<Full<Bytes>>, &'static str> {
+    let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
+    let _ = stream.set_nodelay(true);
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;
+    // its errors reach the exchange that they break
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Exchange {

@@ -3,17 +3,15 @@
 //! Must not ask twice what a fresh connection failed to answer.
 
 use super::shots::Shot;
-use crate::client::Place;
+use crate::client::{Place, dial};
 use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Longer than this is a hang; its name below.
@@ -61,7 +59,7 @@ impl Wire {
         let request = self.request(shot)?;
         match timeout(LONGEST_ANSWER, self.open()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Some(Err(format!("cannot connect: {error:#}"))),
+            Ok(Err(error)) => return Some(Err(format!("cannot connect: {error}"))),
             Err(_) => return Some(Err("no connection within 5 s".to_owned())),
         }
         let sender = self.sender.as_mut()?;
@@ -85,18 +83,13 @@ impl Wire {
     }
 
     /// Makes sure that there is a connection.
-    async fn open(&mut self) -> anyhow::Result<()> {
+    async fn open(&mut self) -> Result<(), &'static str> {
         if let Some(sender) = &mut self.sender
             && sender.ready().await.is_ok()
         {
             return Ok(());
         }
-        let stream = TcpStream::connect(self.place.address).await?;
-        let _ = stream.set_nodelay(true);
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // its errors reach the exchange that they break
-        tokio::spawn(connection);
-        self.sender = Some(sender);
+        self.sender = Some(dial(&self.place).await?);
         Ok(())
     }
 }
