@@ -1,9 +1,9 @@
-//! The end of every write: the record is appended, the sessions it names are noted, the answer counts what is new.
+//! The end of every write: the record is appended, and the answer counts what is new.
 //!
 //! Must not count before the log has acknowledged.
 
 use crate::bodies::WriteRequest;
-use crate::idempotency::Claim;
+use crate::idempotency::{Claim, Fingerprint};
 use crate::normalised::Normalised;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
@@ -20,19 +20,16 @@ use std::sync::Mutex;
 const REMEMBERED: usize = 100_000;
 
 /// Requests accepted lately: a full redelivery of one answers `events_created: 0`.
-pub(crate) struct Remembered(Mutex<LruCache<[u8; 16], ()>>);
+pub(crate) struct Remembered(Mutex<LruCache<Fingerprint, ()>>);
 
 impl Remembered {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(REMEMBERED).expect("the constant is not zero"))))
     }
 
-    fn has(&self, fingerprint: &[u8; 16]) -> bool {
-        self.0.lock().expect("no holder of the lock panics").get(fingerprint).is_some()
-    }
-
-    fn add(&self, fingerprint: [u8; 16]) {
-        self.0.lock().expect("no holder of the lock panics").put(fingerprint, ());
+    /// Takes a request down; answers whether it was known.
+    fn add(&self, fingerprint: Fingerprint) -> bool {
+        self.0.lock().expect("no holder of the lock panics").put(fingerprint, ()).is_some()
     }
 }
 
@@ -41,7 +38,7 @@ impl State {
     /// other events.
     pub(crate) fn claim(&self, batch: &Normalised<'_>, request: &WriteRequest) -> Result<Claim<'_>, ApiError> {
         batch.require_fits_log(&request.body)?;
-        self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), &batch.fingerprint())
+        self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), batch.fingerprint())
     }
 
     /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
@@ -51,15 +48,14 @@ impl State {
         caller: &Caller,
         kind: RecordKind,
         session: Option<SessionFacts>,
-        batch: Normalised<'_>,
-        request: &WriteRequest,
+        events: Vec<LogEvent>,
+        request_id: &str,
+        claim: &Claim<'_>,
     ) -> Result<usize, ApiError> {
-        let (fingerprint, events) = (batch.fingerprint(), batch.events);
         let count = events.len();
         let unresolved = events.iter().filter(|event| event.is_unresolved()).count();
-        self.append(caller, kind, session, events, &request.request_id).await?;
-        let is_known = self.remembered.has(&fingerprint);
-        self.remembered.add(fingerprint);
+        self.append(caller, kind, session, events, request_id).await?;
+        let is_known = self.remembered.add(claim.fingerprint);
         metrics::accepted(count);
         metrics::unresolved(unresolved);
         Ok(if is_known { 0 } else { count })

@@ -51,10 +51,9 @@ impl<'a> Conversation<'a> {
         let unknown = self.members.retain(|name| !KNOWN.contains(&name));
         let unknown = unknown.as_deref().and_then(|unknown| privacy::strip_members(unknown, level));
         let turn = self.turn.and_then(|turn| privacy::strip_turn(turn, level));
-        let Some(turn) = turn else { return unknown };
+        let Some(turn) = turn.map(redact::json_without_click_tokens) else { return unknown };
         let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
         let text = format!("{{\"turn\":{}{rest}}}", turn.get());
-        let object = RawValue::from_string(text).expect("an object of valid values is valid JSON");
-        Some(redact::json_without_click_tokens(object))
+        Some(RawValue::from_string(text).expect("an object of valid values is valid JSON"))
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn post_events(
     let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
     let claim = state.claim(&batch, &request)?;
     batch.fill_in(&state).await;
-    let accepted = state.accept(&caller, RecordKind::Events, None, batch, &request).await?;
+    let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request.request_id, &claim).await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
 }

@@ -20,9 +20,11 @@ pub(crate) type Fingerprint = [u8; 16];
 /// Keys by organisation, as hashes of both, with what was or is being accepted under them.
 pub(crate) struct IdempotencyKeys(Mutex<LruCache<[u8; 32], Fingerprint>>);
 
-/// A key that a request has taken; given back when the request is not accepted.
+/// A request on its way, with the key that it has taken; given back when the request is not accepted.
 pub(crate) struct Claim<'a> {
     keys: &'a IdempotencyKeys,
+    /// What it reports.
+    pub(crate) fingerprint: Fingerprint,
     /// None when the key was taken by the same request before, or there is none.
     taken: Option<[u8; 32]>,
 }
@@ -33,19 +35,20 @@ impl IdempotencyKeys {
     }
 
     /// Takes a key for these events, or answers 422 when it has come with others.
-    pub(crate) fn claim(&self, org: OrgId, key: Option<&str>, fingerprint: &Fingerprint) -> Result<Claim<'_>, ApiError> {
-        let Some(key) = key else { return Ok(Claim { keys: self, taken: None }) };
+    pub(crate) fn claim(&self, org: OrgId, key: Option<&str>, fingerprint: Fingerprint) -> Result<Claim<'_>, ApiError> {
+        let claim = |taken| Claim { keys: self, fingerprint, taken };
+        let Some(key) = key else { return Ok(claim(None)) };
         let place: [u8; 32] = Sha256::new().chain_update(org.0.as_bytes()).chain_update(key).finalize().into();
         let mut keys = self.0.lock().expect("no holder of the lock panics");
         match keys.get(&place) {
-            Some(accepted) if accepted == fingerprint => Ok(Claim { keys: self, taken: None }),
+            Some(accepted) if *accepted == fingerprint => Ok(claim(None)),
             Some(_) => {
                 let detail = "This Idempotency-Key came with other events before; nothing was changed. Give each request a key of its own.";
                 Err(ApiError::new(Code::InvalidRequest, detail))
             }
             None => {
-                keys.put(place, *fingerprint);
-                Ok(Claim { keys: self, taken: Some(place) })
+                keys.put(place, fingerprint);
+                Ok(claim(Some(place)))
             }
         }
     }
@@ -74,14 +77,14 @@ mod tests {
     #[test]
     fn a_key_is_taken_by_one_request_at_a_time_and_free_again_when_that_failed() {
         let (keys, org) = (IdempotencyKeys::new(), OrgId(Uuid::from_u128(1)));
-        let claim = |n: u8| keys.claim(org, Some("k"), &[n; 16]);
+        let claim = |n: u8| keys.claim(org, Some("k"), [n; 16]);
         let first = claim(1).unwrap();
         assert_eq!(claim(2).err().map(|error| error.code()), Some(Code::InvalidRequest), "while the first is on its way");
         assert!(claim(1).is_ok(), "a retry");
         drop(first);
         claim(2).unwrap().keep();
         assert!(claim(1).is_err() && claim(2).is_ok());
-        assert!(keys.claim(OrgId(Uuid::from_u128(2)), Some("k"), &[1; 16]).is_ok(), "another organisation's");
-        assert!(keys.claim(org, None, &[9; 16]).is_ok());
+        assert!(keys.claim(OrgId(Uuid::from_u128(2)), Some("k"), [1; 16]).is_ok(), "another organisation's");
+        assert!(keys.claim(org, None, [9; 16]).is_ok());
     }
 }

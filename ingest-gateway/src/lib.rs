@@ -118,6 +118,14 @@ pub struct Settings {
     pub expiry: TokenExpiry,
 }
 
+impl Settings {
+    /// These stores, and the usual rest.
+    pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
+        let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
+        Self { kafka, postgres, limits, durability, expiry }
+    }
+}
+
 /// What handlers share.
 pub struct State {
     pool: PgPool,

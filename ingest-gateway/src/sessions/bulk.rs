@@ -58,7 +58,7 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let mut change = Change::begin(state, caller.org_id).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
     batch.fill_in_from(change.known());
-    let created = state.accept(caller, RecordKind::Session, Some(facts), batch, request).await?;
+    let created = state.accept(caller, RecordKind::Session, Some(facts), batch.events, &request.request_id, &claim).await?;
     change.commit().await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))

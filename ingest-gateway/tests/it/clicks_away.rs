@@ -1,25 +1,20 @@
 //! Click tokens while PostgreSQL is away: taken by their hash, with every rule that needs no look-up still in force.
 
 use crate::database_away::gateway_and_database;
-use crate::harness::{Answer, Gateway, answer, with};
+use crate::harness::{Gateway, with};
 use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::{Value, json};
-use service_kit::testing::{client, eventually};
+use service_kit::testing::eventually;
 use std::time::{Duration, Instant};
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
-async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
-    let request = client().post(format!("{}{path}", gateway.server.url));
-    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
-}
-
 /// A click token of a session of the key's.
 async fn mint(gateway: &Gateway, key: &str, session: &str) -> String {
     let body = json!({"session_id": session, "content_url": "https://a.test/x"});
-    let minted = post(gateway, "/click-tokens", key, &body).await;
+    let minted = gateway.post_to("/click-tokens", key, &body).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
     minted.body["token"].as_str().expect("a token").to_owned()
 }
@@ -47,7 +42,7 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
     let own = json!({"session_id": SESSION, "agent_id": "bot"});
-    assert_eq!(post(&gateway, "/sessions/bulk", &agent.key, &own).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &own).await.status, 201);
     let (token, other) = (mint(&gateway, &agent.key, SESSION).await, mint(&gateway, &agent.key, SESSION).await);
     let known = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "content_url": "https://a.test/"}]});
     assert_eq!(gateway.post(&shop.key, &known).await.status, 201);
@@ -107,7 +102,7 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     let (gateway, mut database) = gateway_and_database(folder.path()).await;
     let agent = gateway.seed().org("agent", OrgType::Agent).await;
     let shop = gateway.seed().org("shop", OrgType::Platform).await;
-    assert_eq!(post(&gateway, "/sessions/bulk", &agent.key, &json!({"session_id": SESSION})).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &agent.key, &json!({"session_id": SESSION})).await.status, 201);
     let token = mint(&gateway, &agent.key, SESSION).await;
     for key in [&shop.key, &agent.key] {
         let met = json!({"events": [engaged(1, json!({"ctx_token": token}))]});
@@ -127,7 +122,7 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
         ("/sessions/bulk", json!({"session_id": SESSION})),
         ("/click-tokens", json!({"session_id": SESSION, "content_url": "https://a.test/x"})),
     ] {
-        assert_eq!(post(&gateway, path, &agent.key, &body).await.status, 503, "{path}");
+        assert_eq!(gateway.post_to(path, &agent.key, &body).await.status, 503, "{path}");
     }
     let both = json!({"events": [engaged(4, json!({"ctx_token": token})), engaged(4, json!({"ctx_token": "ctx_other"}))]});
     assert_eq!(gateway.post(&shop.key, &both).await.status, 201);

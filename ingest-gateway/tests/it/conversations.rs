@@ -1,7 +1,7 @@
 //! What of a conversation reaches the log: the strictest level that anybody declared for its session holds, and no click
 //! token does.
 
-use crate::harness::{Answer, Gateway, answer, with};
+use crate::harness::{Gateway, answer, with};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
@@ -10,13 +10,8 @@ use uuid::Uuid;
 const TEXT: &str = "planted-text";
 const INTENT: &str = "planted-intent";
 
-async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
-    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
-}
-
 async fn started(gateway: &Gateway, key: &str, level: &str) -> String {
-    let answer = post(gateway, "/sessions/start", key, &json!({"privacy_level": level})).await;
+    let answer = gateway.post_to("/sessions/start", key, &json!({"privacy_level": level})).await;
     assert_eq!(answer.status, 201, "{}", answer.body);
     answer.body["session_id"].as_str().expect("an id").to_owned()
 }
@@ -73,7 +68,7 @@ async fn a_level_is_tightened_by_whoever_is_strictest_and_never_loosened() {
     }
     let whole =
         json!({"session_id": session, "privacy_level": "full", "query_text": TEXT, "events": [turn(&session, Some("full"))]});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
     let records = gateway.records(6).await;
     let mut texts: Vec<(bool, bool)> = kept(&records);
     texts.sort_unstable();
@@ -91,7 +86,7 @@ async fn what_is_withheld_for_a_session_does_not_change_which_event_it_is() {
     let event = json!({"events": [turn(&session, Some("full"))]});
     assert_eq!(gateway.post(&key, &event).await.status, 201);
     let tightened = json!({"session_id": session, "privacy_level": "minimal"});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &tightened).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &tightened).await.status, 201);
     let again = gateway.post(&key, &event).await;
     assert_eq!((again.status, &again.body["events_created"]), (201, &json!(0)), "a repeat");
     let records = gateway.records(3).await;
@@ -109,20 +104,20 @@ async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
     let planted = json!({"query_text": TEXT, "ip_hash": "planted-hash", "client": {"ip_hash": "planted-hash", "x": 1}});
     let outcome = json!({"type": "browse", "query_text": TEXT, "metadata": {"query_text": TEXT, "ip_hash": "planted-hash", "kept": 2},
         "products": [{"ip_hash": "planted-hash", "sku": "s1"}]});
-    let session = post(&gateway, "/sessions/start", &key, &planted).await.body["session_id"].clone();
+    let session = gateway.post_to("/sessions/start", &key, &planted).await.body["session_id"].clone();
     let end = json!({"session_id": session, "outcome": outcome});
     for _ in 0..2 {
-        assert_eq!(post(&gateway, "/sessions/end", &key, &end).await.status, 200, "the same outcome is the same");
+        assert_eq!(gateway.post_to("/sessions/end", &key, &end).await.status, 200, "the same outcome is the same");
     }
     let whole = with(with(planted, json!({"session_id": Uuid::new_v4()})), json!({"outcome": outcome}));
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &whole).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &whole).await.status, 201);
     let log = gateway.record_texts(4).await.join("\n");
     assert!(!log.contains(TEXT) && !log.contains("planted-hash") && !log.contains("ip_hash"), "{log}");
     // whatever is nested in them, and however deep
     let nested = json!({"turn": {"query_text": TEXT}, "outcome": {"type": "browse", "conv": {"query_text": TEXT}, "metadata": [{"query_text": TEXT}]},
         "events": [{"type": "turn_completed", "timestamp": "2026-11-01T10:00:00Z", "data": {"turn": {"query_text": TEXT}}, "own": {"query_text": TEXT}},
             {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/", "data": {"response_text": TEXT, "n": 1}}]});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &nested).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &nested).await.status, 201);
     let all = gateway.record_texts(5).await.join("\n");
     assert!(!all.contains(TEXT) && all.contains(r#""data":{"n":1}"#), "{all}");
     for kept in [r#""client":{"x":1}"#, r#""kept":2"#, r#""sku":"s1""#] {
@@ -153,12 +148,12 @@ async fn what_a_session_says_of_its_own_is_bounded() {
             if path == "/sessions/end" && field == "session" {
                 continue;
             }
-            let refused = post(&gateway, path, &key, body).await;
+            let refused = gateway.post_to(path, &key, body).await;
             assert_eq!(refused.status, 422, "{path} {field} {code}");
             assert!(refused.faults().contains(&(None, field.to_owned(), code.to_owned())), "{path} {:?}", refused.faults());
         }
     }
-    assert_eq!(post(&gateway, "/sessions/start", &key, &json!({"own": nested(32)})).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/start", &key, &json!({"own": nested(32)})).await.status, 201);
     assert_eq!(gateway.record_count(), 1);
 }
 
@@ -167,7 +162,7 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let session = started(&gateway, &key, "full").await;
-    let minted = post(&gateway, "/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
+    let minted = gateway.post_to("/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
     let token = minted.body["token"].as_str().expect("a token").to_owned();
     let link = format!("https://a.test/x?utm=1&ctx={token}#y");
     let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": token, "content_url": link,
@@ -182,7 +177,7 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
     assert_eq!(answer(gateway.request(Some(&key)).header("x-request-id", &token).body(batch.to_string())).await.status, 201);
     let whole = json!({"agent_id": token, "content_scope": token, "external_session_id": token, "landing": link,
         "outcome": {"type": "browse", "metadata": {"landing": link}}});
-    let uploaded = post(&gateway, "/sessions/bulk", &key, &whole).await;
+    let uploaded = gateway.post_to("/sessions/bulk", &key, &whole).await;
     assert_eq!(uploaded.status, 201, "{}", uploaded.body);
     let log = gateway.record_texts(3).await.join("\n");
     let random = token.strip_prefix("ctx_").unwrap();
@@ -192,7 +187,7 @@ async fn a_click_token_reaches_the_log_by_no_other_way_either() {
     assert!(stored.iter().all(|row| !row.contains(random)), "{stored:?}");
     let nested =
         json!({"session_id": session, "content_url": format!("https://a.test/go?next=https%3A%2F%2Fb.test%2F%3Fctx%3D{token}")});
-    let redirect = post(&gateway, "/click-tokens", &key, &nested).await;
+    let redirect = gateway.post_to("/click-tokens", &key, &nested).await;
     assert_eq!(redirect.status, 201, "{}", redirect.body);
     assert!(!redirect.body["content_url"].as_str().unwrap().contains(random), "{}", redirect.body);
 }
@@ -206,7 +201,7 @@ async fn another_gateway_learns_within_ten_seconds_that_a_session_was_tightened(
     let event = json!({"events": [turn(&session, Some("full"))]});
     assert_eq!(other.post(&key, &event).await.status, 201, "it has met the session");
     let tightened = json!({"session_id": session, "privacy_level": "minimal"});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &tightened).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &tightened).await.status, 201);
     tokio::time::sleep(std::time::Duration::from_millis(10_500)).await;
     assert_eq!(other.post(&key, &with(event, json!({"agent_id": "later"}))).await.status, 201);
     let mut texts = kept(&gateway.records(4).await);
@@ -225,7 +220,7 @@ async fn a_tightening_beside_other_events_holds_for_all_that_come_after() {
         let event = json!({"events": [turn(&session, Some("minimal"))]});
         let (a, b, c) = tokio::join!(
             gateway.post(&key, &event),
-            post(&gateway, "/sessions/bulk", &key, &tightened),
+            gateway.post_to("/sessions/bulk", &key, &tightened),
             gateway.post(&key, &event)
         );
         assert_eq!((a.status, b.status, c.status), (201, 201, 201));
@@ -240,7 +235,7 @@ async fn an_event_of_anothers_session_goes_by_that_sessions_level() {
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
     let shop = gateway.seed().org("shop", OrgType::Platform).await.key;
     let session = started(&gateway, &key, "minimal").await;
-    let minted = post(&gateway, "/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
+    let minted = gateway.post_to("/click-tokens", &key, &json!({"session_id": session, "content_url": "https://a.test/"})).await;
     let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": minted.body["token"],
         "content_url": "https://a.test/", "query_text": TEXT, "turn": {"query_text": TEXT}});
     assert_eq!(gateway.post(&shop, &json!({"privacy_level": "full", "events": [engaged]})).await.status, 201);

@@ -9,7 +9,7 @@ use crate::harness::{Answer, Gateway, answer};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainClickToken;
 use serde_json::Value;
-use service_kit::testing::{SeededOrg, client};
+use service_kit::testing::SeededOrg;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -159,8 +159,7 @@ async fn plant_tokens(gateway: &Gateway, org: &SeededOrg, document: &Value) {
 }
 
 async fn post(gateway: &Gateway, key: &str, path: &str, body: String) -> Answer {
-    let request = client().post(format!("{}{path}", gateway.server.url)).header("content-type", "application/json");
-    answer(request.header("x-api-key", key).body(body)).await
+    answer(gateway.request_to(path, Some(key)).body(body)).await
 }
 
 fn faults(answer: &Answer) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Sessions in PostgreSQL and on the log: both or neither, whatever becomes of the request (C3, threat row X17).
 
-use crate::harness::{Answer, Gateway, answer};
+use crate::harness::Gateway;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::random_seed;
@@ -9,11 +9,6 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use uuid::Uuid;
-
-async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
-    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
-}
 
 /// Within every limit, and too large for the log: what normalising adds is the agent on each event, and three bytes for
 /// every one of a letter in a URL.
@@ -37,9 +32,9 @@ async fn c3_a_request_that_the_log_cannot_take_changes_no_session() {
         if path == "/sessions/bulk" {
             body["outcome"] = json!({"type": "conversion"});
         }
-        let refused = post(&gateway, path, &key, &body).await;
+        let refused = gateway.post_to(path, &key, &body).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (413, Some("too_large")), "{path}: {}", refused.body);
-        let ended = post(&gateway, "/sessions/end", &key, &json!({"session_id": session})).await;
+        let ended = gateway.post_to("/sessions/end", &key, &json!({"session_id": session})).await;
         assert_eq!(ended.status, 404, "{path}: there is no such session");
     }
     let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
@@ -66,7 +61,7 @@ async fn x17_a_caller_that_leaves_never_leaves_half_a_session() {
     const CALLS: usize = 150;
     let (gateway, seed) = (Gateway::start().await, random_seed());
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let warm = post(&gateway, "/sessions/bulk", &key, &json!({"session_id": Uuid::new_v4()})).await;
+    let warm = gateway.post_to("/sessions/bulk", &key, &json!({"session_id": Uuid::new_v4()})).await;
     assert_eq!(warm.status, 201);
     for n in 0..CALLS {
         let session = Uuid::from_u128(u128::from(seed) << 64 | n as u128 | 1 << 40);

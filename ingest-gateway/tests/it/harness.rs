@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything.
 
-use ingest_gateway::{Durability, Limits, Settings, State, TokenExpiry, routes};
+use ingest_gateway::{Durability, Limits, Settings, State, routes};
 use rdkafka::Message;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use schemas::log::LogRecord;
@@ -46,8 +46,7 @@ impl Gateway {
     async fn start_as(stores: TestStores, durability: Durability, limits: Limits) -> Self {
         let spill = tempfile::tempdir().expect("a folder is made");
         let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
-        let (kafka, postgres) = (stores.kafka.clone(), stores.postgres.clone());
-        let settings = Settings { kafka, postgres, limits, durability, expiry: TokenExpiry::default() };
+        let settings = Settings { limits, durability, ..Settings::on(stores.kafka.clone(), stores.postgres.clone()) };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }
@@ -63,8 +62,16 @@ impl Gateway {
     }
 
     pub(crate) fn request(&self, key: Option<&str>) -> reqwest::RequestBuilder {
-        let request = self.client.post(format!("{}/events", self.server.url)).header("content-type", "application/json");
+        self.request_to("/events", key)
+    }
+
+    pub(crate) fn request_to(&self, path: &str, key: Option<&str>) -> reqwest::RequestBuilder {
+        let request = self.client.post(format!("{}{path}", self.server.url)).header("content-type", "application/json");
         key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
+    }
+
+    pub(crate) async fn post_to(&self, path: &str, key: &str, body: &Value) -> Answer {
+        answer(self.request_to(path, Some(key)).body(body.to_string())).await
     }
 
     pub(crate) async fn post(&self, key: &str, body: &Value) -> Answer {

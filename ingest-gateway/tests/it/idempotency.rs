@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 async fn post(gateway: &Gateway, path: &str, key: &str, idempotency_key: &str, body: &Value) -> Answer {
-    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-    let request = request.header("x-api-key", key).header("idempotency-key", idempotency_key);
-    answer(request.header("content-type", "application/json").body(body.to_string())).await
+    answer(gateway.request_to(path, Some(key)).header("idempotency-key", idempotency_key).body(body.to_string())).await
 }
 
 async fn keys(gateway: &Gateway, records: usize) -> BTreeSet<u128> {
@@ -56,15 +54,12 @@ async fn a_gateway_that_never_saw_the_key_takes_other_events_as_other_events() {
 async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    let upload = |body: Value| {
-        let request = service_kit::testing::client().post(format!("{}/sessions/bulk", gateway.server.url));
-        answer(request.header("x-api-key", key.clone()).header("content-type", "application/json").body(body.to_string()))
-    };
+    let upload = async |body: &Value| gateway.post_to("/sessions/bulk", &key, body).await;
     let body = json!({"agent_id": "bot", "events": [retrieval("https://a.test/1")]});
-    let (first, retry) = (upload(body.clone()).await, upload(body.clone()).await);
+    let (first, retry) = (upload(&body).await, upload(&body).await);
     assert_eq!((first.status, &first.body["events_created"], &retry.body["events_created"]), (201, &json!(1), &json!(0)));
     assert_eq!(first.body["session_id"], retry.body["session_id"]);
-    let other = upload(with(body, json!({"agent_id": "other"}))).await;
+    let other = upload(&with(body, json!({"agent_id": "other"}))).await;
     assert_ne!(first.body["session_id"], other.body["session_id"]);
     assert_eq!(keys(&gateway, 3).await.len(), 2);
 }

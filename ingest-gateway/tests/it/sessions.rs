@@ -6,13 +6,8 @@ use schemas::log::RecordKind;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
-    let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
-    answer(request.header("x-api-key", key).header("content-type", "application/json").body(body.to_string())).await
-}
-
 async fn start(gateway: &Gateway, key: &str, body: &Value) -> String {
-    let started = post(gateway, "/sessions/start", key, body).await;
+    let started = gateway.post_to("/sessions/start", key, body).await;
     assert_eq!(started.status, 201, "{}", started.body);
     started.body["session_id"].as_str().expect("an id").to_owned()
 }
@@ -68,7 +63,7 @@ async fn what_a_session_may_not_say_is_named() {
         (json!({"privacy_level": "loose"}), "privacy_level"),
         (json!({"content_scope": "x".repeat(2_049)}), "content_scope"),
     ] {
-        let refused = post(&gateway, "/sessions/start", &key, &body).await;
+        let refused = gateway.post_to("/sessions/start", &key, &body).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (422, Some("invalid_request")), "{body:.60}");
         assert_eq!(refused.faults()[0].1, field);
     }
@@ -83,11 +78,11 @@ async fn what_a_session_may_not_say_is_named() {
         json!("conversion"),
     ] {
         let body = json!({"session_id": Uuid::new_v4(), "outcome": outcome});
-        assert_eq!(post(&gateway, "/sessions/end", &key, &body).await.status, 422, "{outcome}");
-        assert_eq!(post(&gateway, "/sessions/bulk", &key, &body).await.status, 422, "{outcome}");
+        assert_eq!(gateway.post_to("/sessions/end", &key, &body).await.status, 422, "{outcome}");
+        assert_eq!(gateway.post_to("/sessions/bulk", &key, &body).await.status, 422, "{outcome}");
     }
     let backwards = json!({"started_at": "2026-11-01T10:00:00Z", "ended_at": "2026-11-01T09:00:00Z"});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &backwards).await.faults()[0].2, "before_start");
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &backwards).await.faults()[0].2, "before_start");
     assert_eq!(gateway.record_count(), 0);
 }
 
@@ -99,7 +94,7 @@ async fn the_first_outcome_stays() {
     let end = |outcome: Value| {
         let body = json!({"session_id": session.to_uppercase(), "outcome": outcome});
         let (gateway, key) = (&gateway, &key);
-        async move { post(gateway, "/sessions/end", key, &body).await }
+        async move { gateway.post_to("/sessions/end", key, &body).await }
     };
     let conversion = json!({"type": "conversion", "value_amount": 1999, "currency": "EUR", "products": [1.10]});
     let ended = end(conversion.clone()).await;
@@ -120,7 +115,7 @@ async fn parallel_ends_agree_on_one_outcome() {
     let ends = (0..50).map(|n| {
         let body = json!({"session_id": session, "outcome": {"type": "conversion", "value_amount": n % 2}});
         let (gateway, key) = (&gateway, &key);
-        async move { post(gateway, "/sessions/end", key, &body).await.status }
+        async move { gateway.post_to("/sessions/end", key, &body).await.status }
     });
     let statuses = futures::future::join_all(ends).await;
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 25, "{statuses:?}");
@@ -136,7 +131,7 @@ async fn a_session_is_only_ever_its_reporters() {
     let end = |key: &str, id: &str| {
         let (body, key, gateway) = (json!({"session_id": id}), key.to_owned(), &gateway);
         async move {
-            let mut answer = post(gateway, "/sessions/end", &key, &body).await;
+            let mut answer = gateway.post_to("/sessions/end", &key, &body).await;
             answer.body["request_id"].take();
             (answer.status, answer.body)
         }
@@ -147,7 +142,7 @@ async fn a_session_is_only_ever_its_reporters() {
     assert_eq!(gateway.post(&theirs, &events).await.status, 201, "the id becomes a session of their own");
     assert_eq!(end(&theirs, &session).await.0, 200);
     let outcome = json!({"session_id": session, "outcome": {"type": "browse"}});
-    assert_eq!(post(&gateway, "/sessions/end", &mine, &outcome).await.status, 200, "mine has no outcome yet");
+    assert_eq!(gateway.post_to("/sessions/end", &mine, &outcome).await.status, 200, "mine has no outcome yet");
 }
 
 #[tokio::test]
@@ -157,9 +152,9 @@ async fn events_of_a_session_that_nobody_started_create_it() {
     let session = Uuid::new_v4().to_string();
     let events = json!({"session_id": session, "privacy_level": "intent", "events": [with(cited(&session, "e1"), json!({"session_id": null}))]});
     assert_eq!(gateway.post(&key, &events).await.body, json!({"status": "ok", "events_created": 1}));
-    assert_eq!(post(&gateway, "/sessions/end", &key, &json!({"session_id": session})).await.status, 200);
+    assert_eq!(gateway.post_to("/sessions/end", &key, &json!({"session_id": session})).await.status, 200);
     let loosened = json!({"session_id": session, "privacy_level": "full", "events": []});
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &loosened).await.status, 201);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &loosened).await.status, 201);
     let level: Option<i16> =
         sqlx::query_scalar("SELECT privacy_level FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
     assert_eq!(level, Some(1), "a level only tightens");
@@ -174,7 +169,7 @@ async fn a_whole_session_is_one_record_and_its_redelivery_counts_nothing() {
     let body = json!({"session_id": session, "agent_id": "bot", "started_at": "2026-11-01T09:00:00Z", "ended_at": "2026-11-01T11:00:00Z",
         "events": [event("e1"), event("e2")], "outcome": {"type": "browse"}});
     for (created, round) in [(2, "first"), (0, "again"), (0, "and again")] {
-        let uploaded = post(&gateway, "/sessions/bulk", &key, &body).await;
+        let uploaded = gateway.post_to("/sessions/bulk", &key, &body).await;
         assert_eq!(uploaded.status, 201, "{round}: {}", uploaded.body);
         assert_eq!(uploaded.body["events_created"], created, "{round}");
         assert_eq!(
@@ -184,9 +179,9 @@ async fn a_whole_session_is_one_record_and_its_redelivery_counts_nothing() {
         );
     }
     let other = with(body.clone(), json!({"outcome": {"type": "conversion"}}));
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &other).await.body["outcome_recorded"], false);
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &other).await.body["outcome_recorded"], false);
     let foreign = with(body, json!({"events": [cited(&Uuid::new_v4().to_string(), "e9")]}));
-    assert_eq!(post(&gateway, "/sessions/bulk", &key, &foreign).await.faults()[0].2, "session_mismatch");
+    assert_eq!(gateway.post_to("/sessions/bulk", &key, &foreign).await.faults()[0].2, "session_mismatch");
     let record = gateway.records(4).await.remove(0);
     assert_eq!((record.kind, record.events.len()), (RecordKind::Session, 2));
     assert!(record.events.iter().all(|event| event.agent_id.as_deref() == Some("bot") && event.session_id.is_some()));
@@ -234,7 +229,7 @@ async fn a_click_token_binds_an_engagement_to_its_session() {
     let session = start(&gateway, &agent.key, &json!({})).await;
     let mint = |key: &str, session: &str, url: &str| {
         let (body, key, gateway) = (json!({"session_id": session, "content_url": url}), key.to_owned(), &gateway);
-        async move { post(gateway, "/click-tokens", &key, &body).await }
+        async move { gateway.post_to("/click-tokens", &key, &body).await }
     };
     let minted = mint(&agent.key, &session, "https://A.test/x?ctx=old#y").await;
     assert_eq!(minted.status, 201, "{}", minted.body);

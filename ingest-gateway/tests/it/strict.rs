@@ -1,17 +1,11 @@
 //! Strict mode over HTTP: for one key, for a whole gateway, on both endpoints, every fault at once.
 
-use crate::harness::{Answer, Gateway, answer};
+use crate::harness::Gateway;
 use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::client;
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-
-async fn post(gateway: &Gateway, path: &str, key: &str, body: &Value) -> Answer {
-    let request = client().post(format!("{}{path}", gateway.server.url)).header("content-type", "application/json");
-    answer(request.header("x-api-key", key).body(body.to_string())).await
-}
 
 /// What loose mode takes and strict mode refuses.
 fn short_report() -> Value {
@@ -23,8 +17,8 @@ async fn a_strict_key_is_held_to_the_rules_and_its_neighbour_is_not() {
     let gateway = Gateway::start().await;
     let (strict, loose) = (gateway.seed().org("s", OrgType::Agent).await, gateway.seed().org("l", OrgType::Agent).await);
     gateway.seed().make_strict(strict.id).await;
-    assert_eq!(post(&gateway, "/events", &strict.key, &short_report()).await.status, 422);
-    assert_eq!(post(&gateway, "/events", &loose.key, &short_report()).await.status, 201);
+    assert_eq!(gateway.post_to("/events", &strict.key, &short_report()).await.status, 422);
+    assert_eq!(gateway.post_to("/events", &loose.key, &short_report()).await.status, 201);
     assert_eq!(gateway.record_count(), 1);
 }
 
@@ -32,12 +26,12 @@ async fn a_strict_key_is_held_to_the_rules_and_its_neighbour_is_not() {
 async fn the_setting_holds_every_key_to_the_rules() {
     let gateway = Gateway::start_with(Limits { strict: true, ..Limits::default() }).await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
-    assert_eq!(post(&gateway, "/events", &key, &short_report()).await.status, 422);
+    assert_eq!(gateway.post_to("/events", &key, &short_report()).await.status, 422);
     let bulk = json!({"session_id": SESSION, "events": []});
-    let refused = post(&gateway, "/sessions/bulk", &key, &bulk).await;
+    let refused = gateway.post_to("/sessions/bulk", &key, &bulk).await;
     let found: Vec<_> = refused.faults().into_iter().map(|(_, field, code)| format!("{field}:{code}")).collect();
     assert_eq!(found, ["schema_version:required", "started_at:required"]);
-    let start = post(&gateway, "/sessions/start", &key, &json!({})).await;
+    let start = gateway.post_to("/sessions/start", &key, &json!({})).await;
     assert_eq!(start.status, 201, "starting a session is no document of the standard");
 }
 
@@ -52,7 +46,7 @@ async fn faults_of_the_envelope_of_each_event_and_between_them_come_together() {
         {"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://a.test/"},
         {"type": "checkout_started", "timestamp": "2026-11-01T10:00:00Z", "id": id},
     ]});
-    let refused = post(&gateway, "/events", &org.key, &body).await;
+    let refused = gateway.post_to("/events", &org.key, &body).await;
     let place = |index: Option<u64>| index.map(|index| format!("{index}.")).unwrap_or_default();
     let found: Vec<_> =
         refused.faults().into_iter().map(|(index, field, code)| format!("{}{field}:{code}", place(index))).collect();

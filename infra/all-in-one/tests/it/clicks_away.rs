@@ -30,13 +30,9 @@ impl Front {
         stores::migrate_postgres(&pool).await.unwrap();
         let stores = TestStores { postgres, pool, ..TestStores::fresh().await };
         let spill = tempfile::tempdir().unwrap();
-        let gateway = ingest_gateway::Settings {
-            kafka: stores.kafka.clone(),
-            postgres: stores.postgres.clone(),
-            limits: ingest_gateway::Limits::default(),
-            durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
-            expiry: ingest_gateway::TokenExpiry::default(),
-        };
+        let durability = ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
+        let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
+        let gateway = ingest_gateway::Settings { durability, ..usual };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let server = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
         Self { stores, server, database, _spill: spill }

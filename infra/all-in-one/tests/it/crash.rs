@@ -26,13 +26,9 @@ impl Front {
     async fn start() -> Self {
         let stores = TestStores::fresh().await;
         let spill = tempfile::tempdir().unwrap();
-        let gateway = ingest_gateway::Settings {
-            kafka: stores.kafka.clone(),
-            postgres: stores.postgres.clone(),
-            limits: ingest_gateway::Limits::default(),
-            durability: ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() },
-            expiry: ingest_gateway::TokenExpiry::default(),
-        };
+        let durability = ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
+        let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
+        let gateway = ingest_gateway::Settings { durability, ..usual };
         let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let query = query_api::State::connect(&query).await.unwrap();
