@@ -10,6 +10,7 @@ mod demo;
 mod end_to_end;
 mod first_screen;
 mod fuzzed_api;
+mod histories;
 mod lookalikes;
 mod metrics;
 mod npm_client;

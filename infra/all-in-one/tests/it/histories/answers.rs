@@ -1,0 +1,200 @@
+//! What each read says of retrievals, by the counting contract (design.md), as JSON.
+//!
+//! Must not know who asks.
+
+use super::model::{Retrieval, representative};
+use super::town::Observation;
+use chrono::{DateTime, SecondsFormat};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+const ROLES: [&str; 5] = ["", "agent", "edge", "origin", "index"];
+const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
+
+pub(super) fn instant(ms: i64) -> String {
+    DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn id(id: Uuid) -> String {
+    if id.is_nil() { String::new() } else { id.to_string() }
+}
+
+fn role(row: &Observation) -> &'static str {
+    ROLES[usize::from(row.source_role.unsigned_abs())]
+}
+
+/// An agent stands behind what has its role or names a session.
+fn names_agent(row: &Observation) -> bool {
+    row.source_role == 1 || !row.session_id.is_nil()
+}
+
+fn sessions<'a>(rows: impl Iterator<Item = &'a &'a Observation>) -> usize {
+    let named = rows.filter(|row| !row.session_id.is_nil());
+    named.map(|row| (row.platform_id, row.session_id)).collect::<BTreeSet<_>>().len()
+}
+
+/// Counts, largest first, ties by name.
+fn ranked<K: Ord + Clone>(counts: BTreeMap<K, usize>) -> Vec<(K, usize)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts
+}
+
+fn per_type(retrievals: &[&Retrieval<'_>]) -> Value {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    retrievals.iter().for_each(|seen| *counts.entry(&representative(seen).event_type).or_default() += 1);
+    ranked(counts).into_iter().map(|(name, count)| json!({"event_type": name, "count": count})).collect()
+}
+
+/// The figures of a summary.
+pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
+    let seen_by = |accepts: &dyn Fn(&Observation) -> bool| {
+        let count = retrievals.iter().filter(|seen| seen.iter().any(|row| accepts(row))).count();
+        (count, sessions(retrievals.iter().flatten().filter(|row| accepts(row))))
+    };
+    let mut sources = Vec::new();
+    for name in &ROLES[1..] {
+        let (count, sessions) = seen_by(&|row| role(row) == *name);
+        sources.extend((count > 0).then(|| json!({"source_role": name, "count": count, "sessions": sessions})));
+    }
+    let named: BTreeSet<(Uuid, &str)> =
+        retrievals.iter().flatten().filter(|row| names_agent(row)).map(|row| (row.platform_id, row.agent_id.as_str())).collect();
+    let mut agents: Vec<_> = named
+        .into_iter()
+        .map(|(platform, agent)| {
+            let is_theirs = |row: &Observation| row.platform_id == platform && row.agent_id == agent;
+            let (events, _) = seen_by(&|row| names_agent(row) && is_theirs(row));
+            let (_, sessions) = seen_by(&is_theirs);
+            (
+                Reverse(events),
+                json!({"platform_id": platform, "agent_id": agent, "event_count": events, "session_count": sessions}),
+            )
+        })
+        .collect();
+    agents.sort_by_key(|(events, _)| *events);
+    json!({
+        "total_events": retrievals.len(),
+        "total_sessions": sessions(retrievals.iter().flatten()),
+        "events_by_type": per_type(&retrievals.iter().collect::<Vec<_>>()),
+        "events_by_source": sources,
+        "agents": agents.into_iter().map(|(_, agent)| agent).collect::<Vec<_>>(),
+    })
+}
+
+/// Newest first, ties by id, then by key.
+pub(super) fn events(retrievals: &[Retrieval<'_>], for_reporter: bool) -> Vec<Value> {
+    let mut items = BTreeMap::new();
+    for seen in retrievals {
+        let told_by = representative(seen);
+        let event_id = match told_by.event_id.as_str() {
+            "" => Uuid::from_u128(told_by.event_key).to_string(),
+            own => own.to_owned(),
+        };
+        let roles: BTreeSet<i8> = seen.iter().map(|row| row.source_role).filter(|role| *role > 0).collect();
+        let mut data: Value = serde_json::from_str(&told_by.data).unwrap_or_else(|_| json!({}));
+        data["observers"] = roles.into_iter().map(|role| ROLES[usize::from(role.unsigned_abs())]).collect();
+        let mut item = json!({
+            "event_id": event_id,
+            "session_id": id(told_by.session_id),
+            "event_type": told_by.event_type,
+            "content_url": told_by.content_url,
+            "event_timestamp": instant(told_by.at),
+            "event_data": data,
+            "platform_id": id(told_by.platform_id),
+            "agent_id": told_by.agent_id,
+        });
+        if for_reporter {
+            item["source_role"] = role(told_by).into();
+            item["content_telemetry_id"] = "".into();
+        }
+        items.insert((Reverse(told_by.at), event_id, told_by.event_key), item);
+    }
+    items.into_values().collect()
+}
+
+pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
+    let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
+    for seen in retrievals {
+        urls.entry(&representative(seen).content_url).or_default().push(seen);
+    }
+    let mut items: Vec<_> = urls
+        .into_iter()
+        .map(|(url, retrievals)| {
+            let item = json!({
+                "content_url": url,
+                "total_events": retrievals.len(),
+                "unique_sessions": sessions(retrievals.iter().copied().flatten()),
+                "event_types": per_type(&retrievals),
+                "last_seen": instant(retrievals.iter().map(|seen| representative(seen).at).max().unwrap()),
+            });
+            (Reverse(retrievals.len()), item)
+        })
+        .collect();
+    items.sort_by_key(|(events, _)| *events);
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+/// Whose agent a retrieval is told by, and which; nobody's where a server or nobody in particular tells it.
+fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
+    let told_by = representative(seen);
+    let is_claim = matches!(told_by.source_role, 0 | 1) && names_agent(told_by);
+    if is_claim { (told_by.platform_id.to_string(), told_by.agent_id.clone()) } else { Default::default() }
+}
+
+pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
+    let mut parts: BTreeMap<(Reverse<String>, String, String), [usize; 4]> = BTreeMap::new();
+    for seen in retrievals.iter().filter(|seen| representative(seen).event_type == "content_retrieved") {
+        let (platform, agent) = agent_of(seen);
+        let is_claimed = seen.iter().any(|row| matches!(row.source_role, 0 | 1) && names_agent(row));
+        let is_seen = seen.iter().any(|row| matches!(row.source_role, 2 | 3));
+        let place = match (is_claimed, is_seen) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        };
+        let day = instant(representative(seen).at)[..10].to_owned();
+        parts.entry((Reverse(day), platform, agent)).or_default()[place] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    parts.sort_by_key(|((day, ..), counts)| (day.clone(), Reverse(counts.iter().sum::<usize>())));
+    let item = |((Reverse(day), platform_id, agent_id), counts): ((Reverse<String>, String, String), [usize; 4])| {
+        let [both, claimed, seen, neither] = counts;
+        json!({
+            "day": day, "platform_id": platform_id, "agent_id": agent_id, "retrievals": counts.iter().sum::<usize>(),
+            "seen_by_both": both, "claimed_by_agent_only": claimed, "seen_by_server_only": seen, "seen_by_neither": neither,
+        })
+    };
+    parts.into_iter().map(item).collect()
+}
+
+pub(super) fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
+    let mut parts: BTreeMap<(String, String), [usize; 5]> = BTreeMap::new();
+    for seen in retrievals {
+        let told_by = representative(seen);
+        let Some(step) = STEPS.iter().position(|step| told_by.event_type == format!("content_{step}")) else { continue };
+        let key = match by {
+            "agent" => agent_of(seen),
+            "url" => (String::new(), told_by.content_url.clone()),
+            _ => (String::new(), instant(told_by.at)[..10].to_owned()),
+        };
+        parts.entry(key).or_default()[step] += 1;
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    match by {
+        "day" => parts.reverse(),
+        _ => parts.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<usize>())),
+    }
+    let item = |((platform, name), counts): ((String, String), [usize; 5])| {
+        let mut item = match by {
+            "agent" => json!({"platform_id": platform, "agent_id": name}),
+            "url" => json!({"content_url": name}),
+            _ => json!({"day": name}),
+        };
+        STEPS.iter().zip(counts).for_each(|(step, count)| item[*step] = count.into());
+        item
+    };
+    parts.into_iter().map(item).collect()
+}

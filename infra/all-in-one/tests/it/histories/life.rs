@@ -1,0 +1,211 @@
+//! One random history: what its parties do, step by step, to the service and to the model alike.
+//!
+//! Must be a function of its seed: a history replays alone.
+
+use super::model::{Model, Window};
+use super::town::{Cast, NEW_YEAR_MS, OWNERS, Observation, PARTNERS, Party, STEP_US, Town};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Steps of a history.
+pub(super) const STEPS: usize = 12;
+
+const TYPES: [&str; 10] = [
+    "content_retrieved",
+    "content_retrieved",
+    "content_retrieved",
+    "content_grounded",
+    "content_cited",
+    "content_cited",
+    "content_presented",
+    "content_engaged",
+    "com.example.shared",
+    "turn_completed",
+];
+
+pub(super) struct Life {
+    pub(super) number: u64,
+    pub(super) random: StdRng,
+    pub(super) cast: Cast,
+    pub(super) model: Model,
+    /// What this step has reported.
+    pub(super) fresh: Vec<Observation>,
+}
+
+impl Life {
+    pub(super) fn new(seed: u64, number: u64, cast: Cast) -> Self {
+        let random = StdRng::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self { number, random, cast, model: Model::default(), fresh: Vec::new() }
+    }
+
+    /// Hosts that may be verified; the last lies beneath nothing of the others.
+    pub(super) fn own_hosts(&self) -> [String; 5] {
+        let root = format!("h{}.test", self.number);
+        [format!("a.{root}"), format!("b.a.{root}"), format!("c.b.a.{root}"), format!("h{}.example", self.number), root]
+    }
+
+    /// Hosts that events happen on: those, what lies beneath them, and what only looks like it.
+    pub(super) fn host(&mut self) -> String {
+        let own = self.own_hosts().choose(&mut self.random).unwrap().clone();
+        match self.random.random_range(0..8) {
+            0 => format!("www.{own}"),
+            1 => format!("d.{own}"),
+            2 => format!("not{own}"),
+            3 => format!("{own}.evil.test"),
+            _ => own,
+        }
+    }
+
+    /// One change, report or pause.
+    pub(super) async fn act(&mut self, town: &Town) {
+        // Where nobody holds anything there is little to see.
+        let is_empty = self.model.rows.is_empty() && (0..OWNERS).all(|owner| self.model.hosts_of(owner).is_empty());
+        match if is_empty { 0 } else { self.random.random_range(0..14) } {
+            0..=3 => self.verify(town).await,
+            4 | 5 => self.release(town).await,
+            6 => self.grant_or_revoke(town).await,
+            7 => self.set(town).await,
+            8 => self.register(town).await,
+            _ => self.report(town.now_us()),
+        }
+    }
+
+    async fn verify(&mut self, town: &Town) {
+        let (owner, host) = (self.random.random_range(0..OWNERS), self.own_hosts().choose(&mut self.random).unwrap().clone());
+        let is_verified = town.verify(&self.cast.owners[owner], &host).await;
+        assert_eq!(is_verified, self.model.verify(owner, &host, town.now_us()), "history {}: {host} by {owner}", self.number);
+    }
+
+    /// A domain of the list of its owner's registrations, by its name.
+    async fn registered(town: &Town, owner: &Party, host: &str) -> Option<Value> {
+        let (status, list) = town.change(Method::GET, &owner.key, "/domains", &Value::Null).await;
+        assert_eq!(status, 200, "{list}");
+        list.as_array().unwrap().iter().find(|domain| domain["domain"] == host).cloned()
+    }
+
+    async fn release(&mut self, town: &Town) {
+        let owner = self.random.random_range(0..OWNERS);
+        let hosts = self.own_hosts();
+        // Mostly of what there is, sometimes of what there is not.
+        let held: Vec<String> = self.model.hosts_of(owner).into_iter().map(str::to_owned).collect();
+        let host = held.choose(&mut self.random).or_else(|| hosts.choose(&mut self.random)).unwrap().clone();
+        let found = Self::registered(town, &self.cast.owners[owner], &host).await;
+        let was_verified = self.model.release(owner, &host, town.now_us());
+        let is_verified = found.as_ref().is_some_and(|domain| domain["verified"] == true);
+        assert_eq!(is_verified, was_verified, "history {}: {host} by {owner}: {found:?}", self.number);
+        let Some(domain) = found else { return };
+        let path = format!("/domains/{}", domain["id"].as_str().unwrap());
+        let (status, answer) = town.change(Method::DELETE, &self.cast.owners[owner].key, &path, &Value::Null).await;
+        assert_eq!(status, 204, "{answer}");
+    }
+
+    /// A mere registration, of whosever host: it changes no figure.
+    async fn register(&mut self, town: &Town) {
+        let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
+        let owner = self.cast.owners.choose(&mut self.random).unwrap();
+        let (status, answer) = town.change(Method::POST, &owner.key, "/domains", &json!({"domain": host})).await;
+        assert!(matches!(status, 201 | 409), "{status} {answer}");
+    }
+
+    async fn grant_or_revoke(&mut self, town: &Town) {
+        let pair @ (owner, partner) = (self.random.random_range(0..OWNERS), self.random.random_range(0..PARTNERS));
+        let (owner, partner) = (&self.cast.owners[owner], &self.cast.partners[partner]);
+        if self.model.granted.insert(pair) {
+            let grant = json!({"grantee_org_id": partner.id});
+            let (status, answer) = town.change(Method::POST, &owner.key, "/delegations", &grant).await;
+            assert_eq!(status, 201, "{answer}");
+            return;
+        }
+        self.model.granted.remove(&pair);
+        let (_, list) = town.change(Method::GET, &owner.key, "/delegations", &Value::Null).await;
+        let theirs = |delegation: &&Value| delegation["grantee_org_id"] == json!(partner.id);
+        let id = list.as_array().unwrap().iter().find(theirs).unwrap()["id"].as_str().unwrap().to_owned();
+        let (status, answer) = town.change(Method::DELETE, &owner.key, &format!("/delegations/{id}"), &Value::Null).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    async fn set(&mut self, town: &Town) {
+        let value = self.random.random_bool(0.7);
+        let (key, flag) = match self.random.random_range(0..=OWNERS) {
+            OWNERS => {
+                self.model.shares = value;
+                (&self.cast.agent.key, "share_sessions_via_click_tokens")
+            }
+            owner => {
+                self.model.is_visible[owner] = value;
+                (&self.cast.owners[owner].key, "visible_in_click_token_lookups")
+            }
+        };
+        let (status, answer) = town.change(Method::PATCH, key, "/settings", &json!({flag: value})).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// Few keys, sessions and times, so that they collide; repeats of earlier reports among them.
+    fn report(&mut self, now_us: i64) {
+        for _ in 0..self.random.random_range(3..=15) {
+            let repeated = (self.random.random_range(0..6) == 0).then(|| self.model.rows.choose(&mut self.random).cloned());
+            let mut row = repeated.flatten().unwrap_or_else(|| self.observation(now_us));
+            row.version = self.random.random_range(0..1 << 40);
+            self.model.rows.push(row.clone());
+            self.fresh.push(row);
+        }
+    }
+
+    fn observation(&mut self, now_us: i64) -> Observation {
+        let host = self.host();
+        let reporters = self.cast.owners.iter().chain(&self.cast.partners).chain([&self.cast.agent, &self.cast.agent]);
+        let reporters: Vec<Uuid> = reporters.map(|party| party.id.0).collect();
+        let org_id = *reporters.choose(&mut self.random).unwrap();
+        let random = &mut self.random;
+        let source_role = random.random_range(0..5);
+        let session_id = match random.random_range(0..3) {
+            0 => Uuid::nil(),
+            1 => self.cast.session,
+            _ => Uuid::from_u128(random.random_range(1..4)),
+        };
+        // Of a click token the session belongs to who issued it.
+        let is_bound = !session_id.is_nil() && random.random_range(0..4) == 0;
+        Observation {
+            // Some hosts nobody can own.
+            site: if random.random_range(0..20) == 0 { String::new() } else { host.rsplit('.').collect::<Vec<_>>().join(".") },
+            event_key: (u128::from(self.number) << 32) | random.random_range(0..24),
+            org_id,
+            observer: u8::try_from(source_role).unwrap(),
+            version: 0,
+            source_role,
+            event_type: (*TYPES.choose(random).unwrap()).to_owned(),
+            at: moment(random, now_us),
+            session_id,
+            platform_id: if is_bound { self.cast.agent.id.0 } else { org_id },
+            agent_id: (*["", "alpha", "beta"].choose(random).unwrap()).to_owned(),
+            content_url: format!("https://{host}/{}", random.random_range(0..3)),
+            event_id: (*["", "a", "b", "B", "\u{e4}"].choose(random).unwrap()).to_owned(),
+            data: format!("{{\"n\":{}}}", random.random_range(0..3)),
+        }
+    }
+
+    /// Any window, and none.
+    pub(super) fn window(&mut self, now_us: i64) -> Window {
+        let (one, other) = (moment(&mut self.random, now_us), moment(&mut self.random, now_us));
+        Window {
+            since: self.random.random_bool(0.3).then_some(one.min(other)),
+            until: self.random.random_bool(0.3).then_some(one.max(other)),
+        }
+    }
+}
+
+/// A millisecond of the history, often one in which something may have changed, or the one beside it.
+fn moment(random: &mut StdRng, now_us: i64) -> i64 {
+    let step = i64::try_from(random.random_range(0..=STEPS)).unwrap();
+    let changed_ms = (NEW_YEAR_MS * 1_000 + step * STEP_US) / 1_000;
+    match random.random_range(0..4) {
+        0 => changed_ms,
+        1 => changed_ms + 1,
+        2 => now_us / 1_000,
+        _ => NEW_YEAR_MS + random.random_range(-3_600_000..30 * 3_600_000),
+    }
+}

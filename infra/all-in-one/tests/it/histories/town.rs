@@ -1,0 +1,224 @@
+//! Identity and reads served together on fresh stores, at a time that stands still until a test moves it, and the parties
+//! of many histories in it.
+//!
+//! Events are written as rows, as a worker writes them: that reports become these rows is tested beside the worker, and
+//! many histories share each block. Must not assert what a read answers.
+
+use chrono::{DateTime, TimeDelta};
+use clickhouse::Client;
+use identity_api::domains::{self, DomainSettings};
+use identity_api::mail::MailSettings;
+use identity_api::sign_in::SignInSettings;
+use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
+use schemas::secrets::{PlainApiKey, PlainClickToken};
+use schemas::site::Site;
+use serde::Serialize;
+use serde_json::Value;
+use service_kit::clock::Clock;
+use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{TestServer, TestStores, client};
+use service_kit::{http, stores};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// 2026-01-01T00:00:00Z: when every history begins.
+pub(super) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
+/// How far the clock moves between two steps: no whole number of milliseconds, so that rounding matters.
+pub(super) const STEP_US: i64 = 2 * 3_600 * 1_000_000 + 250;
+
+pub(super) const OWNERS: usize = 3;
+pub(super) const PARTNERS: usize = 2;
+
+/// One observation, as the workers write it.
+#[derive(Clone, Debug, PartialEq, Eq, clickhouse::Row, Serialize)]
+pub(super) struct Observation {
+    pub(super) site: String,
+    pub(super) event_key: u128,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) org_id: Uuid,
+    pub(super) observer: u8,
+    pub(super) version: u64,
+    pub(super) source_role: i8,
+    pub(super) event_type: String,
+    pub(super) at: i64,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) session_id: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(super) platform_id: Uuid,
+    pub(super) agent_id: String,
+    pub(super) content_url: String,
+    pub(super) event_id: String,
+    pub(super) data: String,
+}
+
+/// An organisation and its key.
+pub(super) struct Party {
+    pub(super) id: OrgId,
+    pub(super) key: String,
+}
+
+/// Who takes part in a history.
+pub(super) struct Cast {
+    pub(super) owners: Vec<Party>,
+    /// Two platforms that owners may delegate to.
+    pub(super) partners: Vec<Party>,
+    /// Who reports, has one session and has made one click token in it.
+    pub(super) agent: Party,
+    pub(super) session: Uuid,
+    pub(super) token: String,
+}
+
+pub(super) struct Town {
+    stores: TestStores,
+    clock: Clock,
+    server: TestServer,
+    client: reqwest::Client,
+    clickhouse: Client,
+    _mail: TempDir,
+}
+
+impl Town {
+    pub(super) async fn build() -> Self {
+        let stores = TestStores::fresh().await;
+        let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
+        let mail = tempfile::tempdir().unwrap();
+        let identity = identity_api::Settings {
+            postgres: stores.postgres.clone(),
+            secrets: SecretsSettings { secrets_key: Some(SecretsKey::mint()) },
+            webhooks: WebhookSettings::default(),
+            mail: MailSettings { mail_dir: Some(mail.path().to_owned()), ..MailSettings::default() },
+            sign_in: SignInSettings {
+                public_url: Some("http://telemetry.test".parse().unwrap()),
+                identity_rate: 0,
+                ..SignInSettings::default()
+            },
+            domains: DomainSettings::default(),
+        };
+        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+        let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();
+        let query = query_api::State::connect_at(&query, clock.clone()).await.unwrap();
+        let router = query_api::routes(query).merge(identity_api::routes(identity));
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        let server = TestServer::start(http::with_boundary(router)).await;
+        Self { stores, clock, server, client: client(), clickhouse, _mail: mail }
+    }
+
+    /// Back to the beginning of a history.
+    pub(super) fn rewind(&self) {
+        let begin = DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap();
+        self.clock.advance(begin - self.clock.now());
+    }
+
+    pub(super) fn step(&self) {
+        self.clock.advance(TimeDelta::microseconds(STEP_US));
+    }
+
+    pub(super) fn now_us(&self) -> i64 {
+        self.clock.now().timestamp_micros()
+    }
+
+    /// Organisations, keys, sessions and tokens of so many histories.
+    pub(super) async fn invite(&self, histories: usize) -> Vec<Cast> {
+        let party = |org_type: OrgType| (Party { id: OrgId(Uuid::now_v7()), key: minted(org_type) }, org_type);
+        let mut parties = Vec::new();
+        for _ in 0..histories {
+            parties.extend((0..OWNERS).map(|_| party(OrgType::ContentOwner)));
+            parties.extend((0..PARTNERS).map(|_| party(OrgType::Platform)));
+            parties.push(party(OrgType::Agent));
+        }
+        self.found(&parties).await;
+        let mut parties = parties.into_iter().map(|(party, _)| party);
+        let mut casts = Vec::new();
+        for _ in 0..histories {
+            let owners = parties.by_ref().take(OWNERS).collect();
+            let partners = parties.by_ref().take(PARTNERS).collect();
+            let agent = parties.next().unwrap();
+            let (session, token) = (Uuid::new_v4(), PlainClickToken::mint().reveal().to_owned());
+            casts.push(Cast { owners, partners, agent, session, token });
+        }
+        self.begin_sessions(&casts).await;
+        casts
+    }
+
+    async fn found(&self, parties: &[(Party, OrgType)]) {
+        let ids: Vec<Uuid> = parties.iter().map(|(party, _)| party.id.0).collect();
+        let kinds: Vec<&str> = parties.iter().map(|(_, org_type)| org_type.as_str()).collect();
+        let founded = sqlx::query(
+            "INSERT INTO organizations (id, name, org_type) SELECT id, 'party', kind FROM unnest($1::uuid[], $2::text[]) AS p (id, kind)",
+        );
+        founded.bind(&ids).bind(kinds).execute(&self.stores.pool).await.unwrap();
+        let keys: Vec<PlainApiKey> = parties.iter().map(|(party, _)| PlainApiKey::parse(&party.key).unwrap()).collect();
+        let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().as_bytes().to_vec()).collect();
+        let prefixes: Vec<String> = keys.iter().map(|key| key.shown_prefix().to_owned()).collect();
+        let scopes: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+        let minted = sqlx::query(
+            "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) \
+             SELECT id, 'test', prefix, hash, $4 FROM unnest($1::uuid[], $2::text[], $3::bytea[]) AS k (id, prefix, hash)",
+        );
+        minted.bind(ids).bind(prefixes).bind(hashes).bind(scopes).execute(&self.stores.pool).await.unwrap();
+    }
+
+    async fn begin_sessions(&self, casts: &[Cast]) {
+        let agents: Vec<Uuid> = casts.iter().map(|cast| cast.agent.id.0).collect();
+        let sessions: Vec<Uuid> = casts.iter().map(|cast| cast.session).collect();
+        let tokens: Vec<Vec<u8>> =
+            casts.iter().map(|cast| PlainClickToken::presented(&cast.token).hash().as_bytes().to_vec()).collect();
+        let begun = sqlx::query(
+            "INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) \
+             SELECT agent, session, 3, '2026-01-01T00:00:00Z' FROM unnest($1::uuid[], $2::uuid[]) AS s (agent, session)",
+        );
+        begun.bind(&agents).bind(&sessions).execute(&self.stores.pool).await.unwrap();
+        let made = sqlx::query(
+            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+             SELECT hash, agent, session, 'https://a.test/', '2026-01-01T00:00:00Z', '2026-03-01T00:00:00Z' \
+             FROM unnest($1::bytea[], $2::uuid[], $3::uuid[]) AS t (hash, agent, session)",
+        );
+        made.bind(tokens).bind(agents).bind(sessions).execute(&self.stores.pool).await.unwrap();
+    }
+
+    /// Records a domain as verified, as an operator does; whether it was.
+    pub(super) async fn verify(&self, owner: &Party, domain: &str) -> bool {
+        let site = Site::from_domain(domain).unwrap();
+        domains::ensure_verified(&self.stores.pool, owner.id, &site, self.clock.now()).await.is_ok()
+    }
+
+    /// Puts rows into the store, as one block.
+    pub(super) async fn insert(&self, rows: &[Observation]) {
+        // Without validation, because only the columns that count are given.
+        let client = self.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let mut insert = client.insert::<Observation>("observations").await.unwrap();
+        for row in rows {
+            insert.write(row).await.unwrap();
+        }
+        insert.end().await.unwrap();
+    }
+
+    /// Nothing of an earlier batch is left to read through.
+    pub(super) async fn empty(&self) {
+        self.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    }
+
+    pub(super) async fn get(&self, key: &str, path: &str, query: &[(&str, String)]) -> (u16, String) {
+        let mut url = reqwest::Url::parse(&format!("{}{path}", self.server.url)).unwrap();
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let response = self.client.get(url).header("x-api-key", key).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// A change by a key.
+    pub(super) async fn change(&self, method: Method, key: &str, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("{}/api/v1/identity{path}", self.server.url);
+        let request = self.client.request(method, url).header("x-api-key", key).header("content-type", "application/json");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap_or_default())
+    }
+}
+
+fn minted(org_type: OrgType) -> String {
+    PlainApiKey::mint(org_type).reveal().to_owned()
+}
