@@ -65,6 +65,12 @@ pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask:
     panic!("did not happen within {PATIENCE:?}: {what}");
 }
 
+/// How often a test does what it does: by the setting, where a longer run is asked for, else as usual.
+pub fn size(setting: &str, usual: usize) -> usize {
+    let given = std::env::var_os(setting).map(|size| size.to_string_lossy().parse());
+    given.map_or(usual, |size| size.unwrap_or_else(|_| panic!("{setting} is a number")))
+}
+
 /// The seed of a randomised test, printed so that a failure can be replayed with `TEST_SEED=<seed>`.
 pub fn random_seed() -> u64 {
     let given = std::env::var_os("TEST_SEED").map(|seed| seed.to_string_lossy().parse().expect("TEST_SEED is a number"));
