@@ -3,6 +3,7 @@
 //! Must answer every token that shows nothing with the very same 404, and must not write a token anywhere.
 
 use crate::State;
+use crate::at_once::Reading;
 use crate::consent::{consents, find_clicked};
 use crate::disclose;
 use crate::sql::SessionPart;
@@ -14,7 +15,6 @@ use schemas::clicks::ClickManifest;
 use schemas::identity::OrgType;
 use schemas::problem::Code;
 use schemas::secrets::PlainClickToken;
-use service_kit::auth::Reader;
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
@@ -35,9 +35,10 @@ impl Default for ClickSettings {
 /// The manifest of the session that the token was made for.
 pub(crate) async fn read_manifest(
     Shared(state): Shared<Arc<State>>,
-    Reader(caller): Reader,
+    reading: Reading,
     uri: Uri,
 ) -> Result<Json<ClickManifest>, ApiError> {
+    let caller = &reading.reader.0;
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Click tokens are looked up with a platform's or an agent's key."));
     }

@@ -5,6 +5,7 @@
 mod assemble;
 
 use crate::State;
+use crate::at_once::Reading;
 use crate::consent::{bounded, level_of};
 use crate::session_scope::SessionScope;
 use crate::sql::SessionPart;
@@ -15,7 +16,6 @@ use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
 use serde_json::value::RawValue;
-use service_kit::auth::Reader;
 use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -41,9 +41,10 @@ struct Facts {
 /// The document of the caller's session.
 pub(crate) async fn read_document(
     Shared(state): Shared<Arc<State>>,
-    Reader(caller): Reader,
+    reading: Reading,
     uri: Uri,
 ) -> Result<Json<Box<RawValue>>, ApiError> {
+    let caller = &reading.reader.0;
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, caller.org_id, session).await?.ok_or_else(unknown)?;
     let scope = SessionScope::granted(caller.org_id, session);

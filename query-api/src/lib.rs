@@ -4,6 +4,8 @@
 //!  GET /content-owners/*, /agent/events                   GET /resolve
 //!      │  who?            service_kit::auth::Reader  401, 403    │  anybody
 //!      ▼                                                         ▼
+//!   at_once ──────────────────► a place to read  429, 503      │
+//!      ▼                                                         │
 //!   visibility ── directory ──► what may be seen     403      resolve ── directory ──► longest verified suffix
 //!      ▼
 //!   period (pure) ────────────► which time           400
@@ -21,6 +23,7 @@
 //! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
 //! `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
+mod at_once;
 mod clicks;
 mod consent;
 mod disclose;
@@ -38,6 +41,7 @@ mod spellings;
 mod sql;
 mod visibility;
 
+pub use at_once::ReadSettings;
 pub use clicks::ClickSettings;
 pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
@@ -99,13 +103,16 @@ pub struct Settings {
     /// Look-ups of click tokens
     #[command(flatten)]
     pub clicks: ClickSettings,
+    /// Reads at a time
+    #[command(flatten)]
+    pub reads: ReadSettings,
 }
 
 impl Settings {
     /// These stores, and the usual rest.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, proxies, clicks) = (ResolveSettings::default(), ProxySettings::default(), ClickSettings::default());
-        Self { clickhouse, postgres, resolving, proxies, clicks }
+        Self { clickhouse, postgres, resolving, proxies, clicks, reads: ReadSettings::default() }
     }
 }
 
@@ -117,6 +124,7 @@ pub struct State {
     resolving: resolve::Limit,
     pool: PgPool,
     lookups: Rates,
+    at_once: Arc<at_once::AtOnce>,
     clock: Clock,
     probes: Vec<Probe>,
 }
@@ -150,6 +158,7 @@ impl State {
             telemetry: sql::Telemetry::new(&clickhouse),
             resolving: resolve::Limit::new(&settings.resolving, &settings.proxies),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
+            at_once: at_once::AtOnce::new(&settings.reads),
             pool,
             clock,
         }))

@@ -3,6 +3,7 @@
 //! Must not compute figures that the store did not, and must not decide who may see what.
 
 use crate::State;
+use crate::at_once::{Reading, UnderWay};
 use crate::event_data::{self, Audience};
 use crate::page::{self, Format, Paging};
 use crate::period::Period;
@@ -19,7 +20,6 @@ use schemas::pages::{
 use schemas::problem::Code;
 use schemas::reads::TypeCount;
 use serde::Deserialize;
-use service_kit::auth::Reader;
 use service_kit::http::{ApiError, Parameters};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -43,15 +43,16 @@ struct Asked {
     visibility: Visibility,
     period: Period,
     paging: Paging,
+    under_way: UnderWay,
 }
 
 impl Asked {
-    async fn of(state: &State, reader: &Reader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+    async fn of(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since, asked.until)?;
         let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
-        let visibility = Visibility::establish(&state.directory, reader, grantor, domain).await?;
-        Ok(Self { visibility, period, paging })
+        let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+        Ok(Self { visibility, period, paging, under_way: reading.under_way })
     }
 }
 
@@ -84,39 +85,42 @@ const CORROBORATION_COLUMNS: &[&str] = &[
 /// `GET /content-owners/events`: one item per retrieval, whoever saw it.
 pub(crate) async fn read_events(
     axum::extract::State(state): Shared,
-    reader: Reader,
+    reading: Reading,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, asked.paging).await?;
-    page::answer(Format::accepted(&headers), EVENT_COLUMNS, found, asked.paging, |row| event(row, Audience::Owner)).await
+    page::answer(Format::accepted(&headers), EVENT_COLUMNS, found, asked.paging, asked.under_way, |row| {
+        event(row, Audience::Owner)
+    })
+    .await
 }
 
 /// `GET /content-owners/urls`.
 pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
-    reader: Reader,
+    reading: Reading,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, &reader, asked, URLS_PAGE).await?;
+    let asked = Asked::of(&state, reading, asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
-    page::answer(Format::accepted(&headers), URL_COLUMNS, found, asked.paging, url_metric).await
+    page::answer(Format::accepted(&headers), URL_COLUMNS, found, asked.paging, asked.under_way, url_metric).await
 }
 
 /// `GET /agent/events`: what the caller's organisation has reported itself.
 pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
-    reader: Reader,
+    reading: Reading,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let period = Period::parse(asked.since, asked.until)?;
-    let own = OwnReports::of(&reader)?;
+    let own = OwnReports::of(&reading.reader)?;
     let found = state.telemetry.own_events(&own, &period, paging).await?;
-    page::answer(Format::accepted(&headers), AGENT_EVENT_COLUMNS, found, paging, agent_event).await
+    page::answer(Format::accepted(&headers), AGENT_EVENT_COLUMNS, found, paging, reading.under_way, agent_event).await
 }
 
 const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two independent reporters \
@@ -128,15 +132,15 @@ const NOTE: &str = "Who reported each retrieval of a day; the four parts add up.
 /// `GET /content-owners/corroboration`.
 pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
-    reader: Reader,
+    reading: Reading,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
     let format = Format::accepted(&headers);
     if format != Format::Json {
-        return page::answer(format, CORROBORATION_COLUMNS, found, asked.paging, corroboration).await;
+        return page::answer(format, CORROBORATION_COLUMNS, found, asked.paging, asked.under_way, corroboration).await;
     }
     Ok(Json(Corroboration {
         organization_id: asked.visibility.organization_id(),
@@ -150,7 +154,7 @@ pub(crate) async fn read_corroboration(
 /// `GET /content-owners/funnel`, by agent when the caller does not say.
 pub(crate) async fn read_funnel(
     axum::extract::State(state): Shared,
-    reader: Reader,
+    reading: Reading,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
@@ -162,9 +166,9 @@ pub(crate) async fn read_funnel(
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
     };
-    let asked = Asked::of(&state, &reader, asked, EVENTS_PAGE).await?;
+    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
-    page::answer(Format::accepted(&headers), columns, found, asked.paging, move |row| funnel(row, by)).await
+    page::answer(Format::accepted(&headers), columns, found, asked.paging, asked.under_way, move |row| funnel(row, by)).await
 }
 
 fn instant(ms: i64) -> String {

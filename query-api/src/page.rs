@@ -2,6 +2,7 @@
 //!
 //! Must not hold a page in memory for CSV and NDJSON: items go out as they come.
 
+use crate::at_once::UnderWay;
 use crate::sql::{Found, PageRow};
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -113,11 +114,12 @@ pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
     columns: &'static [&'static str],
     found: Found<R>,
     at: Paging,
+    under_way: UnderWay,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     match format {
         Format::Json => Ok(Json(collect(found, at, item).await?).into_response()),
-        Format::Lines | Format::Csv => Ok(stream_out(format, columns, found, item)),
+        Format::Lines | Format::Csv => Ok(stream_out(format, columns, found, under_way, item)),
     }
 }
 
@@ -126,19 +128,20 @@ pub(crate) fn stream_out<R: PageRow, T: Serialize + 'static>(
     format: Format,
     columns: &'static [&'static str],
     found: Found<R>,
+    under_way: UnderWay,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Response {
     let total = HeaderValue::from(found.total);
     let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Bytes::new() };
-    let parts = stream::try_unfold((Some(head), found, item), move |(head, mut found, item)| async move {
+    let parts = stream::try_unfold((Some(head), found, item, under_way), move |(head, mut found, item, under_way)| async move {
         if let Some(head) = head {
-            return Ok(Some((head, (None, found, item))));
+            return Ok(Some((head, (None, found, item, under_way))));
         }
         let Some(row) = found.next().await.map_err(|error| std::io::Error::other(error.detail().to_owned()))? else {
             return Ok(None);
         };
         let line = line(format, columns, &item(row));
-        Ok::<_, std::io::Error>(Some((line, (None, found, item))))
+        Ok::<_, std::io::Error>(Some((line, (None, found, item, under_way))))
     });
     let headers = [(header::CONTENT_TYPE, format.content_type()), (TOTAL, total)];
     (headers, Body::from_stream(parts)).into_response()

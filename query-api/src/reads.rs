@@ -4,6 +4,7 @@
 //! from one snapshot.
 
 use crate::State;
+use crate::at_once::Reading;
 use crate::period::Period;
 use crate::sql::SummaryRow;
 use crate::visibility::Visibility;
@@ -11,7 +12,6 @@ use axum::Json;
 use schemas::event::SourceRole;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
 use serde::Deserialize;
-use service_kit::auth::Reader;
 use service_kit::http::{ApiError, Parameters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,12 +28,13 @@ pub(crate) struct SummaryParameters {
 /// Totals by type, by source and by agent.
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reader: Reader,
+    reading: Reading,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Json<Summary>, ApiError> {
     let period = Period::parse(asked.since, asked.until)?;
     let visibility =
-        Visibility::establish(&state.directory, &reader, asked.delegated_from.as_deref(), asked.domain.as_deref()).await?;
+        Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())
+            .await?;
     let rows = state.telemetry.summarize(&visibility, &period).await?;
     Ok(Json(assemble_summary(&visibility, period, rows)))
 }

@@ -71,6 +71,8 @@ pub struct Cli {
     #[command(flatten)]
     clicks: query_api::ClickSettings,
     #[command(flatten)]
+    reads: query_api::ReadSettings,
+    #[command(flatten)]
     expiry: TokenExpiry,
     #[command(flatten)]
     worker: Tuning,
@@ -104,6 +106,7 @@ impl Cli {
             resolving: self.resolving,
             proxies: self.sign_in.proxies.clone(),
             clicks: self.clicks.clone(),
+            reads: self.reads,
         }
     }
 

@@ -1,0 +1,89 @@
+//! R18: reads that cost much, many at a time. Each is capped (`sql`), a key has so many under way and no more, and who has
+//! none under way is answered.
+
+use crate::world::{World, seen};
+use futures::future::join_all;
+use query_api::{ReadSettings, Settings, State, router};
+use reqwest::header::RETRY_AFTER;
+use schemas::event::SourceRole::Edge;
+use service_kit::testing::{TestServer, client, eventually};
+
+async fn world_with(reads: ReadSettings) -> World {
+    let world = World::new().await;
+    let settings = Settings { reads, ..Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone()) };
+    let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    world.served_by(server)
+}
+
+/// Status, `Retry-After` and length of a read of the whole year.
+async fn year(http: &reqwest::Client, world: &World, key: &str, path: &str) -> (u16, Option<String>, usize) {
+    let url = format!("{}{path}?since=2026-01-01&until=2026-12-31", world.server.url);
+    let response = http.get(url).header("x-api-key", key).send().await.unwrap();
+    let wait = response.headers().get(RETRY_AFTER).map(|wait| wait.to_str().unwrap().to_owned());
+    (response.status().as_u16(), wait, response.bytes().await.unwrap().len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
+    let world = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0 }).await;
+    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let rows: Vec<_> = (0..20_000)
+        .map(|key| seen("example.com", key).role(Edge).after(i64::try_from(key).unwrap() * 1_500_000).url("https://example.com/"))
+        .collect();
+    world.insert(&rows).await;
+    let http = client();
+    let paths = ["summary", "events", "urls", "corroboration", "funnel"];
+    let asked: Vec<String> = (0..100).map(|number| format!("/content-owners/{}", paths[number % 5])).collect();
+    let siege = join_all(asked.iter().map(|path| year(&http, &world, &owner.key, path)));
+    // Who is not the one that asks so much is answered meanwhile.
+    let neighbour = async {
+        for _ in 0..5 {
+            assert_eq!(year(&http, &world, &other.key, "/content-owners/summary").await.0, 200);
+        }
+    };
+    let (answers, ()) = tokio::join!(siege, neighbour);
+    let of = |status: u16| answers.iter().filter(|(found, ..)| *found == status).count();
+    assert_eq!(of(200) + of(429), 100, "{answers:?}");
+    assert!(of(200) >= 3 && of(429) > 0, "{answers:?}");
+    for (status, wait, _) in &answers {
+        assert_eq!(wait.as_deref(), (*status == 429).then_some("1"));
+    }
+    // Every place has come back.
+    for path in paths {
+        let path = format!("/content-owners/{path}");
+        assert_eq!(year(&http, &world, &owner.key, &path).await.0, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
+    let world = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0 }).await;
+    let owner = world.seed().owner_of("example.com").await;
+    // More than the buffers on the way hold.
+    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
+    world.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=1000", world.server.url);
+    let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "application/x-ndjson");
+    let begun = begun.send().await.unwrap();
+    assert_eq!(begun.status(), 200);
+    assert_eq!(world.ask(&owner.key, &[]).await.status, 429, "the list is still on its way");
+    drop(begun);
+    eventually("the place is free again", || async { (world.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
+    let world = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1 }).await;
+    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
+    world.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=1000", world.server.url);
+    let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "text/csv").send().await.unwrap();
+    assert_eq!(begun.status(), 200);
+    let (status, wait, _) = year(&client(), &world, &other.key, "/content-owners/summary").await;
+    assert_eq!((status, wait.as_deref()), (503, Some("1")));
+    assert!(begun.bytes().await.unwrap().len() > 30_000_000);
+    eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+}
