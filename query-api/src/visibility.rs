@@ -102,12 +102,16 @@ impl Visibility {
     }
 }
 
-/// Each host that decides since when events are the owner's; the longest one above an event does.
+/// Each host that decides since when events are the owner's; the longest one above an event does. What others had beneath
+/// a host matters where no longer host of the owner's own decides: there the events were not theirs when they had it.
 fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
     let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
+    let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();
+    let decider = |site: &Site| site.candidates().into_iter().find(|above| hosts.contains(above));
     for verified in owned {
         let from = verified.visible_from.map(ceil_ms);
-        let formerly = verified.formerly.iter().filter(|(site, _)| verified.covers(site));
+        let is_decided_here = |site: &Site| decider(site).as_ref() == Some(&verified.site);
+        let formerly = verified.formerly.iter().filter(|(site, _)| verified.covers(site) && is_decided_here(site));
         let formerly = formerly.map(|(site, until)| (site, from.max(Some(ceil_ms(*until)))));
         for (site, from) in std::iter::once((&verified.site, from)).chain(formerly) {
             let known = own.entry(site).or_default();
@@ -252,6 +256,21 @@ mod tests {
         let expected = [("a.test", Some(6)), ("blog.a.test", Some(6)), ("shop.a.test", Some(9))];
         assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
         assert_eq!(all.domains, ["a.test", "shop.a.test"], "they are not domains of the owner");
+    }
+
+    #[test]
+    fn what_others_had_above_ones_own_host_takes_nothing_from_what_lies_beneath_it() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
+        let left = |domain, ms| (site(domain), at(ms));
+        // Of c.b.a.test both know; of its former owner's later time with the host above only the topmost.
+        let owned = [
+            OwnedSite { formerly: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
+            OwnedSite { formerly: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },
+        ];
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
+        let expected = [("x.test", None), ("a.x.test", Some(9)), ("b.a.x.test", None), ("c.b.a.x.test", Some(5))];
+        assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
     }
 
     #[test]
