@@ -1,0 +1,236 @@
+//! A tenant that has one of everything, and callers that may see none of it.
+//!
+//! Must put the word `planted` into every text of the tenant, so that a leak of any is found by it.
+
+use crate::demo::{Demo, answer};
+use chrono::TimeDelta;
+use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
+use schemas::secrets::PlainClickToken;
+use serde_json::{Value, json};
+use service_kit::testing::{Seed, TestDns};
+use uuid::Uuid;
+
+const IDENTITY: &str = "/api/v1/identity";
+/// No limit may answer for the service.
+const UNLIMITED: [&str; 7] = [
+    "TELEMETRY_IDENTITY_RATE",
+    "TELEMETRY_SIGN_IN_RATE",
+    "TELEMETRY_KEY_RATE",
+    "TELEMETRY_CLICK_LOOKUP_RATE",
+    "TELEMETRY_RESOLVE_RATE",
+    "TELEMETRY_VERIFICATIONS_PER_MINUTE",
+    "TELEMETRY_INVITES",
+];
+
+/// What an id, a name or a secret in a request is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Organization,
+    Key,
+    Delegation,
+    Request,
+    /// The id of a verified domain.
+    DomainId,
+    /// The name of a verified domain.
+    Domain,
+    /// The name of a domain that is registered and not verified.
+    Registered,
+    Webhook,
+    Membership,
+    Invite,
+    AccessRequest,
+    Session,
+    /// A click token whose organisation does not share.
+    Token,
+    /// A click token that was valid.
+    ExpiredToken,
+}
+
+/// By what somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    OwnersKey,
+    PlatformsKey,
+    AgentsKey,
+    /// A key of an agent that names others' sessions in its reports.
+    ReportersKey,
+    /// A key of a partner that an operator trusts.
+    PartnersKey,
+    /// The session of who owns another organisation.
+    Member,
+    /// The session of who is nowhere.
+    Stranger,
+}
+
+pub(super) struct Scene {
+    pub(super) demo: Demo,
+    /// What there is, of each kind.
+    pub(super) theirs: Vec<(Kind, String)>,
+    /// Header and value of each caller.
+    pub(super) callers: Vec<(Who, &'static str, String)>,
+    /// The organisation of the member who asks.
+    pub(super) own: OrgId,
+    victim: String,
+    _dns: TestDns,
+}
+
+impl Scene {
+    pub(super) async fn set() -> Self {
+        let dns = TestDns::start(|_| Vec::new()).await;
+        let unlimited = UNLIMITED.map(|name| (name, "0".to_owned()));
+        let many = ("TELEMETRY_DOMAINS_PER_ORGANIZATION", "4000000000".to_owned());
+        let settings: Vec<_> = unlimited.into_iter().chain([many, ("TELEMETRY_DNS_SERVER", dns.address.to_string())]).collect();
+        let demo = Demo::start_with(&settings).await;
+        let (callers, own) = callers(&demo).await;
+        let seed = Seed(&demo.stores.pool);
+        let owner = seed.org("Planted Press", OrgType::ContentOwner).await.id;
+        let victim = seed.key(owner, OrgType::ContentOwner, &Scope::ALL).await;
+        let mut scene = Self { demo, theirs: Vec::new(), callers, own, victim, _dns: dns };
+        scene.plant_identity(owner).await;
+        scene.plant_sessions().await;
+        scene
+    }
+
+    fn note(&mut self, kind: Kind, value: &Value) {
+        self.theirs.push((kind, value.as_str().unwrap().to_owned()));
+    }
+
+    /// Something of the tenant's, made as the tenant makes it.
+    async fn make(&self, key: &str, path: &str, body: &Value) -> Value {
+        let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).header("x-api-key", key);
+        let made = answer(request.header("content-type", "application/json").body(body.to_string())).await;
+        assert_eq!(made.status, 201, "{path}: {}", made.body);
+        made.body
+    }
+
+    async fn plant_identity(&mut self, owner: OrgId) {
+        let key = self.victim.clone();
+        let seed = Seed(&self.demo.stores.pool);
+        seed.verify(owner, "planted.example").await;
+        let (granted, asking) = ("Planted Network", "Planted Partner");
+        let (granted, asking) = (seed.org(granted, OrgType::Platform).await, seed.org(asking, OrgType::Platform).await.id);
+        let asking = seed.key(asking, OrgType::Platform, &Scope::ALL).await;
+        let person = seed.session("person@planted.example", TimeDelta::days(1)).await;
+        let member: Uuid = sqlx::query_scalar(
+            "INSERT INTO memberships (organization_id, user_id, role) \
+             SELECT $1, id, 'owner' FROM users WHERE email = 'person@planted.example' RETURNING user_id",
+        )
+        .bind(owner.0)
+        .fetch_one(&self.demo.stores.pool)
+        .await
+        .unwrap();
+        let domain: Uuid = sqlx::query_scalar("SELECT id FROM domains WHERE domain = 'planted.example'")
+            .fetch_one(&self.demo.stores.pool)
+            .await
+            .unwrap();
+        let minted = self.make(&key, "/api-keys", &json!({"name": "planted"})).await;
+        let registered = self.make(&key, "/domains", &json!({"domain": "planted-not-verified.example"})).await;
+        let delegation = self.make(&key, "/delegations", &json!({"grantee_org_id": granted.id})).await;
+        let request = self.make(&asking, "/delegation-requests", &json!({"domain": "planted.example"})).await;
+        let hook = json!({"url": "https://planted.example/hook", "event_types": ["delegation.created"]});
+        let hook = self.make(&key, "/webhooks", &hook).await;
+        let send = async |path: &str, body: Value| {
+            let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).bearer_auth(&person);
+            let made = answer(request.header("content-type", "application/json").body(body.to_string())).await;
+            assert_eq!(made.status, 201, "{path}: {}", made.body);
+            made.body
+        };
+        let members = format!("/organizations/{owner}/members");
+        let invite = send(&members, json!({"email": "invited@planted.example", "role": "member"})).await;
+        let wish = json!({"org_name": "Planted Wish", "admin_email": "admin@planted.example", "use_case": "planted"});
+        let wish = send("/platform-access-requests", wish).await;
+        for (kind, value) in [
+            (Kind::Organization, json!(owner)),
+            (Kind::Key, minted["id"].clone()),
+            (Kind::Delegation, delegation["id"].clone()),
+            (Kind::Request, request["id"].clone()),
+            (Kind::DomainId, json!(domain)),
+            (Kind::Domain, json!("planted.example")),
+            (Kind::Registered, registered["domain"].clone()),
+            (Kind::Webhook, hook["id"].clone()),
+            (Kind::Membership, json!(member)),
+            (Kind::Invite, invite["id"].clone()),
+            (Kind::AccessRequest, wish["id"].clone()),
+        ] {
+            self.note(kind, &value);
+        }
+    }
+
+    async fn plant_sessions(&mut self) {
+        let agent = Seed(&self.demo.stores.pool).org("Planted Agent", OrgType::Agent).await;
+        let start = json!({"agent_id": "planted", "external_session_id": "planted", "privacy_level": "full"});
+        let request = self.demo.client.post(self.demo.url("/sessions/start")).header("x-api-key", &agent.key);
+        let started = answer(request.header("content-type", "application/json").body(start.to_string())).await;
+        let session = started.body["session_id"].clone();
+        let event = json!({"session_id": session, "events": [{"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
+            "content_url": "https://planted.example/page", "data": {"citation_type": "planted"}}]});
+        assert_eq!(self.demo.post(&agent.key, &event).await.status, 201);
+        for (kind, lifetime) in [(Kind::Token, 30), (Kind::ExpiredToken, -1)] {
+            let token = PlainClickToken::mint();
+            sqlx::query(
+                "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+                 VALUES ($1, $2, $3, 'https://planted.example/', now() - interval '2 days', now() + make_interval(days => $4))",
+            )
+            .bind(token.hash().as_bytes().as_slice())
+            .bind(agent.id.0)
+            .bind(session.as_str().unwrap().parse::<Uuid>().unwrap())
+            .bind(lifetime)
+            .execute(&self.demo.stores.pool)
+            .await
+            .unwrap();
+            self.note(kind, &json!(token.reveal()));
+        }
+        self.note(Kind::Session, &session);
+    }
+
+    pub(super) fn theirs(&self, kind: Kind) -> &str {
+        let (_, value) = self.theirs.iter().find(|(planted, _)| *planted == kind).unwrap();
+        value
+    }
+
+    /// Everything that the tenant itself reads of what was planted: no probe may change it.
+    pub(super) async fn holdings(&self) -> Vec<Value> {
+        let mut holdings = Vec::new();
+        for path in ["/api-keys", "/delegations", "/delegation-requests", "/domains", "/webhooks", "/settings"] {
+            let url = self.demo.url(&format!("{IDENTITY}{path}"));
+            let mut read = answer(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
+            // When its own key was last used is no holding.
+            read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
+            holdings.push(read);
+        }
+        holdings
+    }
+}
+
+async fn callers(demo: &Demo) -> (Vec<(Who, &'static str, String)>, OrgId) {
+    let seed = Seed(&demo.stores.pool);
+    let mut callers = Vec::new();
+    for (who, org_type) in [
+        (Who::OwnersKey, OrgType::ContentOwner),
+        (Who::PlatformsKey, OrgType::Platform),
+        (Who::AgentsKey, OrgType::Agent),
+        (Who::ReportersKey, OrgType::Agent),
+        (Who::PartnersKey, OrgType::Platform),
+    ] {
+        let org = seed.org("Somebody", org_type).await.id;
+        if who == Who::PartnersKey {
+            let trust = sqlx::query("UPDATE organizations SET is_trusted_partner = true WHERE id = $1");
+            trust.bind(org.0).execute(&demo.stores.pool).await.unwrap();
+        }
+        if who == Who::OwnersKey {
+            seed.verify(org, "somebody.example").await;
+        }
+        callers.push((who, "x-api-key", seed.key(org, org_type, &Scope::ALL).await));
+    }
+    let own = seed.org("Own", OrgType::ContentOwner).await.id;
+    for (who, email) in [(Who::Member, "member@somebody.example"), (Who::Stranger, "stranger@somebody.example")] {
+        callers.push((who, "authorization", format!("Bearer {}", seed.session(email, TimeDelta::days(1)).await)));
+    }
+    let joined = sqlx::query(
+        "INSERT INTO memberships (organization_id, user_id, role) SELECT $1, id, 'owner' FROM users WHERE email = 'member@somebody.example'",
+    );
+    joined.bind(own.0).execute(&demo.stores.pool).await.unwrap();
+    (callers, own)
+}

@@ -1,0 +1,141 @@
+//! Every request in which somebody names what may be another's: `{it}` is what is named, `{own}` an organisation of the
+//! caller, and the other names in braces are further things of the same tenant.
+//!
+//! Must name every route that takes an id (`s2_every_route_with_an_id_is_probed`). Left out is what is meant to differ:
+//! `/resolve` of a verified domain is public; a request for access to one is granted or not by its owner; a grant says
+//! whether there is such a platform; an invite's or a sign-in's secret makes who holds it known.
+
+use super::scene::Kind::{self, *};
+use super::scene::Who::{self, *};
+
+pub(super) struct Probe {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) body: &'static str,
+    pub(super) it: Kind,
+    pub(super) by: &'static [Who],
+}
+
+const fn probe(method: &'static str, path: &'static str, body: &'static str, it: Kind, by: &'static [Who]) -> Probe {
+    Probe { method, path, body, it, by }
+}
+
+const fn get(path: &'static str, it: Kind, by: &'static [Who]) -> Probe {
+    probe("GET", path, "", it, by)
+}
+
+const READERS: &[Who] = &[PlatformsKey, AgentsKey, PartnersKey];
+/// What they report makes a session of their own, of whatever id: nobody else may ask for theirs.
+const REPORTERS: &[Who] = &[ReportersKey];
+const KEYS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey];
+const ACTORS: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, Member];
+const PEOPLE: &[Who] = &[Member, Stranger];
+const EVERYBODY: &[Who] = &[OwnersKey, PlatformsKey, AgentsKey, PartnersKey, Member, Stranger];
+
+pub(super) const PROBES: &[Probe] = &[
+    // reads
+    get("/content-owners/summary?domain={it}", Domain, &[OwnersKey]),
+    get("/content-owners/events?domain={it}&limit=1", Domain, &[OwnersKey]),
+    get("/content-owners/urls?domain={it}", Domain, &[OwnersKey]),
+    get("/content-owners/corroboration?domain={it}", Domain, &[OwnersKey]),
+    get("/content-owners/funnel?domain={it}&by=url", Domain, &[OwnersKey]),
+    get("/content-owners/summary?domain=www.{it}", Registered, &[OwnersKey]),
+    get("/content-owners/summary?delegated_from={it}", Organization, EVERYBODY),
+    get("/content-owners/events?delegated_from={it}&offset=1", Organization, READERS),
+    get("/content-owners/urls?delegated_from={it}&since=2026-01-01", Organization, READERS),
+    get("/content-owners/corroboration?delegated_from={it}", Organization, READERS),
+    get("/content-owners/funnel?delegated_from={it}", Organization, READERS),
+    get("/content-owners/summary?delegated_from={organization}&domain={it}", Domain, READERS),
+    get("/agent/events?delegated_from={it}", Organization, READERS),
+    get("/agent/events?domain={it}", Domain, READERS),
+    get("/sessions/{it}/document", Session, EVERYBODY),
+    get("/ctx/{it}", Token, EVERYBODY),
+    get("/ctx/{it}", ExpiredToken, READERS),
+    get("/resolve?domain={it}", Registered, EVERYBODY),
+    get("/resolve?url=https://www.{it}/a", Registered, EVERYBODY),
+    // writes
+    probe("POST", "/sessions/end", r#"{"session_id":"{it}"}"#, Session, KEYS),
+    probe("POST", "/click-tokens", r#"{"session_id":"{it}","content_url":"https://a.example/"}"#, Session, KEYS),
+    probe("POST", "/sessions/bulk", r#"{"session_id":"{it}","events":[]}"#, Session, REPORTERS),
+    probe("POST", "/sessions/start", r#"{"prior_session_ids":["{it}"]}"#, Session, REPORTERS),
+    probe(
+        "POST",
+        "/events",
+        r#"{"session_id":"{it}","events":[{"type":"content_cited","timestamp":"2026-11-01T10:00:00Z","content_url":"https://a.example/"}]}"#,
+        Session,
+        REPORTERS,
+    ),
+    probe(
+        "POST",
+        "/events",
+        r#"{"events":[{"type":"content_engaged","timestamp":"2026-11-01T10:00:00Z","content_url":"https://a.example/","ctx_token":"{it}"}]}"#,
+        ExpiredToken,
+        READERS,
+    ),
+    probe(
+        "POST",
+        "/events",
+        r#"{"events":[{"type":"content_retrieved","timestamp":"2026-11-01T10:00:00Z","source_role":"edge","content_url":"https://{it}/"}]}"#,
+        Domain,
+        &[OwnersKey],
+    ),
+    probe(
+        "POST",
+        "/events",
+        r#"{"events":[{"type":"content_retrieved","timestamp":"2026-11-01T10:00:00Z","source_role":"edge","content_url":"https://{it}/"}]}"#,
+        Registered,
+        &[OwnersKey],
+    ),
+    // identity: by key or session
+    probe("DELETE", "/api/v1/identity/api-keys/{it}", "", Key, ACTORS),
+    probe("DELETE", "/api/v1/identity/delegations/{it}", "", Delegation, ACTORS),
+    probe("POST", "/api/v1/identity/delegation-requests/{it}/approve", "", Request, ACTORS),
+    probe("POST", "/api/v1/identity/delegation-requests/{it}/deny", "", Request, ACTORS),
+    probe("POST", "/api/v1/identity/delegation-requests", r#"{"domain":"{it}"}"#, Registered, READERS),
+    probe("POST", "/api/v1/identity/delegation-requests/bulk", r#"[{"domain":"{it}"}]"#, Registered, READERS),
+    probe("POST", "/api/v1/identity/domains", r#"{"domain":"{new}.{it}"}"#, Domain, &[OwnersKey, Member]),
+    probe("POST", "/api/v1/identity/domains", r#"{"domain":"{new}.{it}"}"#, Registered, &[OwnersKey, Member]),
+    probe("DELETE", "/api/v1/identity/domains/{it}", "", DomainId, ACTORS),
+    probe("POST", "/api/v1/identity/domains/{it}/verify", "", DomainId, ACTORS),
+    get("/api/v1/identity/webhooks/{it}", Webhook, ACTORS),
+    probe("DELETE", "/api/v1/identity/webhooks/{it}", "", Webhook, ACTORS),
+    get("/api/v1/identity/api-keys?organization_id={it}", Organization, PEOPLE),
+    get("/api/v1/identity/delegations?organization_id={it}", Organization, PEOPLE),
+    get("/api/v1/identity/delegation-requests?organization_id={it}", Organization, PEOPLE),
+    get("/api/v1/identity/domains?organization_id={it}", Organization, PEOPLE),
+    get("/api/v1/identity/webhooks?organization_id={it}", Organization, PEOPLE),
+    get("/api/v1/identity/settings?organization_id={it}", Organization, PEOPLE),
+    probe("POST", "/api/v1/identity/api-keys?organization_id={it}", "{}", Organization, PEOPLE),
+    probe(
+        "PATCH",
+        "/api/v1/identity/settings?organization_id={it}",
+        r#"{"visible_in_click_token_lookups":true}"#,
+        Organization,
+        PEOPLE,
+    ),
+    // identity: by session alone
+    get("/api/v1/identity/organizations/{it}", Organization, EVERYBODY),
+    get("/api/v1/identity/organizations/{it}/members", Organization, EVERYBODY),
+    get("/api/v1/identity/organizations/{it}/invites", Organization, EVERYBODY),
+    probe(
+        "POST",
+        "/api/v1/identity/organizations/{it}/members",
+        r#"{"email":"a@a.example","role":"owner"}"#,
+        Organization,
+        PEOPLE,
+    ),
+    probe("PATCH", "/api/v1/identity/organizations/{it}/members/{member}", r#"{"role":"member"}"#, Organization, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{it}/members/{member}", "", Organization, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{it}/invites/{invite}", "", Organization, PEOPLE),
+    probe("PATCH", "/api/v1/identity/organizations/{own}/members/{it}", r#"{"role":"member"}"#, Membership, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{own}/members/{it}", "", Membership, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{own}/invites/{it}", "", Invite, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{organization}/members/{it}", "", Membership, PEOPLE),
+    probe("DELETE", "/api/v1/identity/organizations/{organization}/invites/{it}", "", Invite, PEOPLE),
+    // identity: operators and partners
+    probe("POST", "/api/v1/identity/operator/access-requests/{it}/approve", "{}", AccessRequest, EVERYBODY),
+    probe("POST", "/api/v1/identity/operator/access-requests/{it}/reject", "{}", AccessRequest, EVERYBODY),
+    probe("POST", "/api/v1/identity/partner/organizations/{it}/domains/{domain_id}/attest", "", Organization, EVERYBODY),
+    probe("POST", "/api/v1/identity/partner/organizations/{organization}/domains/{it}/attest", "", DomainId, EVERYBODY),
+    probe("POST", "/api/v1/identity/partner/organizations/{it}/invites", r#"{"email":"a@a.example"}"#, Organization, EVERYBODY),
+];
