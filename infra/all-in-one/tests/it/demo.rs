@@ -38,6 +38,11 @@ impl Demo {
         Self::start_on(TestStores::fresh().await, tempfile::tempdir().unwrap(), more).await
     }
 
+    /// A further process on the same stores.
+    pub(crate) async fn beside(&self, more: &[(&'static str, String)]) -> Self {
+        Self::start_on(self.stores.clone(), tempfile::tempdir().unwrap(), more).await
+    }
+
     /// The same stores and the same folder under another process; the old one must have ended.
     pub(crate) async fn start_again(self) -> Self {
         Self::start_on(self.stores, self.folder, &[]).await

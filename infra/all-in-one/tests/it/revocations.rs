@@ -1,0 +1,190 @@
+//! S4, R5, C10: what is taken back at one process is given by no process to a request that starts after the answer, while
+//! callers ask all the time. How many rounds: `TEST_ROUNDS` (acceptance asks for 1000).
+//!
+//! Must ask two processes that share their stores and nothing else.
+
+use crate::demo::{Answer, Demo, answer};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use service_kit::testing::{eventually, size};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Rounds of an ordinary run.
+const USUAL: usize = 16;
+const IDENTITY: &str = "/api/v1/identity";
+
+/// One way to be given something, at each of the processes.
+#[derive(Clone)]
+struct Ask {
+    client: Client,
+    urls: [String; 2],
+    key: String,
+}
+
+impl Ask {
+    /// Whether a process gives it. An answer that shows nothing gives nothing.
+    async fn is_given(&self, process: usize) -> bool {
+        let found = answer(self.client.get(&self.urls[process]).header("x-api-key", &self.key)).await;
+        assert!(matches!(found.status, 200 | 401 | 403 | 404), "{}: {} {}", self.urls[process], found.status, found.body);
+        found.status == 200 && found.body["events"].as_array().is_none_or(|events| !events.is_empty())
+    }
+
+    /// Asks without a pause until it is stopped: when each request that was given something had started.
+    async fn keep_asking(self, process: usize, given: Arc<AtomicUsize>, stop: Arc<AtomicBool>) -> Vec<Instant> {
+        let mut starts = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let started = Instant::now();
+            if self.is_given(process).await {
+                starts.push(started);
+                given.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        starts
+    }
+}
+
+/// Two processes, and what is given and taken back.
+struct Pair {
+    demos: [Demo; 2],
+    token: String,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let unlimited = ["TELEMETRY_IDENTITY_RATE", "TELEMETRY_CLICK_LOOKUP_RATE"].map(|name| (name, "0".to_owned()));
+        let one = Demo::start_with(&unlimited).await;
+        let two = one.beside(&unlimited).await;
+        let mut pair = Self { demos: [one, two], token: String::new() };
+        pair.token = pair.cited().await;
+        pair
+    }
+
+    /// A citation in a session, and a click token of it that shows it.
+    async fn cited(&self) -> String {
+        let demo = &self.demos[0];
+        let agent = demo.env("AGENT_KEY");
+        let post = async |path: &str, body: Value| {
+            let request = demo.client.post(demo.url(path)).header("x-api-key", agent).header("content-type", "application/json");
+            let made = answer(request.body(body.to_string())).await;
+            assert_eq!(made.status, 201, "{path}: {}", made.body);
+            made.body
+        };
+        let session = post("/sessions/start", json!({})).await["session_id"].clone();
+        let page = "https://www.example.com/page";
+        let cited = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": page});
+        post("/events", json!({"session_id": session, "events": [cited]})).await;
+        let token = post("/click-tokens", json!({"session_id": session, "content_url": page})).await;
+        demo.counts(1).await;
+        token["token"].as_str().unwrap().to_owned()
+    }
+
+    /// A change at a process, by a key or a session.
+    async fn change(&self, process: usize, method: Method, path: &str, (header, value): (&str, String), body: &Value) -> Answer {
+        let demo = &self.demos[process];
+        let request = demo.client.request(method, demo.url(&format!("{IDENTITY}{path}"))).header(header, value);
+        answer(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+
+    fn owner(&self) -> (&'static str, String) {
+        ("x-api-key", self.demos[0].env("OWNER_KEY").to_owned())
+    }
+
+    fn agents_person(&self) -> (&'static str, String) {
+        ("authorization", format!("Bearer {}", self.demos[0].env("AGENT_SESSION")))
+    }
+
+    fn ask(&self, path: &str, key: &str) -> Ask {
+        let urls = [self.demos[0].url(path), self.demos[1].url(path)];
+        Ask { client: self.demos[0].client.clone(), urls, key: key.to_owned() }
+    }
+
+    async fn set(&self, process: usize, by: (&str, String), flag: &str, value: bool) {
+        let set = self.change(process, Method::PATCH, "/settings", by, &json!({flag: value})).await;
+        assert_eq!(set.status, 200, "{}", set.body);
+    }
+
+    /// Gives something at one process; what can be asked then, and how it is taken back.
+    async fn give(&self, round: usize, at: usize) -> (Vec<Ask>, Taking) {
+        let network = self.demos[0].env("NETWORK_KEY");
+        match round % 4 {
+            0 => {
+                let scopes = json!({"scopes": ["telemetry:read", "identity:read"]});
+                let minted = self.change(at, Method::POST, "/api-keys", self.owner(), &scopes).await.body;
+                let key = minted["key"].as_str().unwrap();
+                let asks = ["/content-owners/summary", "/content-owners/events?limit=1", "/api/v1/identity/settings"];
+                (asks.map(|path| self.ask(path, key)).into(), Taking::Key(minted["id"].as_str().unwrap().to_owned()))
+            }
+            1 => {
+                let grant = json!({"grantee_org_id": self.demos[0].env("NETWORK_ORG_ID")});
+                let granted = self.change(at, Method::POST, "/delegations", self.owner(), &grant).await;
+                assert_eq!(granted.status, 201, "{}", granted.body);
+                let grantor = self.demos[0].env("OWNER_ORG_ID");
+                let asks = ["/content-owners/summary?", "/content-owners/urls?limit=1&offset=1&"];
+                let asks = asks.map(|path| self.ask(&format!("{path}delegated_from={grantor}"), network));
+                (asks.into(), Taking::Delegation(granted.body["id"].as_str().unwrap().to_owned()))
+            }
+            flag => {
+                self.set(at, self.agents_person(), "share_sessions_via_click_tokens", true).await;
+                self.set(at, self.owner(), "visible_in_click_token_lookups", true).await;
+                let ask = self.ask(&format!("/ctx/{}", self.token), network);
+                (vec![ask], if flag == 2 { Taking::Sharing } else { Taking::Showing })
+            }
+        }
+    }
+
+    async fn take(&self, taking: &Taking, at: usize) {
+        match taking {
+            Taking::Key(id) => {
+                let revoked = self.change(at, Method::DELETE, &format!("/api-keys/{id}"), self.owner(), &Value::Null).await;
+                assert_eq!(revoked.status, 200, "{}", revoked.body);
+            }
+            Taking::Delegation(id) => {
+                let revoked = self.change(at, Method::DELETE, &format!("/delegations/{id}"), self.owner(), &Value::Null).await;
+                assert_eq!(revoked.status, 200, "{}", revoked.body);
+            }
+            Taking::Sharing => self.set(at, self.agents_person(), "share_sessions_via_click_tokens", false).await,
+            Taking::Showing => self.set(at, self.owner(), "visible_in_click_token_lookups", false).await,
+        }
+    }
+}
+
+/// What is taken back.
+#[derive(Debug)]
+enum Taking {
+    Key(String),
+    Delegation(String),
+    Sharing,
+    Showing,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on() {
+    let pair = Pair::start().await;
+    for round in 0..size("TEST_ROUNDS", USUAL) {
+        let (given_at, taken_at) = (round % 2, round / 2 % 2);
+        let (asks, taking) = pair.give(round, given_at).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut asking = Vec::new();
+        for process in 0..2 {
+            let given = Arc::new(AtomicUsize::new(0));
+            let ask = asks[round % asks.len()].clone();
+            asking.push((tokio::spawn(ask.keep_asking(process, Arc::clone(&given), Arc::clone(&stop))), given));
+        }
+        for (_, given) in &asking {
+            eventually("it is given", || async { (given.load(Ordering::Relaxed) > 0).then_some(()) }).await;
+        }
+        pair.take(&taking, taken_at).await;
+        let taken = Instant::now();
+        for ask in &asks {
+            let (one, two) = tokio::join!(ask.is_given(0), ask.is_given(1));
+            assert!(!one && !two, "round {round}: {taking:?} taken at {taken_at}: given by {one} {two}: {}", ask.urls[0]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for (starts, _) in asking {
+            let late = starts.await.unwrap().into_iter().filter(|started| *started > taken).count();
+            assert_eq!(late, 0, "round {round}: {taking:?}");
+        }
+    }
+}
