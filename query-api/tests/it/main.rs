@@ -2,18 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod arriving;
 mod clicks;
 mod clicks_planted;
 mod counting;
+mod delegated_filters;
 mod delegation;
 mod documents;
 mod formats;
 mod former_owners;
+mod injections;
 mod key_uses;
 mod lists;
+mod many_reads;
 mod model;
 mod model_lists;
 mod paging;
+mod paging_ties;
 mod parameters;
 mod permuted;
 mod readiness;

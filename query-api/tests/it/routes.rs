@@ -78,6 +78,66 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
     assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
 }
 
+/// R19: only the very path answers, and only GET and HEAD; nothing gets around who asks.
+#[tokio::test]
+async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("a.test").await;
+    let agent = world.seed().org("agent", OrgType::Agent).await;
+    let client = client();
+    for (route, expected) in GOLDEN {
+        let path = of_nothing(route.split('?').next().unwrap());
+        let send = async |method: &str, path: &str, key: Option<&str>| {
+            let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+            let request = client.request(method, format!("{}{path}", world.server.url));
+            let request = key.into_iter().fold(request, |request, key| request.header("x-api-key", key));
+            let response = request.send().await.unwrap();
+            let allows = response.headers().get("allow").map(|methods| methods.to_str().unwrap().to_owned());
+            (response.status().as_u16(), allows, response.text().await.unwrap())
+        };
+        // A HEAD is the GET without its body, whoever asks.
+        for key in [None, Some(owner.key.as_str()), Some(agent.key.as_str())] {
+            let (got, head) = (send("GET", &path, key).await, send("HEAD", &path, key).await);
+            assert_eq!((head.0, head.2.as_str()), (got.0, ""), "{path}");
+        }
+        assert_eq!(send("HEAD", &path, None).await.0, if expected[0] == 401 { 401 } else { send("GET", &path, None).await.0 });
+        for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"] {
+            for key in [None, Some(owner.key.as_str()), Some(agent.key.as_str())] {
+                let (status, allows, text) = send(method, &path, key).await;
+                assert_eq!((status, allows.as_deref()), (405, Some("GET,HEAD")), "{method} {path}: {text}");
+                assert!(text.contains("method_not_allowed"), "{method} {path}: {text}");
+            }
+        }
+        let (upper, last) = (path.to_uppercase(), path.rsplit('/').next().unwrap());
+        let capital = path.replacen(last, &format!("{}{}", last[..1].to_uppercase(), &last[1..]), 1);
+        let others = [
+            format!("{path}/"),
+            format!("/{path}"),
+            format!("{path}//"),
+            path.replacen('/', "//", 1),
+            format!("{path}/x"),
+            format!("{path}%20"),
+            format!("{path}%2f"),
+            format!("{path};a=b"),
+            format!("{path}.json"),
+            format!("/x/..{path}x"),
+            upper,
+            capital,
+        ];
+        // A token may be spelt anyhow, and then is unknown to whoever may ask.
+        for other in others.iter().filter(|other| **other != path && !route.contains("/ctx/")) {
+            for key in [None, Some(owner.key.as_str()), Some(agent.key.as_str())] {
+                let (status, _, text) = send("GET", other, key).await;
+                assert_eq!(status, 404, "{other}: {text}");
+            }
+        }
+    }
+    for other in ["/ctx/", "/ctx", "//ctx/ctx_none", "/CTX/ctx_none", "/ctx/ctx_none/", "/ctx/ctx_none/x"] {
+        let url = format!("{}{other}", world.server.url);
+        assert_eq!(client.get(url).header("x-api-key", &agent.key).send().await.unwrap().status(), 404, "{other}");
+    }
+}
+
 #[test]
 fn s3_a_route_missing_from_the_table_fails() {
     let source = include_str!("../../src/lib.rs");

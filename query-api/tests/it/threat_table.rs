@@ -1,4 +1,4 @@
-//! Which test stands for which threat to click tokens (C).
+//! Which test stands for which threat to the reads (R), to click tokens (C) and to resolving (D).
 //!
 //! Must name a test for every row, and only tests that exist.
 
@@ -30,6 +30,77 @@ const TESTS: &[ThreatTest] = &[
     ("C13", CLICKS, "c13_an_answer_is_not_stored_and_sends_no_referrer"),
 ];
 
+const REFUSED: &str = "a_domain_that_is_not_the_callers_is_refused_the_same_whether_it_exists_or_not";
+
+const READS: &[ThreatTest] = &[
+    ("R1", "query-api/tests/it/visibility.rs", REFUSED),
+    ("R1", PROBES, "s2_what_is_not_yours_and_what_is_not_there_are_answered_alike"),
+    ("R2", DELEGATION, "every_reason_to_refuse_a_delegated_read_has_the_same_answer"),
+    ("R2", PROBES, "s2_what_is_not_yours_and_what_is_not_there_are_answered_alike"),
+    ("R3", DELEGATION, "every_reason_to_refuse_a_delegated_read_has_the_same_answer"),
+    ("R3", DELEGATION, "a_platform_key_reads_nothing_of_its_own_and_needs_the_scope"),
+    ("R4", DELEGATION, "a_delegated_answer_is_the_grantors_byte_for_byte"),
+    ("R4", LISTS, "a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends"),
+    ("R4", FILTERS, "r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters"),
+    ("R5", DELEGATION, "s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process"),
+    ("R5", LISTS, "a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends"),
+    ("R5", REVOKED, "s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on"),
+    ("R6", DELEGATION, "a_platform_key_reads_nothing_of_its_own_and_needs_the_scope"),
+    ("R7", "query-api/tests/it/former_owners.rs", "r7_events_of_a_host_beneath_count_from_when_its_former_owner_left"),
+    ("R7", OWNED, "r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes_back_sees_their_own_again"),
+    ("R7", HISTORIES, "s1_every_read_of_every_random_history_equals_the_model"),
+    ("R8", INJECTIONS, "r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement"),
+    ("R8", INJECTIONS, "r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement"),
+    ("R8", INJECTIONS, "r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter"),
+    ("R9", PAGING, "a_wrong_limit_or_offset_is_400_on_every_list_and_a_large_limit_is_clamped_and_echoed"),
+    ("R9", "query-api/src/page.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
+    ("R10", PAGING, "beyond_the_end_there_are_no_items_and_the_right_total_however_far"),
+    ("R10", "query-api/src/page.rs", "an_offset_is_a_whole_number_from_zero_on"),
+    ("R10", SQL, "a_read_over_a_cap_is_an_overload_and_a_wrong_statement_a_fault"),
+    ("R11", "query-api/src/period.rs", "since_after_until_is_refused"),
+    ("R11", "query-api/src/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
+    ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_as_given_or_refused"),
+    (
+        "R12",
+        "query-api/tests/it/paging_ties.rs",
+        "r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_any_limit",
+    ),
+    ("R12", PAGING, "what_arrives_later_but_happened_earlier_moves_no_page_before_it"),
+    ("R13", PERMUTED, "every_read_agrees_with_every_other_for_random_histories_filters_and_windows"),
+    ("R13", PERMUTED, "every_read_agrees_with_every_other_while_rows_arrive_and_merge"),
+    ("R14", "query-api/tests/it/counting.rs", "repeats_count_once_before_they_merge"),
+    ("R15", "query-api/tests/it/counting.rs", "the_counting_contract_holds_figure_by_figure"),
+    ("R16", LISTS, "two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner"),
+    ("R17", LISTS, "conversations_and_what_belongs_to_them_are_never_shown_to_an_owner"),
+    ("R18", MANY, "r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait"),
+    ("R18", MANY, "r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left"),
+    ("R18", MANY, "r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again"),
+    ("R18", SQL, "a_client_of_reads_cannot_write"),
+    ("R18", SIEGED, "r18_reports_are_taken_while_a_hundred_reads_of_a_year_are_under_way"),
+    ("R19", "query-api/tests/it/routes.rs", "r19_no_other_method_or_spelling_of_any_path_gets_around_the_key"),
+    ("D1", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+    ("D2", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("D2", OWNED, "i3_d2_a_registration_alone_shows_nothing_and_stops_nobody"),
+    ("D3", RESOLVE, "exactly_one_of_domain_and_an_absolute_url_is_required"),
+    ("D3", RESOLVE, "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
+    ("D4", "infra/all-in-one/tests/it/lookalikes.rs", "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
+    ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
+];
+
+const DELEGATION: &str = "query-api/tests/it/delegation.rs";
+const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
+const HISTORIES: &str = "infra/all-in-one/tests/it/histories.rs";
+const INJECTIONS: &str = "query-api/tests/it/injections.rs";
+const LISTS: &str = "query-api/tests/it/lists.rs";
+const MANY: &str = "query-api/tests/it/many_reads.rs";
+const OWNED: &str = "identity-api/tests/it/domain_history.rs";
+const PAGING: &str = "query-api/tests/it/paging.rs";
+const PERMUTED: &str = "query-api/tests/it/permuted.rs";
+const PROBES: &str = "infra/all-in-one/tests/it/probes.rs";
+const RESOLVE: &str = "query-api/tests/it/resolve.rs";
+const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
+const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
+const SQL: &str = "query-api/src/sql.rs";
 const CLICKS: &str = "query-api/tests/it/clicks.rs";
 const DISCLOSE: &str = "query-api/src/disclose/tests.rs";
 const MADE: &str = "ingest-gateway/tests/it/sessions.rs";
@@ -37,4 +108,5 @@ const MADE: &str = "ingest-gateway/tests/it/sessions.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, threat_rows('C', 1..=13));
+    every_row_has_a_test(READS, threat_rows('R', 1..=19).chain(threat_rows('D', 1..=5)));
 }

@@ -1,0 +1,80 @@
+//! R13: figures agree for random filters and windows also while events arrive: each answer is of one moment, and what a
+//! later answer counts is never less.
+
+use crate::world::{World, seen};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use schemas::event::SourceRole::{Agent, Edge, Origin};
+use serde_json::Value;
+use service_kit::testing::random_seed;
+
+const BLOCKS: u128 = 20;
+const HOSTS: [&str; 3] = ["example.com", "www.example.com", "a.b.example.com"];
+
+/// `domain`, `since` and `until`, each or none.
+fn filter(random: &mut StdRng) -> Vec<(&'static str, String)> {
+    let (one, other) = (random.random_range(0..10), random.random_range(0..10));
+    let at = |second: u32| format!("2026-01-01T00:00:0{second}Z");
+    let all = [
+        ("domain", (*["example.com", "www.example.com", "b.example.com"].choose(random).unwrap()).to_owned()),
+        ("since", at(one.min(other))),
+        ("until", at(one.max(other))),
+    ];
+    all.into_iter().filter(|_| random.random()).collect()
+}
+
+fn sum(items: &Value, member: &str) -> u64 {
+    items.as_array().unwrap().iter().map(|item| item[member].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn r13_figures_of_random_filters_agree_while_events_arrive() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let arriving = async {
+        for block in 0..BLOCKS {
+            let row = |key: u128| {
+                let host = HOSTS[usize::try_from(key % 3).unwrap()];
+                seen(host, key).after(i64::try_from(key % 10).unwrap() * 1_000).id(&key.to_string())
+            };
+            // New ones, others' reports of what is known, and repeats.
+            let fresh = block * 30..(block + 1) * 30;
+            let mut rows: Vec<_> = fresh.clone().map(|key| row(key).role(Edge)).collect();
+            rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));
+            rows.extend(fresh.map(|key| row(key / 2).role(Origin).version(7)));
+            world.insert(&rows).await;
+        }
+    };
+    let asking = async {
+        loop {
+            let query = filter(&mut random);
+            let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let listed = [&query[..], &[("limit", "1000")]].concat();
+            let trace = format!("seed {seed} {query:?}");
+            let before = world.summary(&owner.key, &query).await;
+            let events = world.page(&owner.key, "/content-owners/events", &listed).await;
+            let urls = world.page(&owner.key, "/content-owners/urls", &listed).await;
+            let seen_by = world.page(&owner.key, "/content-owners/corroboration", &listed).await;
+            let funnel = world.page(&owner.key, "/content-owners/funnel", &listed).await;
+            let after = world.summary(&owner.key, &query).await;
+            let total = events["total"].as_u64().unwrap();
+            assert_eq!(events["items"].as_array().unwrap().len() as u64, total, "{trace}");
+            let counts = [
+                before.total_events,
+                total,
+                sum(&urls["items"], "total_events"),
+                sum(&seen_by["items"], "retrievals"),
+                sum(&funnel["items"], "retrieved"),
+                after.total_events,
+            ];
+            assert!(counts.is_sorted(), "{counts:?}: {trace}");
+            if world.total(&owner.key, &[]).await == u64::try_from(BLOCKS * 30).unwrap() {
+                return;
+            }
+        }
+    };
+    tokio::join!(arriving, asking);
+}

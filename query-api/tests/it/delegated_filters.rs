@@ -1,0 +1,74 @@
+//! R4: whatever is asked, a partner's answer is the grantor's to the byte. How many: `TEST_ROUNDS` (threats.md: 1000).
+
+use crate::model::{Read, owners, random_rows, refill};
+use crate::world::World;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use reqwest::StatusCode;
+use schemas::identity::OrgType;
+use service_kit::testing::{eventually, random_seed, size};
+
+const READS: [&str; 5] = ["summary", "events", "urls", "corroboration", "funnel"];
+const FORMATS: [&str; 4] = ["application/json", "text/csv", "application/x-ndjson", "*/*"];
+
+/// A query string of any parameters, right and wrong.
+fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(read.query());
+    if list != "summary" {
+        let numbers = ["0", "1", "2", "3", "7", "1000", "5000", "-1", "x"];
+        for name in ["limit", "offset"] {
+            if random.random_bool(0.5) {
+                query.append_pair(name, numbers.choose(random).unwrap());
+            }
+        }
+    }
+    if list == "funnel" && random.random_bool(0.7) {
+        query.append_pair("by", ["agent", "url", "day", "week"].choose(random).unwrap());
+    }
+    query.finish()
+}
+
+/// An answer; a store that is too busy to give one is asked again.
+async fn answered_as(world: &World, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
+    let ask = async || Some(world.get_as(accept, key, path).await).filter(|answer| answer.0 != StatusCode::SERVICE_UNAVAILABLE);
+    eventually("the service answers", ask).await
+}
+
+#[tokio::test]
+async fn r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owners = owners(&world).await;
+    let partners = [world.seed().org("P", OrgType::Platform).await, world.seed().org("Q", OrgType::Agent).await];
+    for owner in &owners {
+        for partner in &partners {
+            world.seed().delegate(owner.id, partner.id).await;
+        }
+    }
+    let mut answered = 0;
+    for round in 0..size("TEST_ROUNDS", 60) {
+        if round % 50 == 0 {
+            let rows = random_rows(&mut random, &[partners[0].id.0.as_u128(), 1, 1 << 64, 1 << 127]);
+            refill(&world, &rows, &mut random).await;
+        }
+        let (read, list) = (Read::random(&mut random), *READS.choose(&mut random).unwrap());
+        let query = query_of(&read, list, &mut random);
+        let (grantor, partner) = (&owners[read.owner], partners.choose(&mut random).unwrap());
+        let accept = FORMATS.choose(&mut random).unwrap();
+        let own = answered_as(&world, accept, &grantor.key, &format!("/content-owners/{list}?{query}")).await;
+        let delegated = format!("/content-owners/{list}?{query}&delegated_from={}", grantor.id);
+        let delegated = answered_as(&world, accept, &partner.key, &delegated).await;
+        let trace = format!("seed {seed} round {round} {list} {query} {accept}");
+        if own.0 == StatusCode::OK {
+            answered += 1;
+            assert_eq!(delegated, own, "{trace}");
+        } else {
+            assert!(own.0.is_client_error(), "{trace}: {}", own.3);
+            assert_eq!((delegated.0, delegated.1), (own.0, own.1), "{trace}");
+        }
+    }
+    assert!(answered > 10, "hardly any question was answered: seed {seed}");
+}

@@ -1,0 +1,192 @@
+//! R8: nothing that a caller wrote is ever part of a statement. The statements are read on their way to ClickHouse.
+
+use crate::world::{Observation, World, seen};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::IntoResponse;
+use query_api::{Settings, State, router};
+use reqwest::StatusCode;
+use schemas::identity::OrgType;
+use serde_json::json;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::testing::{TestServer, client};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// Stands in every hostile text, and in nothing else.
+const MARK: &str = "zq7";
+
+/// What a server on the way to ClickHouse has heard.
+#[derive(Clone)]
+struct Heard {
+    upstream: String,
+    statements: Arc<Mutex<Vec<String>>>,
+}
+
+/// A body without the values in it: of a form, the fields that are no parameter.
+fn without_values(body: &str) -> String {
+    let Some(boundary) = body.strip_prefix("--").and_then(|rest| rest.lines().next()) else { return body.to_owned() };
+    let is_value = |field: &&str| field.contains("name=\"param_");
+    body.split(boundary).filter(|field| !is_value(field)).collect()
+}
+
+/// Forwards to ClickHouse and keeps every statement: what is sent but for the values, which go as `param_*`.
+async fn listen(Shared(heard): Shared<Heard>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
+    let target = format!("{}{}", heard.upstream.trim_end_matches('/'), uri);
+    let parsed = reqwest::Url::parse(&target).unwrap();
+    let query = parsed.query_pairs().filter(|(name, _)| !name.starts_with("param_"));
+    let outside: String = query.map(|(name, value)| format!("{name}={value} ")).collect();
+    heard.statements.lock().unwrap().push(format!("{outside}{}", without_values(&String::from_utf8_lossy(&body))));
+    let mut request = client().request(method, parsed).body(body);
+    for (name, value) in headers.iter().filter(|(name, _)| *name != "host" && *name != "content-length") {
+        request = request.header(name, value);
+    }
+    let response = request.send().await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut answer = (status, response.bytes().await.unwrap()).into_response();
+    for (name, value) in headers.iter().filter(|(name, _)| *name != "transfer-encoding" && *name != "content-length") {
+        answer.headers_mut().insert(name, value.clone());
+    }
+    answer
+}
+
+/// Five hundred texts as a scanner tries them, each with the mark.
+fn corpus() -> Vec<String> {
+    const ENDS: [&str; 10] = ["", "'", "\"", "`", "\\", "\\'", "')", "'))", "*/", "\0'"];
+    const MIDDLES: [&str; 13] = [
+        " OR 1=1",
+        " OR '1'='1",
+        " UNION ALL SELECT name FROM system.tables",
+        "; DROP TABLE observations",
+        "; SELECT sleep(3)",
+        " AND sleep(3)=0",
+        "} OR {x:String}",
+        " FORMAT TSV SETTINGS readonly=0",
+        " INTO OUTFILE '/tmp/x'",
+        "||(SELECT version())",
+        ") AND (SELECT count() FROM numbers(1e12))",
+        ", (SELECT * FROM url('http://127.0.0.1/', CSV))",
+        "%27%20OR%201=1",
+    ];
+    const TAILS: [&str; 4] = [" -- ", " #", " /*", ""];
+    let texts = ENDS.iter().flat_map(|end| MIDDLES.iter().map(move |middle| (end, middle)));
+    texts.flat_map(|(end, middle)| TAILS.iter().map(move |tail| format!("{MARK}{end}{middle}{tail}"))).collect()
+}
+
+/// A world whose reads go by a listener, what that has heard, and the listener.
+async fn overheard() -> (World, Heard, TestServer) {
+    let world = World::new().await;
+    let heard = Heard { upstream: world.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
+    let listener = TestServer::start(Router::new().fallback(listen).with_state(heard.clone())).await;
+    let clickhouse = ClickHouseSettings { clickhouse_url: listener.url.clone(), ..world.stores.clickhouse.clone() };
+    let state = State::connect(&Settings::on(clickhouse, world.stores.postgres.clone())).await.unwrap();
+    (world.served_by(TestServer::start(router(state)).await), heard, listener)
+}
+
+const OWNERS: [&str; 5] = [
+    "/content-owners/summary",
+    "/content-owners/events",
+    "/content-owners/urls",
+    "/content-owners/corroboration",
+    "/content-owners/funnel",
+];
+
+impl Heard {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.statements.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
+    let (world, heard, _listener) = overheard().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let partner = world.seed().org("Partner", OrgType::Platform).await;
+    world.seed().delegate(owner.id, partner.id).await;
+    let corpus = corpus();
+    assert!(corpus.len() >= 500);
+    heard.take();
+    for (number, text) in corpus.iter().enumerate() {
+        let path = OWNERS[number % OWNERS.len()];
+        let name = ["domain", "since", "until", "limit", "offset", "by", "delegated_from"][number / OWNERS.len() % 7];
+        let (path, name) = match (path, name) {
+            ("/content-owners/summary", "limit" | "offset" | "by") => (path, "domain"),
+            ("/content-owners/events" | "/content-owners/urls" | "/content-owners/corroboration", "by") => (path, "since"),
+            other => other,
+        };
+        let key = if name == "delegated_from" { &partner.key } else { &owner.key };
+        let status = world.get(key, path, &[(name, text)]).await.status;
+        let expected = if matches!(name, "domain" | "delegated_from") { StatusCode::FORBIDDEN } else { StatusCode::BAD_REQUEST };
+        assert_eq!(status, expected, "{path} {name} {text:?}");
+    }
+    let agent = world.get(&partner.key, "/agent/events", &[("since", &corpus[7])]).await;
+    assert_eq!(agent.status, StatusCode::BAD_REQUEST);
+    let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
+    assert_eq!(world.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
+    // Asking whether ClickHouse lives is no read.
+    assert_eq!(heard.take().into_iter().filter(|statement| statement.contains("FROM")).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
+    let (world, heard, _listener) = overheard().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    world.insert(&[seen("example.com", 1)]).await;
+    // Hosts that look like statements, and times that differ.
+    let hosts = ["www", "zq7-or-1", "zq7--", "select-zq7-from-observations", "drop.zq7.table", "zq7e1"];
+    for path in OWNERS {
+        let mut statements = BTreeSet::new();
+        for host in hosts {
+            let (domain, since) = (format!("{host}.example.com"), "2026-01-01T00:00:00.777Z");
+            heard.take();
+            assert_eq!(world.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
+            let said = heard.take();
+            let reads: Vec<&String> = said.iter().filter(|statement| statement.contains("observations")).collect();
+            assert_eq!(reads.len(), 1, "{path} {domain}: one read is one statement: {said:?}");
+            assert!(said.iter().all(|statement| !statement.contains(MARK) && !statement.contains("777")), "{path}: {said:?}");
+            statements.insert(reads[0].clone());
+        }
+        assert_eq!(statements.len(), 1, "{path}: whatever the values, the statement is the same");
+    }
+    for key in [&agent.key] {
+        heard.take();
+        assert_eq!(world.get(key, "/agent/events", &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
+        let said = heard.take();
+        let id = agent.id.to_string();
+        assert!(said.iter().all(|statement| !statement.contains("777") && !statement.contains(&id)), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter() {
+    let (world, heard, _listener) = overheard().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let corpus = corpus();
+    let row = |(key, text): (u128, &String)| Observation {
+        agent_id: text.clone(),
+        content_url: format!("https://example.com/{text}"),
+        event_type: format!("com.{text}"),
+        event_id: text.clone(),
+        content_telemetry_id: text.clone(),
+        data: json!({"x": text}).to_string(),
+        ..seen("example.com", key).role(schemas::event::SourceRole::Agent)
+    };
+    let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| Observation { org_id: agent.id.0, ..row }).collect();
+    world.insert(&rows).await;
+    heard.take();
+    let summary = world.summary(&owner.key, &[]).await;
+    assert_eq!((summary.total_events, summary.agents.len()), (corpus.len() as u64, corpus.len()));
+    let page = world.page(&agent.key, "/agent/events", &[("limit", "1000")]).await;
+    let read: BTreeSet<&str> = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
+    assert_eq!(read, corpus.iter().map(String::as_str).collect());
+    let urls = world.page(&owner.key, "/content-owners/urls", &[("limit", "1000")]).await;
+    assert_eq!(urls["total"], corpus.len());
+    for path in OWNERS {
+        assert_eq!(world.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
+    }
+    assert!(heard.take().iter().all(|statement| !statement.contains(MARK)), "no stored text comes back in a statement");
+}

@@ -1,0 +1,61 @@
+//! R12: ten thousand events of ten moments. Whatever the limit, the pages are the list: none skips, none repeats.
+//! Every page of every limit from 1 to 101 is walked with `TEST_ROUNDS` of 101 or more; else of some limits, and of the
+//! others single pages.
+
+use crate::world::{World, seen};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use schemas::event::SourceRole::{Agent, Edge};
+use service_kit::testing::{random_seed, size};
+
+const EVENTS: u128 = 10_000;
+const PATH: &str = "/content-owners/events";
+
+/// Ids of one page.
+async fn page(world: &World, key: &str, limit: usize, offset: usize) -> Vec<String> {
+    let page = world.page(key, PATH, &[("limit", &limit.to_string()), ("offset", &offset.to_string())]).await;
+    assert_eq!(page["total"].as_u64().map(u128::from), Some(EVENTS), "limit {limit} offset {offset}");
+    page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_any_limit() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    world.command("SYSTEM STOP MERGES observations").await;
+    let id = |key: u128| format!("id-{:04}", key * 7_919 % EVENTS);
+    let rows: Vec<_> = (0..EVENTS)
+        .flat_map(|key| {
+            let row = seen("example.com", key).after(i64::try_from(key % 10).unwrap()).id(&id(key));
+            [Some(row.clone().role(Agent)), (key % 5 == 0).then(|| row.role(Edge).after(99))]
+        })
+        .flatten()
+        .collect();
+    for block in rows.chunks(2_500) {
+        world.insert(block).await;
+    }
+    let mut expected: Vec<u128> = (0..EVENTS).collect();
+    expected.sort_by_key(|key| (std::cmp::Reverse(key % 10), id(*key)));
+    let expected: Vec<String> = expected.into_iter().map(id).collect();
+
+    let walked: Vec<usize> = match size("TEST_ROUNDS", 1) {
+        101.. => (1..=101).collect(),
+        _ => vec![101, 1_000],
+    };
+    for limit in &walked {
+        let mut union = Vec::new();
+        while union.len() < expected.len() {
+            let ids = page(&world, &owner.key, *limit, union.len()).await;
+            assert!(!ids.is_empty(), "limit {limit} after {}", union.len());
+            union.extend(ids);
+        }
+        assert_eq!(union, expected, "limit {limit}");
+    }
+    for limit in (1..=101).filter(|limit| !walked.contains(limit)) {
+        let offset = random.random_range(0..expected.len());
+        let part = &expected[offset..usize::min(offset + limit, expected.len())];
+        assert_eq!(page(&world, &owner.key, limit, offset).await, part, "seed {seed} limit {limit} offset {offset}");
+    }
+}
