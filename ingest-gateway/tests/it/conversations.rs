@@ -131,6 +131,46 @@ async fn a_session_keeps_no_texts_and_no_address_hashes_of_its_own() {
 }
 
 #[tokio::test]
+async fn what_is_stored_of_a_session_is_without_what_its_level_withholds() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let own = json!({"query_text": TEXT, "query_intent": INTENT, "query_tokens": 3, "own": 1, "ip_hash": "planted-hash",
+        "client": {"response_text": TEXT, "topics": [INTENT], "ip_hash": "planted-hash", "x": 1}});
+    let stored = async |session: &Value| -> Value {
+        let extra: String = sqlx::query_scalar("SELECT extra FROM sessions WHERE session_id = $1")
+            .bind(session.as_str().unwrap().parse::<Uuid>().unwrap())
+            .fetch_one(&gateway.stores.pool)
+            .await
+            .unwrap();
+        serde_json::from_str(&extra).unwrap()
+    };
+    let at_minimal = json!({"query_tokens": 3, "own": 1, "client": {"x": 1}});
+    let at_intent = with(at_minimal.clone(), json!({"query_intent": INTENT, "client": {"topics": [INTENT], "x": 1}}));
+    let at_summary =
+        with(at_intent.clone(), json!({"query_text": TEXT, "client": {"response_text": TEXT, "topics": [INTENT], "x": 1}}));
+    for (level, expected) in [
+        (json!(null), &at_minimal),
+        (json!("minimal"), &at_minimal),
+        (json!("intent"), &at_intent),
+        (json!("summary"), &at_summary),
+        (json!("full"), &at_summary),
+    ] {
+        let said = with(own.clone(), json!({"privacy_level": level}));
+        let started = gateway.post_to("/sessions/start", &key, &said).await.body["session_id"].clone();
+        let uploaded = json!(Uuid::new_v4());
+        let upload = with(said, json!({"session_id": uploaded}));
+        assert_eq!(gateway.post_to("/sessions/bulk", &key, &upload).await.status, 201, "{level}");
+        assert_eq!((&stored(&started).await, &stored(&uploaded).await), (expected, expected), "{level}");
+        // Whoever says more of a session that is known to be stricter says it in vain.
+        let strict =
+            gateway.post_to("/sessions/start", &key, &json!({"privacy_level": "minimal"})).await.body["session_id"].clone();
+        let laxer = with(own.clone(), json!({"session_id": strict, "privacy_level": level}));
+        assert_eq!(gateway.post_to("/sessions/bulk", &key, &laxer).await.status, 201, "{level}");
+        assert_eq!(stored(&strict).await, at_minimal, "{level}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_session_says_of_its_own_is_bounded() {
     let gateway = Gateway::start().await;
     let key = gateway.seed().org("agent", OrgType::Agent).await.key;
