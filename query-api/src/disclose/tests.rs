@@ -120,6 +120,26 @@ fn cited(data: &Value) -> SessionEvent {
     }
 }
 
+#[test]
+fn an_id_that_was_reported_for_two_hosts_is_one_event_and_one_that_may_not_be_shown_takes_no_place() {
+    let of = |key, site: &str, url: &str| {
+        let (site, content_url) = (site.to_owned(), url.to_owned());
+        SessionEvent { key, site, content_url, ..cited(&json!({})) }
+    };
+    let events = [
+        of(1, SITES[2], "https://hidden.example/"),
+        of(1, SITES[0], "https://www.example.com/a"),
+        of(1, SITES[1], "https://example.org/b"),
+        of(2, SITES[1], "https://example.org/c"),
+        of(2, SITES[1], "https://example.org/c"),
+    ];
+    let clicked = Generator::new(StdRng::seed_from_u64(1)).clicked(Some(PrivacyLevel::Full));
+    let manifest = manifest(&clicked, &events, &Consents::to(&SITES[..2]));
+    let expected = ["https://www.example.com/a", "https://example.org/c"];
+    assert_eq!(manifest.events.iter().map(|event| event.content_url.as_str()).collect::<Vec<_>>(), expected);
+    assert_eq!(manifest.content_urls_cited, expected);
+}
+
 fn turn(level: Option<&str>) -> SessionEvent {
     let extra = json!({"turn": level.map_or(json!({}), |level| json!({"privacy_level": level}))});
     SessionEvent { event_type: "turn_started".to_owned(), extra: extra.to_string(), ..SessionEvent::default() }
@@ -165,7 +185,8 @@ fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_
     ] {
         assert_eq!(level_of(declared, &turns(&said)), expected, "{declared:?} {said:?}");
     }
-    assert_eq!(level_of(None, &[cited(&json!({}))]), Minimal, "only turns say a level");
+    let posing = SessionEvent { extra: turn(Some("full")).extra, ..cited(&json!({})) };
+    assert_eq!(level_of(None, &[posing]), Minimal, "only turns say a level");
 }
 
 #[test]
