@@ -55,7 +55,13 @@ fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], contex
             assert!(is_always || beside.contains(&name.as_str()), "{context}: {name}");
         }
         for (name, value) in event["data"].as_object().unwrap() {
-            assert!(within.contains(&name.as_str()) && !value.is_object() && !value.is_array(), "{context}: {name} {value}");
+            assert!(within.contains(&name.as_str()), "{context}: {name} {value}");
+            let is_of_its_kind = match name.as_str() {
+                "cached" => value.is_boolean(),
+                name if name.starts_with("tokens_") || name.ends_with("_tokens") => value.is_u64(),
+                _ => value.as_str().is_some_and(|word| word.len() <= 64 && !word.contains(' ')),
+            };
+            assert!(is_of_its_kind, "{context}: {name} {value}");
         }
         assert!([GROUNDED, CITED, PRESENTED].contains(&event["type"].as_str().unwrap()), "{context}: c9");
         let url = event["content_url"].as_str().unwrap();

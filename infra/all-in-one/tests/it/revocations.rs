@@ -26,7 +26,14 @@ struct Ask {
 impl Ask {
     /// Whether a process gives it. An answer that shows nothing gives nothing.
     async fn is_given(&self, process: usize) -> bool {
-        let found = answer(self.client.get(&self.urls[process]).header("x-api-key", &self.key)).await;
+        // A connection that was closed for its idleness, or a store that is too busy, has said nothing.
+        let found = eventually("the service answers", async || {
+            let response = self.client.get(&self.urls[process]).header("x-api-key", &self.key).send().await.ok()?;
+            let status = response.status().as_u16();
+            let body = response.json::<Value>().await.ok()?;
+            (status != 503).then_some(Answer { status, content_type: String::new(), body })
+        })
+        .await;
         assert!(matches!(found.status, 200 | 401 | 403 | 404), "{}: {} {}", self.urls[process], found.status, found.body);
         found.status == 200 && found.body["events"].as_array().is_none_or(|events| !events.is_empty())
     }
