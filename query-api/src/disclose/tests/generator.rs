@@ -93,7 +93,12 @@ impl Generator {
     }
 
     fn text(&mut self) -> String {
-        if self.random.random_range(0..6) == 0 { SECRET.to_owned() } else { self.reference() }
+        match self.random.random_range(0..12) {
+            0 | 1 => SECRET.to_owned(),
+            // No word of any vocabulary is as long.
+            2 => "word".repeat(17),
+            _ => self.reference(),
+        }
     }
 
     fn value(&mut self) -> Value {
