@@ -51,6 +51,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
         period_start: period.start,
         period_end: period.end,
     };
+    let mut types: BTreeMap<String, u64> = BTreeMap::new();
     let mut sources: BTreeMap<SourceRole, (u64, u64)> = BTreeMap::new();
     let mut agents: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for row in rows {
@@ -58,7 +59,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
             SummaryRow::Total { events, sessions } => {
                 add((&mut summary.total_events, &mut summary.total_sessions), (events, sessions));
             }
-            SummaryRow::Type { event_type, events } => summary.events_by_type.push(TypeCount { event_type, count: events }),
+            SummaryRow::Type { event_type, events } => *types.entry(event_type).or_default() += events,
             SummaryRow::Source { role, events, sessions } => {
                 let (all_events, all_sessions) = sources.entry(role).or_default();
                 add((all_events, all_sessions), (events, sessions));
@@ -72,6 +73,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
     // What no observation or no agent stands behind is no entry.
     sources.retain(|_, (count, _)| *count > 0);
     agents.retain(|_, (event_count, _)| *event_count > 0);
+    summary.events_by_type = types.into_iter().map(|(event_type, count)| TypeCount { event_type, count }).collect();
     let source = |(role, (count, sessions)): (SourceRole, (u64, u64))| SourceCount {
         source_role: role.as_str().to_owned(),
         count,

@@ -1,8 +1,9 @@
-//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`].
+//! Every ClickHouse query of the reads, asked under caps; their text is in [`plain`] and [`statements`].
 //!
 //! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a statement (values go as
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
+mod plain;
 mod rows;
 mod sessions;
 mod statements;
@@ -84,8 +85,15 @@ impl Telemetry {
     /// The figures of a summary, in no order (design.md, "Counting contract").
     pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
         let within = Within::new(visibility, period);
+        if within.is_short {
+            let rows = self.rows::<StoredFigure>(&plain::summary(&within), within).await?;
+            if !rows.iter().any(StoredFigure::is_odd) {
+                return Ok(rows.into_iter().flat_map(StoredFigure::read).collect());
+            }
+        }
+        let within = Within::new(visibility, period);
         let rows = self.rows::<StoredFigure>(&statements::summary(&within), within).await?;
-        Ok(rows.into_iter().filter_map(StoredFigure::read).collect())
+        Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
     }
 
     /// A page of what may be seen.
@@ -95,8 +103,9 @@ impl Telemetry {
         period: &Period,
         at: Paging,
     ) -> Result<Found<EventRow>, ApiError> {
-        let within = Within::new(seen, period);
-        self.page(&statements::events(&within, at.offset), within, at).await
+        let within = || Within::new(seen, period);
+        let (plain, exact) = (|w: &Within| plain::events(w, at.offset), |w: &Within| statements::events(w, at.offset));
+        self.plain_page(within, plain, exact, at).await
     }
 
     /// A page of one's own reports.
@@ -107,8 +116,7 @@ impl Telemetry {
 
     /// A page of URLs.
     pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
-        let within = Within::new(seen, period);
-        self.page(&statements::urls(&within), within, at).await
+        self.plain_page(|| Within::new(seen, period), plain::urls, statements::urls, at).await
     }
 
     /// A page of who saw the retrievals.
@@ -132,6 +140,25 @@ impl Telemetry {
     ) -> Result<Found<FunnelRow>, ApiError> {
         let within = Within::new(seen, period);
         self.page(&statements::funnel(&within, by), within, at).await
+    }
+
+    /// A page by the plain statement; by the other one where that is void.
+    async fn plain_page<R: PageRow>(
+        &self,
+        within: impl Fn() -> Within,
+        plain: impl Fn(&Within) -> String,
+        exact: impl Fn(&Within) -> String,
+        at: Paging,
+    ) -> Result<Found<R>, ApiError> {
+        let conditions = within();
+        if conditions.is_short {
+            let found = self.page(&plain(&conditions), conditions, at).await?;
+            if found.total != plain::VOID {
+                return Ok(found);
+            }
+        }
+        let conditions = within();
+        self.page(&exact(&conditions), conditions, at).await
     }
 
     async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {
@@ -171,14 +198,26 @@ impl Telemetry {
 }
 
 impl StoredFigure {
-    /// `None` is a group that is no figure: observations without a role.
-    fn read(self) -> Option<SummaryRow> {
+    /// Whether it says that the plain statement is void.
+    fn is_odd(&self) -> bool {
+        self.figure == "seen" && self.sessions > 0
+    }
+
+    /// A group that is no figure, observations without a role, is none.
+    fn read(self) -> Vec<SummaryRow> {
         let Self { event_type, events, sessions, .. } = self;
+        let source =
+            |role, events, sessions| SourceRole::from_code(role).map(|role| SummaryRow::Source { role, events, sessions });
         match self.figure.as_str() {
-            "total" => Some(SummaryRow::Total { events, sessions }),
-            "type" => Some(SummaryRow::Type { event_type, events }),
-            "source" => SourceRole::from_code(self.role).map(|role| SummaryRow::Source { role, events, sessions }),
-            _ => Some(SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }),
+            "seen" => {
+                let seen_by = (1..8).filter(|role| self.role >> role & 1 == 1).filter_map(|role| source(role, events, 0));
+                let told = [SummaryRow::Total { events, sessions: 0 }, SummaryRow::Type { event_type, events }];
+                told.into_iter().chain(seen_by).collect()
+            }
+            "total" => vec![SummaryRow::Total { events, sessions }],
+            "type" => vec![SummaryRow::Type { event_type, events }],
+            "source" => source(self.role, events, sessions).into_iter().collect(),
+            _ => vec![SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }],
         }
     }
 }

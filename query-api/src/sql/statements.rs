@@ -13,7 +13,7 @@ use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
 /// No session is stored as all zero; no platform is written likewise.
-const NONE: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
+pub(super) const NONE: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 
 /// Which observation represents its retrieval, smallest first: the agent's, then edge, origin, index, no role; of
 /// equal roles the first accepted (the larger version), then the smaller organisation. One number, because comparing
@@ -22,14 +22,20 @@ const PRECEDENCE: &str = "bitShiftLeft(toUInt256(if(source_role = '', 5, toUInt8
                           + bitShiftLeft(toUInt256(bitNot(version)), 128) + toUInt128(org_id)";
 
 /// Whether an agent stands behind an observation: without that it names no agent (design.md, "Counting contract").
-const IS_AGENTS: &str = "(source_role = 'agent' OR session_id != toUUID('00000000-0000-0000-0000-000000000000'))";
+pub(super) const IS_AGENTS: &str = "(source_role = 'agent' OR session_id != toUUID('00000000-0000-0000-0000-000000000000'))";
 
-/// What is read of each retrieval besides its time.
-type Columns<'a> = &'a [(&'a str, &'a str)];
+/// What is read of a retrieval: an expression on its representing observation, and its name.
+pub(super) type Shown<'a> = (&'a str, &'a str);
+type Columns<'a> = &'a [Shown<'a>];
 
 /// A column as the representing observation has it.
 fn shown(expression: &str, name: &str) -> String {
-    format!("argMin({expression}, {PRECEDENCE}) AS {name}")
+    shown_by(PRECEDENCE, &(expression, name))
+}
+
+/// A column as the first observation by `precedence` has it.
+pub(super) fn shown_by(precedence: &str, (expression, name): &Shown<'_>) -> String {
+    format!("argMin({expression}, {precedence}) AS {name}")
 }
 
 /// One row per retrieval in the window: its key, `shown_at`, and the columns asked for.
@@ -106,6 +112,11 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
         (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
     };
     let retrievals = retrievals(within, &[], sites, "");
+    event_page(within, offset, &retrievals, found, &all_of("retrievals"))
+}
+
+/// A page of `retrievals`, whose rows are `found` by what stands before their `FROM`.
+pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &str, total: &str) -> String {
     let columns: Vec<String> = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
         ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
@@ -133,7 +144,7 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
         reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
-    page(&[("retrievals", &retrievals)], "retrievals", &items, names, "at_ms DESC, id, event_key")
+    page(&[("retrievals", retrievals)], total, &items, names, "at_ms DESC, id, event_key")
 }
 
 /// A page of URLs, most events first.
@@ -146,7 +157,7 @@ pub(super) fn urls(within: &Within) -> String {
          FROM ({retrievals}) GROUP BY url"
     );
     let names = "url, events, unique_sessions, counts.1 AS types, counts.2 AS per_type, last_ms";
-    page(&[("urls", &urls)], "urls", "SELECT * FROM urls", names, "events DESC, url")
+    page(&[("urls", &urls)], &all_of("urls"), "SELECT * FROM urls", names, MOST_FIRST)
 }
 
 /// Retrievals per day and agent, by who saw them.
@@ -167,7 +178,13 @@ pub(super) fn corroboration(within: &Within) -> String {
          FROM ({retrievals}) GROUP BY day, platform, agent"
     );
     let names = "day, platform, agent, retrievals, both, claimed_only, seen_only, neither";
-    page(&[("parts", &parts)], "parts", "SELECT * FROM parts", names, "day DESC, retrievals DESC, toString(platform), agent")
+    page(
+        &[("parts", &parts)],
+        &all_of("parts"),
+        "SELECT * FROM parts",
+        names,
+        "day DESC, retrievals DESC, toString(platform), agent",
+    )
 }
 
 /// Whose agent, and which; nobody's where no agent stands behind the representing observation.
@@ -211,18 +228,33 @@ pub(super) fn funnel(within: &Within, by: FunnelBy) -> String {
         retrievals = retrievals(within, &shown_columns, &[], only),
     );
     let names = "platform, name, retrieved, grounded, cited, presented, engaged";
-    page(&[("parts", &parts)], "parts", "SELECT * FROM parts", names, &format!("{order}, whole"))
+    page(&[("parts", &parts)], &all_of("parts"), "SELECT * FROM parts", names, &format!("{order}, whole"))
 }
 
-/// The items of one page in order, each with the total beside it; a page without items is one row that is none.
-fn page(steps: &[(&str, &str)], counted: &str, items: &str, names: &str, order: &str) -> String {
+/// The order of URLs.
+pub(super) const MOST_FIRST: &str = "events DESC, url";
+/// What of an order is on the page.
+pub(super) const ON_PAGE: &str = "LIMIT {limit:UInt64} OFFSET {offset:UInt64}";
+
+/// How many rows a step has.
+fn all_of(step: &str) -> String {
+    format!("SELECT count() AS total, 1 AS one FROM {step}")
+}
+
+/// The items of one page, out of all of them.
+fn page(steps: &[(&str, &str)], total: &str, items: &str, names: &str, order: &str) -> String {
+    listed(steps, total, &format!("SELECT * FROM ({items}) ORDER BY {order} {ON_PAGE}"), names, order)
+}
+
+/// The items of a page in order, each with the total beside it; a page without items is one row that is none.
+pub(super) fn listed(steps: &[(&str, &str)], total: &str, items: &str, names: &str, order: &str) -> String {
     let steps: Vec<String> = steps.iter().map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
     format!(
         "WITH {steps} \
-         SELECT total, is_item, page.* EXCEPT (one, is_item, place) FROM (SELECT count() AS total, 1 AS one FROM {counted}) AS whole \
+         SELECT total, is_item, page.* EXCEPT (one, is_item, place) FROM ({total}) AS whole \
          LEFT JOIN ( \
            SELECT 1 AS one, toUInt8(1) AS is_item, rowNumberInAllBlocks() AS place, {names} FROM ( \
-             SELECT * FROM ({items}) ORDER BY {order} LIMIT {{limit:UInt64}} OFFSET {{offset:UInt64}}) \
+             SELECT * FROM ({items}) ORDER BY {order}) \
          ) AS page USING (one) ORDER BY place",
         steps = steps.join(", "),
     )

@@ -15,10 +15,16 @@ const MAX_LIST_BYTES: usize = 100_000;
 
 /// Which rows a read may see, and which retrievals it counts.
 pub(super) struct Within {
+    /// On a row: it is on a host that may be seen. It decides by the site alone, which a repeat shares.
+    pub(super) on_hosts: String,
     /// On a row: it is visible, whenever it happened.
     pub(super) visible: String,
     /// On a retrieval, as `shown_site` and `shown_at`: it lies in the window, and in this owner's time.
     pub(super) in_time: String,
+    /// `in_time` on a row, as if it represented its retrieval.
+    pub(super) row_in_time: String,
+    /// Whether the conditions are short: one that holds long lists is not to stand in a statement more often than it must.
+    pub(super) is_short: bool,
     /// Whether `in_time` says anything.
     pub(super) is_timed: bool,
     /// Whether `in_time` speaks of `shown_site`.
@@ -66,6 +72,7 @@ impl Within {
             within.visible = format!("({})", ranges.join(" OR "));
         }
         let is_decided_by_range = visibility.foreign().is_empty() && visibility.beneath().len() <= MAX_RANGES;
+        within.is_short = is_decided_by_range;
         if !is_decided_by_range {
             within.visible.push_str(&format!(" AND {} IN {own}", decider(&verified, "site")));
         }
@@ -77,8 +84,9 @@ impl Within {
             let from =
                 within.value("visible_from".to_owned(), "Array(Int64)", Value::Numbers(late.iter().map(|(_, ms)| *ms).collect()));
             in_time.push(format!("{SHOWN_MS} >= transform({}, {sites}, {from}, {EVER_MS})", decider(&verified, "shown_site")));
-            (within.is_timed, within.needs_site) = (true, true);
+            (within.is_timed, within.needs_site, within.is_short) = (true, true, false);
         }
+        within.on_hosts = within.visible.clone();
         within.visible.push_str(NO_TURNS);
         within.in_time = in_time.join(" AND ");
         within.limit_to(period);
@@ -96,8 +104,18 @@ impl Within {
     }
 
     fn empty(is_by_site: bool) -> Self {
-        let (visible, in_time) = (String::new(), String::new());
-        Self { visible, in_time, is_timed: false, needs_site: false, reported_in_time: None, is_by_site, values: Vec::new() }
+        Self {
+            on_hosts: String::new(),
+            visible: String::new(),
+            in_time: String::new(),
+            row_in_time: String::new(),
+            is_short: false,
+            is_timed: false,
+            needs_site: false,
+            reported_in_time: None,
+            is_by_site,
+            values: Vec::new(),
+        }
     }
 
     fn limit_to(&mut self, period: &Period) {
@@ -113,6 +131,7 @@ impl Within {
             reported.push(format!("at {is} fromUnixTimestamp64Milli({at}, 'UTC')"));
         }
         self.reported_in_time = (!reported.is_empty()).then(|| reported.join(" AND "));
+        self.row_in_time = self.in_time.replace("shown_", "");
     }
 
     /// Ranges of the sorting key that hold every host and what lies beneath it on a label boundary; exactly that
