@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod clicks_away;
+mod counting;
 mod crash;
 mod demo;
 mod end_to_end;
@@ -18,6 +19,9 @@ mod openapi;
 mod openapi_examples;
 mod probes;
 mod reads_beside_reports;
+mod pipeline;
+mod rebuild;
+mod reconcile;
 mod refusals;
 mod restart;
 mod revocations;
