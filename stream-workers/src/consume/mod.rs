@@ -26,6 +26,9 @@ use tokio::time::Instant;
 /// Pause after an error of the consumer; most pass by themselves.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
 
+/// What taking back the notes may take at the end.
+const NOTE_DEADLINE: Duration = Duration::from_secs(1);
+
 /// Fills blocks from the log.
 pub(crate) struct Collector {
     member: Member,
@@ -100,7 +103,9 @@ impl Collector {
         self.lag.done();
     }
 
-    pub(crate) async fn leave(self) {
+    /// Leaves the group, and takes back that anything is being decoded: who leaves in good order does not die of it.
+    pub(crate) async fn leave(mut self) {
+        let _ = tokio::time::timeout(NOTE_DEADLINE, self.note_decoded()).await;
         self.member.leave().await;
     }
 

@@ -1,11 +1,13 @@
 //! C8: what no worker can read is set aside whole, and holds nobody up.
 
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::json;
 use service_kit::kafka;
-use service_kit::testing::{SetAside, eventually};
+use service_kit::testing::{SetAside, eventually, free_address};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +108,7 @@ async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
 /// Threat F22, the other kind: whoever reads it dies, and is started again, as a supervisor does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
-    const EVENTS: u128 = 600;
+    const EVENTS: u128 = 120;
     let folder = tempfile::tempdir().unwrap();
     let (world, _broker) = World::with_own_broker(folder.path()).await;
     let good = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
@@ -142,4 +144,46 @@ async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
     tokio::time::timeout(Duration::from_secs(120), world.log.caught_up(&world.group())).await.unwrap();
     assert_eq!(next.terminate().await, Some(0));
     assert_eq!(world.log.set_aside().await.len(), 1);
+}
+
+/// What stands beside the committed offsets of the group, by partition.
+async fn notes(world: &World) -> Vec<String> {
+    let (settings, group) = (world.stores.kafka.clone(), world.group());
+    tokio::task::spawn_blocking(move || {
+        let consumer: BaseConsumer = kafka::client(&settings.kafka_brokers).set("group.id", &group).create().unwrap();
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition_range(&settings.topic, 0, PARTITIONS - 1);
+        let committed = consumer.committed_offsets(asked, Duration::from_secs(30)).unwrap();
+        committed.elements().iter().map(|found| found.metadata().to_owned()).collect()
+    })
+    .await
+    .unwrap()
+}
+
+/// Whoever dies while it decodes leaves word of that; whoever is asked to stop does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_in_good_order_is_not_taken_for_one_that_died() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    world.put(&[(2, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    // A block that stays open for as long as the test takes.
+    let start = async || {
+        let listen = free_address().to_string();
+        let mut environment = world.environment(&listen, &free_address().to_string());
+        environment.push(("TELEMETRY_BLOCK_AGE_MS", "600000".to_owned()));
+        world.process_in(&listen, &environment).await
+    };
+    let marked = || async { (notes(&world).await[2].starts_with("decoding ")).then_some(()) };
+    let mut leaving = start().await;
+    eventually("it says that it decodes", marked).await;
+    assert_eq!(leaving.terminate().await, Some(0));
+    assert_eq!(notes(&world).await, [""; 6]);
+    let mut dying = start().await;
+    eventually("it says that it decodes", marked).await;
+    dying.kill_9().await;
+    assert_eq!(notes(&world).await[2], "decoding 0 0");
+    let mut heir = start().await;
+    eventually("the heir is careful", || async { (notes(&world).await[2].starts_with("decoding 1 ")).then_some(()) }).await;
+    assert_eq!(heir.terminate().await, Some(0));
+    assert!(notes(&world).await[2].starts_with("careful 1 "));
 }
