@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
-use service_kit::testing::{TestStores, client, eventually, free_address, given, random_seed};
+use service_kit::testing::{TestStores, client, eventually, free_address, random_seed, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -113,7 +113,7 @@ async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_store_is_away_stops_reading_but_not_belonging_to_its_group() {
     const RECORDS: u128 = 110;
-    let away_seconds = given("C10_SECONDS").unwrap_or(15);
+    let away_seconds = size("C10_SECONDS", 15);
     let folder = tempfile::tempdir().unwrap();
     let (world, mut server) = with_own_clickhouse(folder.path()).await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());

@@ -6,7 +6,7 @@ use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, event, record, setti
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestProcess, eventually, given, random_seed};
+use service_kit::testing::{TestProcess, eventually, random_seed, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -96,7 +96,7 @@ async fn workers_that_come_and_go_lose_nothing_double_nothing_and_keep_going() {
     let world = Arc::new(world);
     let writing = Writing::start(&world);
     let mut workers: Vec<TestProcess> = vec![world.process().await, world.process().await];
-    for round in 0..given("REBALANCE_ROUNDS").unwrap_or(4) {
+    for round in 0..size("REBALANCE_ROUNDS", 4) {
         workers.push(world.process().await);
         progresses(&world, "the group makes progress with one more").await;
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
@@ -123,7 +123,7 @@ async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
     let writing = Writing::start(&world);
     let mut zombie = world.process().await;
     progresses(&world, "the first one works").await;
-    for _ in 0..given("ZOMBIE_ROUNDS").unwrap_or(1) {
+    for _ in 0..size("ZOMBIE_ROUNDS", 1) {
         zombie.pause();
         let mut heir = world.process().await;
         // More than what a partition or two can hold: it has them all.

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use schemas::reads::Summary;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{Seed, given, random_seed};
+use service_kit::testing::{Seed, random_seed, size};
 use stream_workers::{Cli, Command};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -94,7 +94,7 @@ async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_
     let owner = Seed(&pipeline.stores.pool).owner_of("example.com").await;
     let stop = CancellationToken::new();
     let worker = pipeline.work(&stop);
-    for case in 0..given("C4_CASES").unwrap_or(3) {
+    for case in 0..size("C4_CASES", 3) {
         let stream: Vec<String> = (0..random.random_range(10..40)).map(|_| random_record(&mut random).to_string()).collect();
         pipeline.clickhouse("TRUNCATE TABLE observations").await;
         put(&pipeline, &stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
@@ -137,7 +137,7 @@ async fn one_retrieval_seen_by_any_roles_in_any_order_is_one_and_each_role_has_s
     let owner = Seed(&pipeline.stores.pool).owner_of("example.com").await;
     let stop = CancellationToken::new();
     let worker = pipeline.work(&stop);
-    for round in 0..given("C5_CASES").map_or(1, |cases| cases.div_ceil(AT_ONCE)) {
+    for round in 0..size("C5_CASES", AT_ONCE).div_ceil(AT_ONCE) {
         pipeline.clickhouse("TRUNCATE TABLE observations").await;
         // By retrieval, the roles that are still to report it; an organisation reports in any of them.
         let mut reports: Vec<Vec<usize>> =
