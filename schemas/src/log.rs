@@ -23,6 +23,9 @@ pub const UNRESOLVED_VERSION: u16 = 2;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
+/// What a dead letter takes besides its record: headers and framing.
+pub const MAX_LETTER_HEAD_BYTES: usize = 16 * 1024;
+
 /// Header names.
 pub mod header {
     /// `telemetry.v1/<record version>`.
@@ -35,6 +38,8 @@ pub mod header {
     pub const REASON: &str = "reason";
     /// On a dead letter: `topic/partition/offset` of the original.
     pub const ORIGIN: &str = "origin";
+    /// On the note that a dead letter was put back: `topic/partition/offset` of the copy. The note repeats its origin.
+    pub const RETRIED: &str = "retried";
 }
 
 /// What kind of write a record came from.

@@ -15,6 +15,27 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
 /// The table of observations: every figure is read from it.
 pub const OBSERVATIONS: &str = "observations";
 
+/// What a table must be, checked at start-up because no statement alters it.
+#[derive(Clone, Copy, Debug)]
+pub struct TableContract {
+    /// Its name.
+    pub table: &'static str,
+    /// Its engine, a prefix such as `Replicated` aside.
+    pub engine: &'static str,
+    /// The column that says which of two repeats stays.
+    pub version: &'static str,
+    /// The identity of a row; no partition key may cut it.
+    pub sorting_key: &'static str,
+}
+
+/// Observations merge on their identity alone: with another key, or cut into partitions, repeats would stay apart.
+pub const CLICKHOUSE_TABLES: &[TableContract] = &[TableContract {
+    table: OBSERVATIONS,
+    engine: "ReplacingMergeTree",
+    version: "version",
+    sorting_key: "site, event_key, org_id, observer",
+}];
+
 /// What a table setting must be at least, checked at start-up: table, setting, value.
 pub const CLICKHOUSE_REQUIRED_SETTINGS: &[(&str, &str, u64)] = &[(OBSERVATIONS, "non_replicated_deduplication_window", 100)];
 

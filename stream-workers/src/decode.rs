@@ -12,6 +12,8 @@ const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 
 /// Decodes one record; the error is the reason on the dead letter.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
+    #[cfg(feature = "deadly-records")]
+    crate::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
     if record.v > UNRESOLVED_VERSION {
         return Err(format!("record version {} is newer than this worker's {UNRESOLVED_VERSION}", record.v));
@@ -23,6 +25,15 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
         return Err(format!("at_ms {} is out of range", event.at_ms));
     }
     Ok(record)
+}
+
+/// How many events a record that cannot be decoded seems to hold; none when it says nothing of the kind.
+pub(crate) fn count_events(payload: &[u8]) -> usize {
+    #[derive(serde::Deserialize)]
+    struct Events {
+        events: Vec<serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice::<Events>(payload).map_or(0, |record| record.events.len())
 }
 
 #[cfg(test)]
@@ -68,5 +79,13 @@ mod tests {
             assert!(decode(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(decode(&[0xff, 0xfe]).is_err());
+    }
+
+    #[test]
+    fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
+        let two = GOOD.replace("\"v\":1", "\"v\":3").replace("\"events\":[", "\"events\":[{\"key\":5},");
+        for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {
+            assert_eq!(count_events(payload.as_bytes()), events, "{payload}");
+        }
     }
 }

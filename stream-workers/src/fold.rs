@@ -1,22 +1,59 @@
-//! Equal observations of one block collapse, and what is left is sorted as the table is. Pure.
+//! 5 DEDUPE: equal observations of one block collapse, and what is left is sorted as the table is. Pure.
 //!
 //! Must choose among repeats as the table does, by the larger version: it only spares the table work, and a
 //! block folded or not gives the same reads.
 
 use crate::row::ObservationRow;
 
-/// Folds in place; the result does not depend on the order of the input.
-pub(crate) fn fold(mut rows: Vec<ObservationRow>) -> Vec<ObservationRow> {
+/// What is left of a block, and what was left out: a block that must be cut needs both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Folded {
+    /// The first of each observation, as the table is sorted.
+    pub(crate) rows: Vec<ObservationRow>,
+    /// Later reports of the same.
+    pub(crate) repeats: Vec<ObservationRow>,
+}
+
+/// Folds in place; the rows that stay do not depend on the order of the input.
+pub(crate) fn fold(mut rows: Vec<ObservationRow>) -> Folded {
     rows.sort_unstable_by(|a, b| a.key().cmp(&b.key()).then(b.version.cmp(&a.version)));
-    rows.dedup_by(|later, first| later.key() == first.key());
-    rows
+    let repeats = if rows.windows(2).any(|pair| pair[0].key() == pair[1].key()) { take_repeats(&mut rows) } else { Vec::new() };
+    Folded { rows, repeats }
+}
+
+fn take_repeats(rows: &mut Vec<ObservationRow>) -> Vec<ObservationRow> {
+    let mut repeats = Vec::new();
+    let mut firsts: Vec<ObservationRow> = Vec::with_capacity(rows.len());
+    for row in rows.drain(..) {
+        let is_repeat = firsts.last().is_some_and(|first| first.key() == row.key());
+        if is_repeat { &mut repeats } else { &mut firsts }.push(row);
+    }
+    *rows = firsts;
+    repeats
+}
+
+impl Folded {
+    /// Two halves of whole records, the older first, so that no request is visible by half; itself when it is of one
+    /// record. The halves are folded anew: a repeat may now be the only one of its half.
+    pub(crate) fn halved(self) -> Result<[Self; 2], Self> {
+        // All rows of a record say this; two records that say it stay together, which is as good.
+        let record = |row: &ObservationRow| (row.received_at_us(), row.org_id);
+        let mut records: Vec<_> = self.rows.iter().chain(&self.repeats).map(record).collect();
+        records.sort_unstable();
+        // The middle, unless it still belongs to the oldest record; then right behind that.
+        let is_later = |of: &&_| records.first() < Some(*of);
+        let middle = records.get(records.len() / 2).filter(is_later);
+        let Some(cut) = middle.or_else(|| records.iter().find(is_later)).copied() else { return Err(self) };
+        let (older, newer) = self.rows.into_iter().chain(self.repeats).partition(|row| record(row) < cut);
+        Ok([fold(older), fold(newer)])
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
@@ -44,11 +81,38 @@ mod tests {
                 let kept = expected.entry((key, observer)).or_insert(version);
                 *kept = version.max(*kept);
             }
+            let reports = shuffled.len();
             let folded = fold(shuffled);
-            prop_assert_eq!(&folded, &fold(rows));
-            prop_assert_eq!(folded.len(), expected.len());
-            for row in folded {
+            prop_assert_eq!(&folded.rows, &fold(rows).rows);
+            prop_assert_eq!(folded.rows.len(), expected.len());
+            prop_assert_eq!(folded.rows.len() + folded.repeats.len(), reports);
+            for row in folded.rows {
                 prop_assert_eq!(expected[&(row.event_key, row.observer)], row.version);
+            }
+        }
+
+        #[test]
+        fn a_block_cut_in_half_keeps_records_whole_and_loses_nothing(
+            made in prop::collection::vec((0..9_u128, 0..3_u8, 0..6_u64), 0..40),
+        ) {
+            // The record is what stands above the tie bits of `version`.
+            let rows: Vec<_> = made.iter().map(|(key, observer, record)| row(*key, *observer, !(record << 12))).collect();
+            let records: HashSet<u64> = made.iter().map(|(_, _, record)| *record).collect();
+            let whole = fold(rows.clone());
+            let all = |folded: &Folded| folded.rows.iter().chain(&folded.repeats).cloned().collect::<Vec<_>>();
+            match whole.clone().halved() {
+                Err(back) => {
+                    prop_assert!(records.len() < 2);
+                    prop_assert_eq!(back, whole);
+                }
+                Ok([older, newer]) => {
+                    prop_assert!(!older.rows.is_empty() && !newer.rows.is_empty());
+                    let latest = older.rows.iter().chain(&older.repeats).map(ObservationRow::received_at_us).max();
+                    prop_assert!(newer.rows.iter().chain(&newer.repeats).all(|row| Some(row.received_at_us()) > latest));
+                    let again = [all(&older), all(&newer)].concat();
+                    prop_assert_eq!(again.len(), rows.len());
+                    prop_assert_eq!(fold(again).rows, whole.rows);
+                }
             }
         }
     }

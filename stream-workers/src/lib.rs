@@ -16,21 +16,30 @@
 
 mod back_off;
 mod consume;
+#[cfg(feature = "deadly-records")]
+mod deadly_records;
 mod decode;
 mod filler;
 mod fold;
 mod metrics;
+mod rebuild;
 mod rehearsal;
 mod rejected;
+mod replay;
 mod resolve;
 mod row;
 mod store;
+mod topic_reader;
 mod worker;
 
 pub use filler::Filler;
+pub use rebuild::{RebuildOptions, rebuild};
 pub use rehearsal::rehearse;
+pub use rejected::RejectedErrand;
+pub use replay::{ReplayOptions, replay};
 
 use clap::{Args, Parser, Subcommand};
+use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, kafka, server, stores};
@@ -52,13 +61,22 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// What the binary can do besides working.
+/// What the binary can do; `main` has one line for each.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
+    /// Work off the log until asked to stop; also what is done without a command
+    Run,
     /// Ask the running process on this machine whether it is up
     Health,
     /// Create the topics and tables that are missing, and leave
     Prepare,
+    /// Read a part of the log again into the store; safe while workers run, and as often as wanted
+    Replay(ReplayOptions),
+    /// Fill an empty store from the log
+    Rebuild(RebuildOptions),
+    /// Records that could not be read: what they are, and putting them back
+    #[command(subcommand)]
+    Rejected(RejectedErrand),
 }
 
 /// What a worker needs besides a listener.
@@ -106,17 +124,18 @@ pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
 pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
+    store::Store::connect(&settings.clickhouse, Clock::System)?.check_columns().await?;
     metrics::describe();
     worker::Worker::connect(settings)?.run(stop).await
 }
 
 /// [`work`], with `/health` and `/ready` beside it.
-pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
-    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
-    let router = http::with_boundary(health::routes(probes(&cli.settings)?));
+pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary(health::routes(probes(settings)?));
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    tracing::info!(topic = cli.settings.kafka.topic, group = cli.settings.tuning.group, "stream-workers works off the log");
-    work(&cli.settings, stop).await?;
+    tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
+    work(settings, stop).await?;
     serving.await.map_err(anyhow::Error::from)
 }
 

@@ -5,10 +5,11 @@
 //! ask PostgreSQL anything for a block that has no such token.
 
 use crate::back_off::BackOff;
-use crate::consume::Block;
+use crate::consume::{Block, guarded};
 use crate::metrics;
 use crate::rejected::DeadLetter;
 use crate::row::ObservationRow;
+use anyhow::Context;
 use chrono::DateTime;
 use lru::LruCache;
 use schemas::log::LogRecord;
@@ -28,13 +29,11 @@ const MAX_ASKED: usize = 20_000;
 /// What one question may take, also when PostgreSQL stops in the middle of it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A record with click tokens to look up, as it was read.
+/// A record with click tokens to look up, and the dead letter it becomes when one is not good.
 #[derive(Debug)]
 pub(crate) struct Unresolved {
     pub(crate) record: LogRecord,
-    pub(crate) payload: Vec<u8>,
-    /// `topic/partition/offset`.
-    pub(crate) origin: String,
+    pub(crate) letter: DeadLetter,
 }
 
 /// What tokens stand for, by their hashes.
@@ -53,19 +52,39 @@ impl Resolver {
         Ok(Self { pool: stores::postgres(settings)?, known: LruCache::new(capacity) })
     }
 
-    /// Turns every unresolved record of a block into rows or a dead letter; waits as long as PostgreSQL is away.
+    /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
+    /// away.
     pub(crate) async fn resolve(&mut self, block: &mut Block) {
+        if block.unresolved.is_empty() {
+            return;
+        }
         let events = block.unresolved.iter().flat_map(|unresolved| &unresolved.record.events);
         let answers = self.look_up(events.filter_map(|event| event.ctx_hash).collect()).await;
-        for Unresolved { mut record, payload, origin } in std::mem::take(&mut block.unresolved) {
-            match bind(&mut record, &answers) {
-                Ok(events) => {
-                    metrics::resolved(events);
-                    block.take(ObservationRow::of(record));
+        for Unresolved { mut record, letter } in std::mem::take(&mut block.unresolved) {
+            let events = record.events.len();
+            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record)))) {
+                Ok((bound, rows)) => {
+                    metrics::resolved(bound);
+                    block.take(rows);
                 }
-                Err(reason) => block.reject(DeadLetter { payload, origin, reason }),
+                Err(reason) => block.reject(DeadLetter { reason, events, ..letter }),
             }
         }
+    }
+
+    /// Why the record would be set aside, if it would; asks once.
+    pub(crate) async fn refusal(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
+        let hashes: Vec<SecretHash> = record.events.iter().filter_map(|event| event.ctx_hash).collect();
+        let answers = if hashes.is_empty() {
+            Answers::new()
+        } else {
+            let asked = tokio::time::timeout(DEADLINE, clicks::find(&self.pool, &hashes)).await;
+            asked
+                .map_err(anyhow::Error::from)
+                .and_then(|found| Ok(found?))
+                .context("DATABASE_URL: click tokens cannot be looked up")?
+        };
+        Ok(bind(&mut record, &answers).err())
     }
 
     /// What PostgreSQL knows of these tokens. That it knows nothing of one is asked anew each time.

@@ -1,46 +1,145 @@
 //! 6 STORE: one insert is one block, retried until ClickHouse acknowledges it.
 //!
-//! Must send the same rows under the same token on every try, and must never give up: the partition waits.
+//! Must send the same rows under the same token on every try, must never give up, and must never cut a record in two:
+//! the partition waits, and nothing is skipped however long ClickHouse refuses.
+
+mod refusal;
 
 use crate::back_off::BackOff;
-use crate::consume::Block;
+use crate::consume::Offsets;
+use crate::fold::Folded;
 use crate::metrics;
 use crate::row::ObservationRow;
+use anyhow::{Context, bail};
+use clickhouse::Row;
+use clickhouse::error::Error;
+use refusal::{Refusal, fix, in_one_line};
 use schemas::store::OBSERVATIONS;
 use service_kit::clock::Clock;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
 use sha2::{Digest, Sha256};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 const INSERT_DEADLINE: Duration = Duration::from_secs(30);
+/// What merges get before the next insert, when there are too many parts.
+const CROWDED_PAUSE: Duration = Duration::from_secs(1);
+/// How often a block that needs too much memory is tried whole: the memory may be somebody else's, and soon free.
+const TRIES_WHOLE: u32 = 3;
+/// A refusal is said again after so many tries.
+const SAID_EVERY: u32 = 20;
 
 /// The table of observations.
 pub(crate) struct Store {
     client: clickhouse::Client,
     clock: Clock,
+    /// So many rows were too many for the memory lately: a block of that size is cut when it is refused once.
+    too_many_rows: AtomicUsize,
+    /// Part of every token.
+    salt: Uuid,
 }
 
 impl Store {
     pub(crate) fn connect(settings: &ClickHouseSettings, clock: Clock) -> anyhow::Result<Self> {
-        Ok(Self { client: stores::clickhouse(settings)?, clock })
+        let client = stores::clickhouse(settings)?;
+        Ok(Self { client, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil() })
     }
 
-    /// Inserts folded rows; returns once they are readable.
-    pub(crate) async fn insert(&self, rows: &[ObservationRow], token: &str) {
-        let Some(oldest_us) = rows.iter().map(ObservationRow::received_at_us).min() else { return };
-        let started = Instant::now();
-        let mut back_off = BackOff::default();
-        while let Err(error) = self.try_insert(rows, token).await {
-            metrics::retried();
-            tracing::error!(rows = rows.len(), "insert failed, trying again: {error:#}");
-            back_off.pause().await;
+    /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since.
+    pub(crate) fn anew(self) -> Self {
+        Self { salt: Uuid::new_v4(), ..self }
+    }
+
+    /// Refuses a table that lacks a column of this build.
+    pub(crate) async fn check_columns(&self) -> anyhow::Result<()> {
+        let statement = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ?";
+        let found: Vec<String> = self
+            .client
+            .query(statement)
+            .bind(OBSERVATIONS)
+            .fetch_all()
+            .await
+            .context("CLICKHOUSE_URL: the columns cannot be listed")?;
+        match ObservationRow::COLUMN_NAMES.iter().find(|name| !found.iter().any(|found| found == *name)) {
+            None => Ok(()),
+            Some(name) => {
+                bail!(
+                    "table {OBSERVATIONS} has no column {name}; run `stream-workers prepare`, or add it as schemas/clickhouse/observations.sql has it"
+                )
+            }
         }
-        let age_us = self.clock.now().timestamp_micros() - oldest_us;
-        metrics::inserted(rows.len(), started.elapsed(), Duration::from_micros(u64::try_from(age_us).unwrap_or(0)));
     }
 
-    async fn try_insert(&self, rows: &[ObservationRow], token: &str) -> anyhow::Result<()> {
+    /// Inserts a block that came from these offsets; returns once every row is readable.
+    pub(crate) async fn insert(&self, folded: Folded, offsets: &Offsets) {
+        let mut waiting = vec![folded];
+        while let Some(portion) = waiting.pop() {
+            if let Some([older, newer]) = self.insert_or_cut(portion, offsets).await {
+                waiting.extend([newer, older]);
+            }
+        }
+    }
+
+    /// Tries until the portion is in; answers its halves instead when ClickHouse lacks the memory for all of it.
+    async fn insert_or_cut(&self, mut folded: Folded, offsets: &Offsets) -> Option<[Folded; 2]> {
+        if folded.rows.is_empty() {
+            return None;
+        }
+        let (token, started, mut back_off) = (self.token(offsets, &folded.rows), Instant::now(), BackOff::default());
+        let mut before = None;
+        for tries in 1_u32.. {
+            let Err(error) = self.try_insert(&folded.rows, &token).await else { break };
+            let refusal = Refusal::of(&error);
+            metrics::retried(refusal.name());
+            if before.replace(refusal) != Some(refusal) || tries.is_multiple_of(SAID_EVERY) {
+                say(refusal, &error, folded.rows.len());
+            }
+            metrics::stopped(refusal == Refusal::Lasting);
+            let rows = folded.rows.len();
+            if refusal == Refusal::TooLarge && (tries >= TRIES_WHOLE || rows >= self.too_many_rows.load(Ordering::Relaxed)) {
+                self.too_many_rows.store(rows, Ordering::Relaxed);
+                match folded.halved() {
+                    Ok(halves) => return Some(halves),
+                    Err(whole) => folded = whole,
+                }
+            }
+            // A table that was mended may have other columns.
+            self.client.clear_cached_metadata().await;
+            match refusal {
+                Refusal::Crowded => back_off.pause_at_least(CROWDED_PAUSE).await,
+                _ => back_off.pause().await,
+            }
+        }
+        if before.is_some() {
+            tracing::info!(rows = folded.rows.len(), "ClickHouse takes rows again");
+        }
+        metrics::stopped(false);
+        metrics::inserted(&folded, self.clock.now().timestamp_micros(), started.elapsed());
+        None
+    }
+
+    /// Names a block by where it came from and what is in it: a block cut anew after a rebalance has another token,
+    /// so that it is never mistaken for an old one and dropped.
+    fn token(&self, offsets: &Offsets, folded: &[ObservationRow]) -> String {
+        let mut digest = Sha256::new_with_prefix(self.salt);
+        for (partition, (first, last)) in offsets {
+            digest.update(partition.to_be_bytes());
+            digest.update(first.to_be_bytes());
+            digest.update(last.to_be_bytes());
+        }
+        for row in folded {
+            digest.update(row.event_key.to_be_bytes());
+            digest.update(row.org_id.as_bytes());
+            digest.update([row.observer]);
+            digest.update(row.version.to_be_bytes());
+        }
+        let bytes: [u8; 32] = digest.finalize().into();
+        bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    async fn try_insert(&self, rows: &[ObservationRow], token: &str) -> Result<(), Error> {
         let insert = async {
             let mut insert = self
                 .client
@@ -54,35 +153,22 @@ impl Store {
             }
             insert.end().await
         };
-        tokio::time::timeout(INSERT_DEADLINE, insert).await??;
-        Ok(())
+        tokio::time::timeout(INSERT_DEADLINE, insert).await.map_err(|_| Error::TimedOut)?
     }
 }
 
-/// Names a block by where it came from and what is in it: a block cut anew after a rebalance has another token,
-/// so that it is never mistaken for an old one and dropped.
-pub(crate) fn token(block: &Block, folded: &[ObservationRow]) -> String {
-    let mut digest = Sha256::new();
-    for (partition, (first, last)) in &block.offsets {
-        digest.update(partition.to_be_bytes());
-        digest.update(first.to_be_bytes());
-        digest.update(last.to_be_bytes());
+fn say(refusal: Refusal, error: &Error, rows: usize) {
+    let said = in_one_line(error);
+    match refusal {
+        Refusal::Passing => tracing::error!(rows, "insert failed, trying again: {said}"),
+        Refusal::Crowded => tracing::warn!(rows, "too many parts, inserting more slowly: {said}"),
+        Refusal::TooLarge => tracing::warn!(rows, "too little memory for this block, trying again and then in halves: {said}"),
+        Refusal::Lasting => {
+            tracing::error!(
+                rows,
+                "ClickHouse refuses rows until this is mended; the partitions wait and nothing is skipped; {}: {said}",
+                fix(error)
+            );
+        }
     }
-    finish(digest, folded)
-}
-
-/// Names a block that came from no log by what is in it.
-pub(crate) fn token_of_rows(folded: &[ObservationRow]) -> String {
-    finish(Sha256::new(), folded)
-}
-
-fn finish(mut digest: Sha256, folded: &[ObservationRow]) -> String {
-    for row in folded {
-        digest.update(row.event_key.to_be_bytes());
-        digest.update(row.org_id.as_bytes());
-        digest.update([row.observer]);
-        digest.update(row.version.to_be_bytes());
-    }
-    let bytes: [u8; 32] = digest.finalize().into();
-    bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

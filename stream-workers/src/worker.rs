@@ -3,13 +3,15 @@
 //! Must not know how any of the steps is done.
 
 use crate::Settings;
-use crate::consume::{Block, Collector};
+use crate::consume::{Block, Collector, Lag};
 use crate::fold::fold;
 use crate::metrics;
 use crate::rejected::RejectedTopic;
 use crate::resolve::Resolver;
-use crate::store::{Store, token};
+use crate::store::Store;
 use service_kit::clock::Clock;
+use std::convert::Infallible;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// One member of the group.
@@ -33,42 +35,51 @@ impl Worker {
     /// Works until `stop`. A block in hand is abandoned then: it was not committed, and the next owner of its
     /// partitions reads it again.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.work() => {}
-        }
+        let lag = self.collector.lag();
+        let ended = tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = self.work() => ended.map(|never| match never {}),
+            () = tell(&lag) => Ok(()),
+        };
         self.collector.leave().await;
-        Ok(())
+        ended
     }
 
-    async fn work(&mut self) {
+    async fn work(&mut self) -> anyhow::Result<Infallible> {
         loop {
-            let block = self.collector.block().await;
+            let block = self.collector.block().await?;
             if !block.is_empty() {
-                self.process(block).await;
+                self.process(block).await?;
             }
         }
     }
 
-    async fn process(&mut self, mut block: Block) {
+    async fn process(&mut self, mut block: Block) -> anyhow::Result<()> {
         if !block.unresolved.is_empty() {
             tokio::select! {
                 () = self.resolver.resolve(&mut block) => {}
-                () = self.collector.keep_polling() => {}
+                lost = self.collector.keep_polling() => match lost? {},
             }
         }
-        let events = block.rows.len();
         let folded = fold(std::mem::take(&mut block.rows));
-        metrics::folded(events - folded.len());
-        let token = token(&block, &folded);
         let store = async {
             self.rejected.send_all(&block.dead_letters).await;
-            self.store.insert(&folded, &token).await;
+            self.store.insert(folded, &block.offsets).await;
         };
         tokio::select! {
             () = store => {}
-            () = self.collector.keep_polling() => {}
+            lost = self.collector.keep_polling() => match lost? {},
         }
         self.collector.commit(&block.offsets).await;
+        Ok(())
+    }
+}
+
+/// Tells how far behind the worker is, also while it waits. Never ends.
+async fn tell(lag: &Lag) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        second.tick().await;
+        metrics::lag(lag.at(Clock::System.now().timestamp_millis()));
     }
 }

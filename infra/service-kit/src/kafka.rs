@@ -4,8 +4,9 @@
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{FutureProducer, Producer};
 use rdkafka::{ClientConfig, types::RDKafkaErrorCode};
 use std::time::Duration;
@@ -19,6 +20,9 @@ const ABSENCE_TRIES: u32 = 25;
 const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 /// Partitions of a topic this service creates.
 const PARTITIONS: i32 = 6;
+/// Where there are so many brokers, so many keep each record, and so many of them must have it before it counts.
+const REPLICAS: usize = 3;
+const IN_SYNC: usize = 2;
 
 /// What every client shares.
 pub fn client(brokers: &str) -> ClientConfig {
@@ -45,7 +49,7 @@ pub fn producer_config(brokers: &str) -> ClientConfig {
         .set("enable.idempotence", "true")
         .set("compression.type", "lz4")
         .set("linger.ms", "1")
-        .set("message.max.bytes", schemas::log::MAX_RECORD_BYTES.to_string())
+        .set("message.max.bytes", (schemas::log::MAX_RECORD_BYTES + schemas::log::MAX_LETTER_HEAD_BYTES).to_string())
         .set("message.timeout.ms", DELIVERY_TIMEOUT.as_millis().to_string())
         .set("queue.buffering.max.kbytes", "131072");
     config
@@ -54,14 +58,19 @@ pub fn producer_config(brokers: &str) -> ClientConfig {
 /// Creates the topics that are missing; existing ones are left as they are.
 pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(&settings.kafka_brokers)?;
-    let record_limit = schemas::log::MAX_RECORD_BYTES.to_string();
+    let brokers =
+        admin.inner().fetch_metadata(None, ADMIN_TIMEOUT).with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
+    let is_cluster = brokers.brokers().len() >= REPLICAS;
     // -1: the brokers' own default replication factor.
-    let topic = |name| {
-        NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(-1))
-            .set("max.message.bytes", &record_limit)
-            .set("retention.ms", "-1")
-    };
-    let results = admin.create_topics(&[topic(&settings.topic), topic(&settings.rejected_topic)], &options()).await;
+    let copies = if is_cluster { 3 } else { -1 };
+    let limits = limits(settings).map(|(topic, limit)| (topic, limit.to_string()));
+    let topics = limits.iter().map(|(topic, limit)| {
+        let topic = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(copies))
+            .set("max.message.bytes", limit)
+            .set("retention.ms", "-1");
+        if is_cluster { topic.set("min.insync.replicas", "2") } else { topic }
+    });
+    let results = admin.create_topics(&topics.collect::<Vec<_>>(), &options()).await;
     for result in results.with_context(|| unreachable_brokers(&settings.kafka_brokers))? {
         match result {
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
@@ -71,20 +80,53 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a log that would break the promise of a 2xx: a missing topic, or one that takes smaller records than
-/// the gateway accepts.
+/// Refuses a log that would break the promise of a 2xx: a missing topic, one that takes smaller records than the gateway
+/// accepts, one that drops records by key, or one whose acknowledgement does not outlive a broker where others are there.
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(&settings.kafka_brokers)?;
+    let least = schemas::log::MAX_RECORD_BYTES;
     for topic in [&settings.topic, &settings.rejected_topic] {
-        let Some(limit) = topic_config(&admin, settings, topic, "max.message.bytes").await? else {
+        let Some(found) = topic_config(&admin, settings, topic).await? else {
             bail!("topic {topic} does not exist: create it with `stream-workers prepare`");
         };
-        let limit: usize = limit.parse().with_context(|| format!("topic {topic}: max.message.bytes is {limit}"))?;
-        if limit < schemas::log::MAX_RECORD_BYTES {
-            bail!("topic {topic}: max.message.bytes is {limit}; set it to at least {}", schemas::log::MAX_RECORD_BYTES);
+        let fix = |setting: &str| format!("run kafka-configs.sh --alter --topic {topic} --add-config {setting}");
+        let limit = found.number("max.message.bytes").unwrap_or(0);
+        if limit < least {
+            bail!("topic {topic}: max.message.bytes is {limit}; {}", fix(&format!("max.message.bytes={least}")));
+        }
+        let policy = found.text("cleanup.policy").unwrap_or_default();
+        if policy != "delete" {
+            bail!(
+                "topic {topic}: cleanup.policy is {policy}, which drops records that share a key; {}",
+                fix("cleanup.policy=delete")
+            );
+        }
+        if found.text("unclean.leader.election.enable").is_some_and(|set| set != "false") {
+            bail!("topic {topic}: a broker that missed records may lead; {}", fix("unclean.leader.election.enable=false"));
+        }
+        let (replicas, in_sync) = (replicas(&admin, settings, topic).await?, found.number("min.insync.replicas").unwrap_or(1));
+        if replicas >= REPLICAS && in_sync < IN_SYNC {
+            bail!(
+                "topic {topic}: min.insync.replicas is {in_sync} of {replicas}, so one broker's word is enough; {}",
+                fix(&format!("min.insync.replicas={IN_SYNC}"))
+            );
         }
     }
     Ok(())
+}
+
+/// What each topic takes: a dead letter is its record with a reason.
+fn limits(settings: &KafkaSettings) -> [(&str, usize); 2] {
+    let record = schemas::log::MAX_RECORD_BYTES;
+    [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_LETTER_HEAD_BYTES)]
+}
+
+/// The copies of a topic's records.
+async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSettings, topic: &str) -> anyhow::Result<usize> {
+    let metadata =
+        admin.inner().fetch_metadata(Some(topic), ADMIN_TIMEOUT).with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
+    let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
+    Ok(partitions.map(|partition| partition.replicas().len()).min().unwrap_or(0))
 }
 
 /// How long a log keeps its records, segments that are not rolled yet aside.
@@ -98,25 +140,38 @@ pub enum Retention {
 
 /// How long the log of accepted requests is kept. What the broker says in words this build does not know is for ever.
 pub async fn retention(settings: &KafkaSettings) -> anyhow::Result<Retention> {
-    let said = topic_config(&admin(&settings.kafka_brokers)?, settings, &settings.topic, "retention.ms").await?;
-    let said = said.with_context(|| format!("topic {} does not exist", settings.topic))?;
-    Ok(said.parse().map_or(Retention::ForEver, |ms| Retention::For(Duration::from_millis(ms))))
+    let found = topic_config(&admin(&settings.kafka_brokers)?, settings, &settings.topic).await?;
+    let found = found.with_context(|| format!("topic {} does not exist", settings.topic))?;
+    Ok(found.number("retention.ms").map_or(Retention::ForEver, |ms: u64| Retention::For(Duration::from_millis(ms))))
 }
 
-/// A setting of a topic; `None` when there is no such topic. A topic created a moment ago may not be known to every
+/// The settings of a topic.
+struct TopicConfig(ConfigResource);
+
+impl TopicConfig {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.value.as_deref()
+    }
+
+    /// None also for what is no number of this kind, such as -1.
+    fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
+        self.text(name)?.parse().ok()
+    }
+}
+
+/// The settings of a topic; `None` when there is no such topic. A topic created a moment ago may not be known to every
 /// broker yet, so its absence is believed only when it lasts.
 async fn topic_config(
     admin: &AdminClient<DefaultClientContext>,
     settings: &KafkaSettings,
     topic: &str,
-    name: &str,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Option<TopicConfig>> {
     for _ in 0..ABSENCE_TRIES {
         let found = admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options()).await;
         let found = found.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-        let value = found.into_iter().flatten().find_map(|config| config.get(name)?.value.clone());
-        if value.is_some() {
-            return Ok(value);
+        let found = found.into_iter().flatten().find(|config| !config.entries.is_empty());
+        if found.is_some() {
+            return Ok(found.map(TopicConfig));
         }
         tokio::time::sleep(ABSENCE_PAUSE).await;
     }

@@ -4,6 +4,7 @@
 
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, bail};
+use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::str::FromStr;
@@ -99,31 +100,80 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
     Ok(())
 }
 
-/// Refuses tables whose settings would break exactness.
+/// Refuses tables whose engine, keys or settings would break exactness.
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let client = clickhouse(settings)?;
-    for (table, setting, least) in schemas::store::CLICKHOUSE_REQUIRED_SETTINGS {
-        let ddl = ddl_of(table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
-        let Some(ddl) = ddl else { bail!("table {table} does not exist: create it with `stream-workers prepare`") };
-        let value = ddl
-            .split_once(&format!("{setting} = "))
-            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok()));
-        if value.is_none_or(|value| value < *least) {
-            bail!("table {table}: {setting} is below {least}; run ALTER TABLE {table} MODIFY SETTING {setting} = {least}");
-        }
-    }
-    for (table, part) in schemas::store::CLICKHOUSE_REQUIRED_PARTS {
-        let ddl = ddl_of(table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
-        if !ddl.is_some_and(|ddl| ddl.contains(part)) {
-            bail!("table {table} is older than this build ({part} is missing); run `stream-workers prepare`");
-        }
+    for contract in schemas::store::CLICKHOUSE_TABLES {
+        let found = table(contract.table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
+        let Some(found) = found else {
+            bail!("table {} does not exist: create it with `stream-workers prepare`", contract.table)
+        };
+        found.keep(contract)?;
+        found.keep_settings()?;
     }
     Ok(())
 }
 
-async fn ddl_of(table: &str, client: &clickhouse::Client) -> Result<Option<String>, clickhouse::error::Error> {
-    let statement = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?";
-    client.query(statement).bind(table).fetch_optional().await
+/// A table as ClickHouse describes it.
+#[derive(clickhouse::Row, serde::Deserialize)]
+struct Table {
+    name: String,
+    engine: String,
+    sorting_key: String,
+    partition_key: String,
+    create_table_query: String,
+}
+
+async fn table(name: &str, client: &clickhouse::Client) -> Result<Option<Table>, clickhouse::error::Error> {
+    let statement = "SELECT name, engine, sorting_key, partition_key, create_table_query FROM system.tables \
+        WHERE database = currentDatabase() AND name = ?";
+    client.query(statement).bind(name).fetch_optional().await
+}
+
+impl Table {
+    /// What no ALTER can mend: the table is put aside and filled anew from the log.
+    fn keep(&self, contract: &TableContract) -> anyhow::Result<()> {
+        let Self { name, engine, sorting_key, partition_key, create_table_query } = self;
+        let fix = format!("run RENAME TABLE {name} TO {name}_old, then `stream-workers rebuild`");
+        // A replicated engine names its place first, and the version last.
+        let is_versioned = create_table_query.contains(&format!("{engine}({})", contract.version))
+            || create_table_query.contains(&format!(", {})", contract.version));
+        if !engine.ends_with(contract.engine) || !is_versioned {
+            bail!(
+                "table {name}: the engine is not {}({}), so repeats would be counted; {fix}",
+                contract.engine,
+                contract.version
+            );
+        }
+        if sorting_key != contract.sorting_key {
+            bail!(
+                "table {name}: ORDER BY is ({sorting_key}) instead of ({}), so repeats would be counted; {fix}",
+                contract.sorting_key
+            );
+        }
+        if !partition_key.is_empty() {
+            bail!("table {name}: PARTITION BY {partition_key} keeps repeats apart; {fix}");
+        }
+        Ok(())
+    }
+
+    fn keep_settings(&self) -> anyhow::Result<()> {
+        let Self { name, create_table_query, .. } = self;
+        for (_, setting, least) in CLICKHOUSE_REQUIRED_SETTINGS.iter().filter(|(table, ..)| table == name) {
+            let value = create_table_query.split_once(&format!("{setting} = ")).and_then(|(_, rest)| {
+                rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
+            });
+            if value.is_none_or(|value| value < *least) {
+                bail!("table {name}: {setting} is below {least}; run ALTER TABLE {name} MODIFY SETTING {setting} = {least}");
+            }
+        }
+        for (_, part) in CLICKHOUSE_REQUIRED_PARTS.iter().filter(|(table, _)| table == name) {
+            if !create_table_query.contains(part) {
+                bail!("table {name} is older than this build ({part} is missing); run `stream-workers prepare`");
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether ClickHouse answers within `within`.

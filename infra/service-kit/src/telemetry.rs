@@ -20,7 +20,8 @@ pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
         .with_context(|| format!("TELEMETRY_METRICS_LISTEN={}: cannot listen; choose a free address", settings.metrics_listen))
 }
 
-fn start_logs(settings: &ProcessSettings) -> anyhow::Result<()> {
+/// Starts logging alone, for what ends by itself and has no listener.
+pub fn start_logs(settings: &ProcessSettings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.log)
         .with_context(|| format!("TELEMETRY_LOG={}: not a log filter; try `info`", settings.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

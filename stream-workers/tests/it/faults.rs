@@ -1,12 +1,12 @@
-//! C1 and C10: the worker dies at any moment, or its store does.
+//! C1 and C10: the worker dies at any moment, or its store does. `C10_SECONDS=600` keeps it away as long as C10 says.
 
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
-use local::private::{ClickHouse, Kafka};
+use local::private::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings};
-use service_kit::testing::{TestStores, eventually, random_seed};
-use service_kit::{kafka, stores};
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores;
+use service_kit::testing::{TestStores, client, eventually, free_address, random_seed, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,12 +19,8 @@ const KILLS: usize = 5;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().to_owned();
-    let broker = spawn_blocking(move || Kafka::start(&at)).await.unwrap().unwrap();
-    let fresh = TestStores::fresh().await;
-    let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
-    kafka::create_topics(&kafka).await.unwrap();
-    let world = Arc::new(World::on(TestStores { kafka, ..fresh }));
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    let world = Arc::new(world);
 
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
@@ -110,4 +106,50 @@ async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await, ids(180));
     worker.stop().await;
+}
+
+/// C10, F12: more than two blocks arrive while ClickHouse is away. The worker reads no more than that, keeps its
+/// partitions all the while, and goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_store_is_away_stops_reading_but_not_belonging_to_its_group() {
+    const RECORDS: u128 = 110;
+    let away_seconds = size("C10_SECONDS", 15);
+    let folder = tempfile::tempdir().unwrap();
+    let (world, mut server) = with_own_clickhouse(folder.path()).await;
+    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+    let mut worker = world.process_at(&listen, &metrics).await;
+    let series = async |name: &str| -> Option<f64> {
+        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    };
+    world.put(&portion(0)).await;
+    world.log.caught_up(&world.group()).await;
+    let rebalances = series("worker_rebalances_total").await.unwrap();
+    assert_eq!(series("worker_partitions_assigned").await, Some(f64::from(PARTITIONS)));
+
+    server.kill_9();
+    // A megabyte each: a block is 32 MiB at most, and two may be in hand.
+    let large: Vec<_> = (60..60 + RECORDS)
+        .map(|n| {
+            let mut event = event(n);
+            event["data"] = serde_json::json!({"text": "x".repeat(1_000_000)});
+            (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event]))
+        })
+        .collect();
+    for portion in large.chunks(20) {
+        world.put(portion).await;
+    }
+    eventually("a whole block waits", || async { (series("worker_records_total").await? >= 60.0 + 32.0).then_some(()) }).await;
+    eventually("the lag grows", || async { (series("worker_lag_seconds").await? >= away_seconds as f64).then_some(()) }).await;
+    let read = series("worker_records_total").await.unwrap();
+    assert!(read <= 60.0 + 90.0, "and no more than that is read: {read}");
+    assert_eq!(series("worker_rebalances_total").await, Some(rebalances), "the group has not changed");
+    assert_eq!(world.log.uncommitted(&world.group()).await, i64::try_from(RECORDS).unwrap());
+
+    let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ids(60 + RECORDS));
+    eventually("nothing is behind", || async { (series("worker_lag_seconds").await? == 0.0).then_some(()) }).await;
+    assert_eq!(worker.terminate().await, Some(0), "{}", worker.stderr());
+    drop(server);
 }

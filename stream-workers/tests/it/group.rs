@@ -1,7 +1,16 @@
-//! C6: two workers of one group, and two groups by mistake.
+//! C6, F23, F24: several workers of one group that come, go, die and hang, and two groups by mistake.
+//!
+//! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as threats.md asks for.
 
 use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::Value;
+use service_kit::testing::{TestProcess, eventually, random_seed, size};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const EVENTS: u128 = 2_000;
 
@@ -43,4 +52,93 @@ async fn two_groups_by_mistake_change_no_row() {
     one.stop().await;
     two.stop().await;
     assert_eq!(world.visible().await, ids());
+}
+
+/// Somebody who puts records on the log until asked to stop, and then says how many.
+struct Writing(CancellationToken, tokio::task::JoinHandle<()>, Arc<AtomicU64>);
+
+impl Writing {
+    fn start(world: &Arc<World>) -> Self {
+        let (world, stop, written) = (Arc::clone(world), CancellationToken::new(), Arc::new(AtomicU64::new(0)));
+        let (stopped, counted) = (stop.clone(), Arc::clone(&written));
+        let task = tokio::spawn(async move {
+            while !stopped.is_cancelled() {
+                let first = u128::from(counted.load(Ordering::Relaxed));
+                let one = |n: u128| (i32::try_from(n % 6).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
+                world.put(&(first..first + 12).map(one).collect::<Vec<_>>()).await;
+                counted.fetch_add(12, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+        });
+        Self(stop, task, written)
+    }
+
+    /// The ids of all that was written.
+    async fn stop(self) -> Vec<String> {
+        self.0.cancel();
+        self.1.await.unwrap();
+        (0..self.2.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect()
+    }
+}
+
+async fn progresses(world: &World, what: &str) {
+    let before = world.visible().await.len();
+    eventually(what, || async { (world.visible().await.len() > before).then_some(()) }).await;
+}
+
+/// F23: three processes of which one is always on its way out, by SIGTERM or kill -9, and another on its way in.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_come_and_go_lose_nothing_double_nothing_and_keep_going() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    let world = Arc::new(world);
+    let writing = Writing::start(&world);
+    let mut workers: Vec<TestProcess> = vec![world.process().await, world.process().await];
+    for round in 0..size("REBALANCE_ROUNDS", 4) {
+        workers.push(world.process().await);
+        progresses(&world, "the group makes progress with one more").await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
+        let mut leaving = workers.swap_remove(random.random_range(0..workers.len()));
+        if round % 2 == 0 {
+            assert_eq!(leaving.terminate().await, Some(0), "seed {seed}: {}", leaving.stderr());
+        } else {
+            leaving.kill_9().await;
+        }
+        progresses(&world, "the group makes progress with one less").await;
+    }
+    let written = writing.stop().await;
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, written, "seed {seed}");
+    assert_eq!(world.log.set_aside().await, [], "seed {seed}: nobody blames a record for a process that was killed");
+}
+
+/// F24: a worker that hangs until the group has given its partitions away, and then goes on where it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    let world = Arc::new(world);
+    let writing = Writing::start(&world);
+    let mut zombie = world.process().await;
+    progresses(&world, "the first one works").await;
+    for _ in 0..size("ZOMBIE_ROUNDS", 1) {
+        zombie.pause();
+        let mut heir = world.process().await;
+        // More than what a partition or two can hold: it has them all.
+        eventually("the heir has caught up with the writer", || async {
+            (world.log.uncommitted(&world.group()).await < 60).then_some(())
+        })
+        .await;
+        zombie.resume();
+        progresses(&world, "both work").await;
+        assert!(!zombie.has_ended() && !heir.has_ended(), "{}{}", zombie.stderr(), heir.stderr());
+        assert_eq!(heir.terminate().await, Some(0));
+        progresses(&world, "the one that hung works again").await;
+    }
+    let written = writing.stop().await;
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, written);
+    assert_eq!(zombie.terminate().await, Some(0), "{}", zombie.stderr());
 }

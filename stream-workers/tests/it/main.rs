@@ -11,5 +11,8 @@ mod group;
 mod log_to_rows;
 mod poison;
 mod process;
+mod refusals;
+mod rejected;
 mod replay;
+mod replays;
 mod world;

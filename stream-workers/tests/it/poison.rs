@@ -1,7 +1,14 @@
 //! C8: what no worker can read is set aside whole, and holds nobody up.
 
-use crate::world::{NEW_YEAR_US, World, event, record};
-use service_kit::testing::{SetAside, eventually};
+use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use rdkafka::TopicPartitionList;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use serde_json::json;
+use service_kit::kafka;
+use service_kit::testing::{SetAside, eventually, free_address};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
@@ -50,4 +57,133 @@ async fn one_bad_event_keeps_its_whole_record_out() {
     world.work_off(&world.group()).await;
     assert_eq!(world.visible().await, ["event-000004"]);
     assert_eq!(world.log.set_aside().await.len(), 1);
+}
+
+/// Threat F21: a letter that cannot be written holds its partition up, for otherwise its record would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_no_letter_can_be_written_nothing_is_skipped() {
+    let world = World::new().await;
+    let mut worker = world.process().await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    world.log.caught_up(&world.group()).await;
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    let letters = world.stores.kafka.rejected_topic.as_str();
+    admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
+    let origin = world.log.put(0, b"poison").await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(2)]))]).await;
+    eventually("the worker says that it waits", || async {
+        worker.stderr().contains("a dead letter was not acknowledged, trying again").then_some(())
+    })
+    .await;
+    assert_eq!(world.log.uncommitted(&world.group()).await, 2);
+    kafka::create_topics(&world.stores.kafka).await.unwrap();
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ["event-000001", "event-000002"]);
+    let found: Vec<String> = world.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
+    assert!(!found.is_empty() && found.iter().all(|found| *found == origin), "{found:?}");
+    assert_eq!(worker.terminate().await, Some(0));
+}
+
+/// Threat F22, the kind one: reading a record panics.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_makes_reading_panic_is_set_aside_and_the_worker_lives() {
+    let world = World::new().await;
+    let mut worker = world.process().await;
+    let mut bad = event(2);
+    bad["data"] = json!("deadly-record:panic");
+    let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let origin = world.log.put(0, poison.as_bytes()).await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(3)]))]).await;
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ["event-000001", "event-000003"]);
+    let letters = world.log.set_aside().await;
+    let [letter] = letters.as_slice() else { panic!("{letters:?}") };
+    assert_eq!((letter.origin.as_str(), letter.payload.as_slice()), (origin.as_str(), poison.as_bytes()));
+    assert!(letter.reason.contains("panicked"), "{}", letter.reason);
+    assert!(worker.stderr().contains("a record asked for a panic"), "and the log says where");
+    assert_eq!(worker.terminate().await, Some(0), "it never ended");
+}
+
+/// Threat F22, the other kind: whoever reads it dies, and is started again, as a supervisor does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
+    const EVENTS: u128 = 120;
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    let good = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
+    world.put(&(0..EVENTS / 2).map(good).collect::<Vec<_>>()).await;
+    let mut bad = event(EVENTS);
+    bad["data"] = json!("deadly-record:abort");
+    let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
+    let origin = world.log.put(3, poison.as_bytes()).await;
+    world.put(&(EVENTS / 2..EVENTS).map(good).collect::<Vec<_>>()).await;
+
+    let mut deaths = 0;
+    let mut survivor = loop {
+        let mut worker = world.process().await;
+        let group = world.group();
+        tokio::select! {
+            () = world.log.caught_up(&group) => break worker,
+            code = worker.exit_code() => assert_eq!(code, None, "it was ended by a signal: {}", worker.stderr()),
+        }
+        deaths += 1;
+        assert!(deaths <= 6, "it is set aside after a bounded number of deaths");
+    };
+    assert!(deaths >= 4, "three died over it alone, and one before: {deaths}");
+    assert_eq!(world.visible().await, (0..EVENTS).map(|n| format!("event-{n:06}")).collect::<Vec<_>>());
+    let letters = world.log.set_aside().await;
+    let [letter] = letters.as_slice() else { panic!("{letters:?}") };
+    assert_eq!((letter.origin.as_str(), letter.payload.as_slice()), (origin.as_str(), poison.as_bytes()));
+    assert!(letter.reason.starts_with("quarantined: 3 processes died"), "{}", letter.reason);
+
+    // And it is over: what comes next is read as ever, also by a new process.
+    survivor.terminate().await;
+    let mut next = world.process().await;
+    world.put(&[(3, record(1, NEW_YEAR_US, &[event(EVENTS + 1)]))]).await;
+    tokio::time::timeout(Duration::from_secs(120), world.log.caught_up(&world.group())).await.unwrap();
+    assert_eq!(next.terminate().await, Some(0));
+    assert_eq!(world.log.set_aside().await.len(), 1);
+}
+
+/// What stands beside the committed offsets of the group, by partition.
+async fn notes(world: &World) -> Vec<String> {
+    let (settings, group) = (world.stores.kafka.clone(), world.group());
+    tokio::task::spawn_blocking(move || {
+        let consumer: BaseConsumer = kafka::client(&settings.kafka_brokers).set("group.id", &group).create().unwrap();
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition_range(&settings.topic, 0, PARTITIONS - 1);
+        let committed = consumer.committed_offsets(asked, Duration::from_secs(30)).unwrap();
+        committed.elements().iter().map(|found| found.metadata().to_owned()).collect()
+    })
+    .await
+    .unwrap()
+}
+
+/// Whoever dies while it decodes leaves word of that; whoever is asked to stop does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_in_good_order_is_not_taken_for_one_that_died() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    world.put(&[(2, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    // A block that stays open for as long as the test takes.
+    let start = async || {
+        let listen = free_address().to_string();
+        let mut environment = world.environment(&listen, &free_address().to_string());
+        environment.push(("TELEMETRY_BLOCK_AGE_MS", "600000".to_owned()));
+        world.process_in(&listen, &environment).await
+    };
+    let marked = || async { (notes(&world).await[2].starts_with("decoding ")).then_some(()) };
+    let mut leaving = start().await;
+    eventually("it says that it decodes", marked).await;
+    assert_eq!(leaving.terminate().await, Some(0));
+    assert_eq!(notes(&world).await, [""; 6]);
+    let mut dying = start().await;
+    eventually("it says that it decodes", marked).await;
+    dying.kill_9().await;
+    assert_eq!(notes(&world).await[2], "decoding 0 0");
+    let mut heir = start().await;
+    eventually("the heir is careful", || async { (notes(&world).await[2].starts_with("decoding 1 ")).then_some(()) }).await;
+    assert_eq!(heir.terminate().await, Some(0));
+    assert!(notes(&world).await[2].starts_with("careful 1 "));
 }

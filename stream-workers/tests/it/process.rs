@@ -1,9 +1,13 @@
 //! The binary as an operator meets it: refusals, help, health, metrics, exit codes.
 
 use crate::world::{BINARY, NEW_YEAR_US, World, event, record};
-use service_kit::stores;
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
+use schemas::store::CLICKHOUSE_DDL;
 use service_kit::testing::{TestProcess, client, eventually, free_address};
+use service_kit::{kafka, stores};
 use std::path::Path;
+use stream_workers::prepare;
 
 /// Starts the binary with these settings, waits for its end and returns its exit code, stdout and stderr.
 async fn ended(arguments: &[&str], environment: &[(&'static str, String)]) -> (Option<i32>, String, String) {
@@ -52,6 +56,54 @@ async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
     let line = refusal(&set(environment(&world), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
     assert!(line.starts_with(&format!("CLICKHOUSE_URL={nobody}: ClickHouse does not answer (")), "{line}");
     assert!(line.ends_with("; start it, or correct the address"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_fix() {
+    let world = World::new().await;
+    let ddl = CLICKHOUSE_DDL[0].to_owned();
+    for (wrong, said) in [
+        (ddl.replace("ReplacingMergeTree(version)", "MergeTree"), "the engine is not ReplacingMergeTree(version)"),
+        (ddl.replace("ReplacingMergeTree(version)", "ReplacingMergeTree"), "the engine is not ReplacingMergeTree(version)"),
+        (ddl.replace("ORDER BY (site, event_key, org_id, observer)", "ORDER BY (site, at)"), "ORDER BY is (site, at) instead"),
+        (ddl.replace("ORDER BY", "PARTITION BY toDate(at) ORDER BY"), "PARTITION BY toDate(at) keeps repeats apart"),
+    ] {
+        assert_ne!(wrong, ddl);
+        world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+        world.clickhouse.query(&wrong).execute().await.unwrap();
+        let line = refusal(&environment(&world)).await;
+        assert!(line.starts_with("table observations: ") && line.contains(said), "{line}");
+        assert!(line.ends_with("run RENAME TABLE observations TO observations_old, then `stream-workers rebuild`"), "{line}");
+    }
+    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    prepare(&world.settings()).await.unwrap();
+    world.clickhouse.query("ALTER TABLE observations DROP COLUMN turn_id").execute().await.unwrap();
+    let line = refusal(&environment(&world)).await;
+    assert!(line.starts_with("table observations has no column turn_id; run `stream-workers prepare`"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
+    let world = World::new().await;
+    let topic = &world.stores.kafka.topic;
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    for (setting, wrong, said) in [
+        ("cleanup.policy", "compact", "cleanup.policy is compact, which drops records that share a key"),
+        ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),
+        ("max.message.bytes", "1000000", "max.message.bytes is 1000000"),
+    ] {
+        // Takes back whatever it does not set.
+        let alter = AlterConfig::new(ResourceSpecifier::Topic(topic));
+        let alter = if setting == "max.message.bytes" { alter } else { alter.set("max.message.bytes", "9000000") };
+        let alter = alter.set(setting, wrong);
+        admin.alter_configs(&[alter], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
+        eventually("the broker says so", || async { kafka::check_topics(&world.stores.kafka).await.is_err().then_some(()) })
+            .await;
+        let line = refusal(&environment(&world)).await;
+        assert!(line.starts_with(&format!("topic {topic}: {said}")), "{line}");
+        let fix = format!("; run kafka-configs.sh --alter --topic {topic} --add-config {setting}=");
+        assert!(line.contains(&fix), "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,12 +3,14 @@
 //! Must write records as JSON by hand: an old record must stay readable whatever the types become.
 
 use clickhouse::Client;
+use local::private::Kafka;
 use serde_json::{Value, json};
-use service_kit::stores;
+use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
+use service_kit::{kafka, stores};
 use std::path::Path;
 use stream_workers::{Settings, Tuning, work};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stream-workers");
@@ -39,6 +41,16 @@ impl World {
         Self { log: TestLog::connect(&stores.kafka), clickhouse, stores }
     }
 
+    /// With a broker of its own, which notices a dead member soon.
+    pub(crate) async fn with_own_broker(folder: &Path) -> (Self, Kafka) {
+        let at = folder.to_owned();
+        let broker = spawn_blocking(move || Kafka::start(&at)).await.unwrap().unwrap();
+        let fresh = TestStores::fresh().await;
+        let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
+        kafka::create_topics(&kafka).await.unwrap();
+        (Self::on(TestStores { kafka, ..fresh }), broker)
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         settings(&self.stores, &self.group())
     }
@@ -65,9 +77,22 @@ impl World {
     }
 
     pub(crate) async fn process_at(&self, listen: &str, metrics: &str) -> TestProcess {
-        let mut process = TestProcess::start(Path::new(BINARY), &[], &self.environment(listen, metrics));
+        self.process_in(listen, &self.environment(listen, metrics)).await
+    }
+
+    /// The real binary in an environment that says that it listens here.
+    pub(crate) async fn process_in(&self, listen: &str, environment: &[(&'static str, String)]) -> TestProcess {
+        let mut process = TestProcess::start(Path::new(BINARY), &[], environment);
         process.answers(&format!("http://{listen}/health")).await;
         process
+    }
+
+    /// Lets the binary do something that ends by itself; its exit code, stdout and stderr.
+    pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let environment = self.environment(&free_address().to_string(), &free_address().to_string());
+        let mut process = TestProcess::start(Path::new(BINARY), arguments, &environment);
+        let code = process.exit_code().await;
+        (code, process.stdout(), process.stderr())
     }
 
     /// What the binary needs to run on these stores.

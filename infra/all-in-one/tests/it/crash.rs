@@ -74,6 +74,8 @@ impl Front {
                 ("TELEMETRY_LISTEN", listen.to_string()),
                 ("TELEMETRY_METRICS_LISTEN", metrics.to_string()),
                 ("TELEMETRY_GROUP", self.stores.name.clone()),
+                // Long enough to have all reports in one block: no second one is inserted while the answer to the first is withheld.
+                ("TELEMETRY_BLOCK_AGE_MS", "3000".to_owned()),
                 ("DATABASE_URL", self.stores.postgres.database_url.clone()),
                 ("CLICKHOUSE_URL", clickhouse_url.to_owned()),
                 ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod clicks_away;
+mod counting;
 mod crash;
 mod demo;
 mod end_to_end;
@@ -16,8 +17,11 @@ mod metrics;
 mod npm_client;
 mod openapi;
 mod openapi_examples;
+mod pipeline;
 mod probes;
 mod reads_beside_reports;
+mod rebuild;
+mod reconcile;
 mod refusals;
 mod restart;
 mod revocations;

@@ -7,7 +7,7 @@ use crate::kafka;
 use crate::settings::KafkaSettings;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
-use rdkafka::message::{Headers, Message};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
 use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
@@ -61,6 +61,16 @@ impl TestLog {
             origins.push(format!("{topic}/{}/{}", place.partition, place.offset));
         }
         origins
+    }
+
+    /// Sets a record aside as a worker does, for one that no worker here would.
+    pub async fn put_aside(&self, origin: &str, reason: &str, payload: &[u8]) {
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: header::ORIGIN, value: Some(origin) })
+            .insert(Header { key: header::REASON, value: Some(reason) });
+        let record = FutureRecord::<str, [u8]>::to(&self.settings.rejected_topic).key(origin).payload(payload).headers(headers);
+        let sent = self.producer.send_result(record).map_err(|(error, _)| error).expect("the queue has room");
+        sent.await.expect("the producer lives").map_err(|(error, _)| error).expect("the broker acknowledges");
     }
 
     /// How many records of the topic a group has not committed.

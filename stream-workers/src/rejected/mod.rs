@@ -2,6 +2,12 @@
 //!
 //! Must have them acknowledged before the block they came in moves on: a record is never skipped.
 
+mod archive;
+mod errand;
+
+pub(crate) use archive::Archive;
+pub use errand::RejectedErrand;
+
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
@@ -13,13 +19,20 @@ use std::time::Duration;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_REASON_BYTES: usize = 1_024;
 
+/// How the reason begins of a record that must not be looked into again: whoever did, died.
+pub(crate) const QUARANTINED: &str = "quarantined";
+
 /// One record on its way to the topic of rejected records.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,
+    /// As the gateway wrote them.
+    pub(crate) headers: OwnedHeaders,
     /// `topic/partition/offset`.
     pub(crate) origin: String,
     pub(crate) reason: String,
+    /// How many events it seems to hold.
+    pub(crate) events: usize,
 }
 
 /// Where dead letters go.
@@ -46,7 +59,8 @@ impl RejectedTopic {
 
     async fn send(&self, letter: &DeadLetter) -> anyhow::Result<()> {
         let reason = &letter.reason[..letter.reason.floor_char_boundary(MAX_REASON_BYTES)];
-        let headers = OwnedHeaders::new()
+        let headers = letter.headers.clone();
+        let headers = headers
             .insert(Header { key: header::ORIGIN, value: Some(letter.origin.as_str()) })
             .insert(Header { key: header::REASON, value: Some(reason) });
         let record =

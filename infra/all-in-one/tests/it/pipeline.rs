@@ -1,0 +1,112 @@
+//! Gateway and reads in this process on stores of their own, and workers when they are wanted.
+//!
+//! Must not look inside any of them: records go in over HTTP or onto the log, answers come out over HTTP.
+
+use crate::demo::{Answer, answer};
+use ingest_gateway::Durability;
+use serde_json::Value;
+use service_kit::clock::Clock;
+use service_kit::http;
+use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
+use std::path::{Path, PathBuf};
+use stream_workers::{Settings, Tuning};
+use tokio_util::sync::CancellationToken;
+
+/// The whole path of one test.
+pub(crate) struct Pipeline {
+    pub(crate) stores: TestStores,
+    pub(crate) log: TestLog,
+    gateway: TestServer,
+    query: TestServer,
+    _spill: tempfile::TempDir,
+}
+
+impl Pipeline {
+    pub(crate) async fn start() -> Self {
+        let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+        let durability = Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
+        let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
+        let gateway = ingest_gateway::Settings { durability, ..usual };
+        let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
+        let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
+        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+        let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
+        Self { log: TestLog::connect(&stores.kafka), stores, gateway, query, _spill: spill }
+    }
+
+    pub(crate) fn worker(&self) -> Settings {
+        Settings {
+            kafka: self.stores.kafka.clone(),
+            clickhouse: self.stores.clickhouse.clone(),
+            postgres: self.stores.postgres.clone(),
+            tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50 },
+        }
+    }
+
+    /// Works until `stop`, beside the test.
+    pub(crate) fn work(&self, stop: &CancellationToken) -> tokio::task::JoinHandle<anyhow::Result<()>> {
+        let (settings, stop) = (self.worker(), stop.clone());
+        tokio::spawn(async move { stream_workers::work(&settings, stop).await })
+    }
+
+    /// Waits until the workers have committed everything.
+    pub(crate) async fn caught_up(&self) {
+        self.log.caught_up(&self.stores.name).await;
+    }
+
+    /// Lets a worker read everything, and stops it.
+    pub(crate) async fn work_off(&self) {
+        let stop = CancellationToken::new();
+        let worker = self.work(&stop);
+        self.caught_up().await;
+        stop.cancel();
+        worker.await.unwrap().unwrap();
+    }
+
+    /// Reports something; it must be taken.
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
+        let taken = answer(request.header("x-api-key", key).body(body.to_string())).await;
+        assert_eq!(taken.status, 201, "{path}: {}", taken.body);
+        taken
+    }
+
+    /// The bytes of an answer.
+    pub(crate) async fn read(&self, key: &str, path: &str) -> String {
+        let response = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key).send().await.unwrap();
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert_eq!(status, 200, "{path}: {text}");
+        text
+    }
+
+    pub(crate) async fn clickhouse(&self, statement: &str) {
+        service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
+    }
+
+    /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
+    pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut process = TestProcess::start(&beside("stream-workers"), arguments, &self.environment());
+        let code = process.exit_code().await;
+        (code, process.stdout(), process.stderr())
+    }
+
+    /// What a worker process needs.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("TELEMETRY_LISTEN", free_address().to_string()),
+            ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
+            ("TELEMETRY_GROUP", self.stores.name.clone()),
+            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
+            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
+            ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
+            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
+        ]
+    }
+}
+
+/// A binary of another service, built beside the one under test.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    Path::new(crate::demo::BINARY).with_file_name(name)
+}

@@ -1,0 +1,131 @@
+//! The counters of a gateway and a worker add up: what was accepted is inserted, folded, rejected, or still in the spill.
+
+use crate::pipeline::beside;
+use local::private::{Kafka, Postgres};
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::settings::{KafkaSettings, PostgresSettings};
+use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
+use service_kit::{kafka, stores};
+use std::path::Path;
+use tokio::task::spawn_blocking;
+
+/// A process and its metrics.
+struct Watched {
+    process: TestProcess,
+    url: String,
+    metrics: String,
+}
+
+impl Watched {
+    async fn start(name: &str, stores: &TestStores, spill: &Path, more: &[(&'static str, &str)]) -> Self {
+        let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+        let mut environment = vec![
+            ("TELEMETRY_LISTEN", listen.clone()),
+            ("TELEMETRY_METRICS_LISTEN", metrics.clone()),
+            ("DATABASE_URL", stores.postgres.database_url.clone()),
+            ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", stores.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone()),
+        ];
+        if name == "ingest-gateway" {
+            environment.push(("TELEMETRY_SPILL_DIR", spill.display().to_string()));
+        }
+        environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        let mut process = TestProcess::start(&beside(name), &[], &environment);
+        process.answers(&format!("http://{listen}/health")).await;
+        Self { process, url: format!("http://{listen}"), metrics: format!("http://{metrics}/metrics") }
+    }
+
+    /// The value of a series; 0 while it has not been touched.
+    async fn series(&self, name: &str) -> f64 {
+        let text = client().get(&self.metrics).send().await.unwrap().text().await.unwrap();
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or(0.0)
+    }
+}
+
+fn seen(id: usize) -> Value {
+    json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge", "id": format!("e{id}"),
+        "content_url": "https://www.example.com/page"})
+}
+
+fn clicked(id: usize) -> Value {
+    json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": "ctx_never", "id": format!("e{id}"),
+        "content_url": "https://www.example.com/page"})
+}
+
+/// What the equation says, side by side.
+async fn sides(gateway: &Watched, worker: &Watched) -> (f64, f64, Vec<f64>) {
+    let mut parts = Vec::new();
+    for name in ["worker_rows_inserted_total", "worker_events_folded_total", "worker_events_rejected_total"] {
+        parts.push(worker.series(name).await);
+    }
+    parts.push(gateway.series("gateway_spill_pending_events").await);
+    (gateway.series("gateway_events_accepted_total").await, parts.iter().sum(), parts)
+}
+
+async fn adds_up(gateway: &Watched, worker: &Watched, accepted: f64, expected: [f64; 4]) {
+    eventually(&format!("{accepted} accepted = inserted, folded, rejected, spilled {expected:?}"), || async {
+        let (left, right, parts) = sides(gateway, worker).await;
+        (left == accepted && left == right && parts == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_accepted_event_is_inserted_folded_rejected_or_in_the_spill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, beside_it) = (folder.path().to_owned(), folder.path().join("database"));
+    std::fs::create_dir(&beside_it).unwrap();
+    let (mut broker, database) =
+        spawn_blocking(move || (Kafka::start(&at).unwrap(), Postgres::start(&beside_it).unwrap())).await.unwrap();
+    let fresh = TestStores::fresh().await;
+    let kafka = KafkaSettings { kafka_brokers: broker.address(), ..fresh.kafka.clone() };
+    kafka::create_topics(&kafka).await.unwrap();
+    let postgres = PostgresSettings { database_url: database.url() };
+    let pool = stores::postgres(&postgres).unwrap();
+    stores::migrate_postgres(&pool).await.unwrap();
+    let stores = TestStores { kafka, postgres, pool, ..fresh };
+    let key = Seed(&stores.pool).org("shop", OrgType::Platform).await.key;
+
+    let spill = folder.path().join("spill");
+    let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
+    // One block holds a report and its repeat.
+    let clickhouse = &stores.clickhouse;
+    let settings = [
+        ("CLICKHOUSE_URL", clickhouse.clickhouse_url.as_str()),
+        ("TELEMETRY_CLICKHOUSE_DATABASE", &clickhouse.clickhouse_database),
+        ("TELEMETRY_GROUP", &stores.name),
+        ("TELEMETRY_BLOCK_AGE_MS", "5000"),
+    ];
+    let mut worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
+    let post = async |events: Vec<Value>| {
+        let request = client().post(format!("{}/events", gateway.url)).header("content-type", "application/json");
+        request.header("x-api-key", &key).body(json!({"events": events}).to_string()).send().await.unwrap().status()
+    };
+    assert_eq!(post((0..10).map(seen).collect()).await, 201);
+    assert_eq!(post((0..4).map(seen).collect()).await, 201);
+    adds_up(&gateway, &worker, 14.0, [10.0, 4.0, 0.0, 0.0]).await;
+
+    // A token that nobody has made is taken unseen while PostgreSQL is away, with all that came beside it.
+    database.pause();
+    assert_eq!(post(vec![clicked(20), seen(21), seen(22)]).await, 201);
+    database.resume();
+    adds_up(&gateway, &worker, 17.0, [10.0, 4.0, 3.0, 0.0]).await;
+
+    broker.kill_9();
+    for n in 0..5 {
+        assert_eq!(post(vec![seen(30 + 2 * n), seen(31 + 2 * n)]).await, 201);
+    }
+    adds_up(&gateway, &worker, 27.0, [10.0, 4.0, 3.0, 10.0]).await;
+    let _broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
+    adds_up(&gateway, &worker, 27.0, [20.0, 4.0, 3.0, 0.0]).await;
+
+    let text = client().get(&worker.metrics).send().await.unwrap().text().await.unwrap();
+    for name in ["worker_events_rejected_total", "worker_lag_seconds", "worker_event_age_seconds", "worker_insert_stopped"] {
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} is explained");
+    }
+    let ages: f64 = worker.series("worker_event_age_seconds_count").await;
+    assert_eq!(ages, 20.0, "every inserted event has an age");
+    assert_eq!(worker.process.terminate().await, Some(0));
+}

@@ -1,0 +1,126 @@
+//! What is read from the log at one go: rows, records that wait for a look-up, dead letters, and where all of it stood.
+//!
+//! Must take any bytes: a record that cannot be read, or that makes reading panic, is set aside and its neighbours stay.
+
+use crate::decode::{count_events, decode};
+use crate::metrics;
+use crate::rejected::DeadLetter;
+use crate::resolve::Unresolved;
+use crate::row::ObservationRow;
+use rdkafka::message::{Headers, Message, OwnedHeaders};
+use schemas::log::LogRecord;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tokio::time::Instant;
+
+/// A block of rows stays below 100,000 with one more request of 1,000 events.
+const BLOCK_ROWS: usize = 99_000;
+const BLOCK_BYTES: usize = 32 * 1024 * 1024;
+
+/// First and last offset by partition.
+pub(crate) type Offsets = BTreeMap<i32, (i64, i64)>;
+
+/// Decoded records, and the offsets they came from.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) rows: Vec<ObservationRow>,
+    /// Records that become rows once PostgreSQL has said what their click tokens stand for.
+    pub(crate) unresolved: Vec<Unresolved>,
+    pub(crate) dead_letters: Vec<DeadLetter>,
+    pub(crate) offsets: Offsets,
+    pub(crate) records: usize,
+    pub(crate) opened: Option<Instant>,
+    unresolved_events: usize,
+    bytes: usize,
+}
+
+impl Block {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.events() >= BLOCK_ROWS || self.bytes >= BLOCK_BYTES
+    }
+
+    pub(crate) fn events(&self) -> usize {
+        self.rows.len() + self.unresolved_events
+    }
+
+    /// Reads one record; one that is not `wanted` leaves nothing but its offset.
+    pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
+        let payload = message.payload().unwrap_or_default();
+        match guarded(|| decode(payload).map(|record| wanted(&record).then(|| Read::of(record)))) {
+            Ok(Some(Read::Rows(rows))) => self.take(rows),
+            Ok(Some(Read::Unresolved(record))) => {
+                self.unresolved_events += record.events.len();
+                self.unresolved.push(Unresolved { record: *record, letter: letter(message) });
+            }
+            Ok(None) => {}
+            Err(reason) => {
+                let events = count_events(payload);
+                self.reject(DeadLetter { reason, events, ..letter(message) });
+            }
+        }
+        self.count(message);
+    }
+
+    /// Sets one record aside without looking into it.
+    pub(crate) fn push_unread(&mut self, message: &impl Message, reason: String) {
+        self.reject(DeadLetter { reason, ..letter(message) });
+        self.count(message);
+    }
+
+    /// Adds the rows of one record.
+    pub(crate) fn take(&mut self, rows: Vec<ObservationRow>) {
+        metrics::decoded(rows.len());
+        self.rows.extend(rows);
+    }
+
+    /// Sets one record aside.
+    pub(crate) fn reject(&mut self, letter: DeadLetter) {
+        metrics::rejected(letter.events);
+        self.dead_letters.push(letter);
+    }
+
+    fn count(&mut self, message: &impl Message) {
+        let offset = message.offset();
+        self.records += 1;
+        self.bytes += message.payload().map_or(0, <[u8]>::len);
+        self.opened.get_or_insert_with(Instant::now);
+        let range = self.offsets.entry(message.partition()).or_insert((offset, offset));
+        // After a rebalance a partition may start again before the block's last offset.
+        *range = (range.0.min(offset), range.1.max(offset));
+    }
+}
+
+/// A decoded record.
+enum Read {
+    Rows(Vec<ObservationRow>),
+    Unresolved(Box<LogRecord>),
+}
+
+impl Read {
+    fn of(record: LogRecord) -> Self {
+        if record.is_unresolved() { Self::Unresolved(Box::new(record)) } else { Self::Rows(ObservationRow::of(record)) }
+    }
+}
+
+/// Runs what looks into a record; a panic in there is that record's fault, and the reason on its dead letter.
+pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; the worker's log says where".to_owned()))
+}
+
+/// The record as it would be set aside; the reason is still to be said.
+fn letter(message: &impl Message) -> DeadLetter {
+    DeadLetter {
+        payload: message.payload().unwrap_or_default().to_vec(),
+        headers: message
+            .headers()
+            .map(|headers| headers.iter().fold(OwnedHeaders::new(), OwnedHeaders::insert))
+            .unwrap_or_default(),
+        origin: format!("{}/{}/{}", message.topic(), message.partition(), message.offset()),
+        reason: String::new(),
+        events: 0,
+    }
+}

@@ -1,0 +1,161 @@
+//! This member of the group: joining, what it has been given, commits, leaving.
+//!
+//! Must not read records, and must not commit for a partition that is another member's now.
+
+use crate::Settings;
+use crate::consume::block::Offsets;
+use crate::consume::caution::Caution;
+use crate::metrics;
+use anyhow::Context;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use service_kit::kafka;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+
+/// What leaving the group may take.
+const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
+/// What asking for a committed offset may take.
+const COMMITTED_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What this member has, by partition; a partition it has just been given is not there yet.
+#[derive(Default)]
+pub(crate) struct Assigned(Mutex<BTreeMap<i32, Caution>>);
+
+impl Assigned {
+    fn cautions(&self) -> MutexGuard<'_, BTreeMap<i32, Caution>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Assigned {}
+
+impl ConsumerContext for Assigned {
+    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(list) = rebalance {
+            self.cautions().retain(|partition, _| !list.elements().iter().any(|taken| taken.partition() == *partition));
+        }
+        metrics::rebalanced();
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, _: &Rebalance<'_>) {
+        if let Ok(held) = consumer.assignment() {
+            metrics::assigned(held.count());
+        }
+    }
+}
+
+/// One member, as it was given to the client library.
+pub(crate) struct Member {
+    pub(crate) consumer: Arc<StreamConsumer<Assigned>>,
+    topic: String,
+}
+
+impl Member {
+    pub(crate) fn join(settings: &Settings) -> anyhow::Result<Self> {
+        let consumer: StreamConsumer<Assigned> = kafka::client(&settings.kafka.kafka_brokers)
+            .set("group.id", &settings.tuning.group)
+            .set("group.protocol", "consumer")
+            // A new group, or one whose offsets are gone, must read everything: repeats are harmless, gaps are not.
+            .set("auto.offset.reset", "earliest")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("fetch.wait.max.ms", "100")
+            .set("queued.max.messages.kbytes", "65536")
+            .create_with_context(Assigned::default())
+            .with_context(|| format!("KAFKA_BROKERS={}: no consumer can be made", settings.kafka.kafka_brokers))?;
+        consumer.subscribe(&[&settings.kafka.topic]).context("the topic cannot be subscribed")?;
+        Ok(Self { consumer: Arc::new(consumer), topic: settings.kafka.topic.clone() })
+    }
+
+    /// How to go on in a partition; nothing while it is not known.
+    pub(crate) fn caution(&self, partition: i32) -> Option<Caution> {
+        self.consumer.context().cautions().get(&partition).copied()
+    }
+
+    /// Whether a partition that is read with caution has as many records in a block as may be decoded at a time.
+    pub(crate) fn is_cautious_enough(&self, block: &Offsets) -> bool {
+        let cautions = self.consumer.context().cautions();
+        block.iter().any(|(partition, (first, last))| {
+            cautions.get(partition).is_some_and(|caution| last.abs_diff(*first) + 1 >= caution.most_records() as u64)
+        })
+    }
+
+    pub(crate) fn set_caution(&self, partition: i32, caution: Caution) {
+        self.consumer.context().cautions().insert(partition, caution);
+    }
+
+    /// Asks what the last owner of a partition has left at its committed offset. When nobody can say, nothing was.
+    pub(crate) async fn found(&self, partition: i32, first: i64) -> Caution {
+        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let asked = spawn_blocking(move || {
+            let mut asked = TopicPartitionList::new();
+            asked.add_partition(&topic, partition);
+            let found = consumer.committed_offsets(asked, COMMITTED_DEADLINE)?;
+            Ok(found.find_partition(&topic, partition).map(|left| Caution::found(left.metadata(), first)).unwrap_or_default())
+        });
+        let found: KafkaResult<Caution> = asked.await.unwrap_or_else(|_| Ok(Caution::default()));
+        found.unwrap_or_else(|error| {
+            tracing::warn!(partition, "what was committed cannot be asked: {error}");
+            Caution::default()
+        })
+    }
+
+    /// Says beside the committed offset of partitions what is being done with the record there. That is a commit: all
+    /// that comes before must be done.
+    pub(crate) async fn note(&self, notes: Vec<(i32, i64, String)>) {
+        if !notes.is_empty()
+            && let Err(error) = self.commit_all(notes).await
+        {
+            tracing::warn!("how far decoding is could not be noted: {error}");
+        }
+    }
+
+    /// Commits the offsets behind a block. A failure is harmless: the records are read again and change nothing.
+    pub(crate) async fn commit(&self, offsets: &Offsets) {
+        let next: Vec<_> = {
+            let mut cautions = self.consumer.context().cautions();
+            let held = offsets.iter().filter_map(|(partition, (_, last))| {
+                let caution = cautions.get_mut(partition)?;
+                *caution = caution.past(last + 1);
+                Some((*partition, last + 1, caution.decoded()))
+            });
+            held.collect()
+        };
+        // What was taken away meanwhile is for its new owner to commit.
+        if next.is_empty() {
+            return;
+        }
+        if let Err(error) = self.commit_all(next).await {
+            metrics::commit_failed();
+            tracing::warn!("offsets were not committed; their records will be read again: {error}");
+        }
+    }
+
+    async fn commit_all(&self, notes: Vec<(i32, i64, String)>) -> anyhow::Result<()> {
+        let mut list = TopicPartitionList::new();
+        for (partition, next, note) in notes {
+            let mut element = list.add_partition(&self.topic, partition);
+            element.set_offset(Offset::Offset(next)).expect("an offset read from the log is valid");
+            element.set_metadata(note);
+        }
+        let consumer = Arc::clone(&self.consumer);
+        Ok(spawn_blocking(move || consumer.commit(&list, CommitMode::Sync)).await??)
+    }
+
+    /// Leaves the group. Closing a consumer that is still joining can hang in the client library, so it is given a
+    /// thread of its own and a bounded wait; the group drops a silent member by itself.
+    pub(crate) async fn leave(self) {
+        let (left, has_left) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            drop(self.consumer);
+            let _ = left.send(());
+        });
+        if tokio::time::timeout(LEAVE_DEADLINE, has_left).await.is_err() {
+            tracing::warn!("the group was not left in time; it will notice by itself");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How far behind this worker is, in time: the age of the oldest record that it has read and not committed.
+//!
+//! Must not ask anybody: it is asked every second, also while every server is away.
+
+use rdkafka::Timestamp;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// No record.
+const NONE: i64 = i64::MAX;
+
+/// When the oldest record of the two blocks in hand came to the log, in milliseconds.
+pub(crate) struct Lag {
+    inserting: AtomicI64,
+    filling: AtomicI64,
+}
+
+impl Default for Lag {
+    fn default() -> Self {
+        Self { inserting: AtomicI64::new(NONE), filling: AtomicI64::new(NONE) }
+    }
+}
+
+impl Lag {
+    /// A record was read.
+    pub(crate) fn read(&self, timestamp: Timestamp) {
+        if let Some(at_ms) = timestamp.to_millis() {
+            self.filling.fetch_min(at_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// The block that was being filled is to be inserted.
+    pub(crate) fn take(&self) {
+        self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// It is inserted and committed.
+    pub(crate) fn done(&self) {
+        self.inserting.store(NONE, Ordering::Relaxed);
+    }
+
+    /// The age of the oldest one; zero when nothing is in hand.
+    pub(crate) fn at(&self, now_ms: i64) -> Duration {
+        let oldest = self.inserting.load(Ordering::Relaxed).min(self.filling.load(Ordering::Relaxed));
+        Duration::from_millis(u64::try_from(now_ms.saturating_sub(oldest)).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lag_is_the_age_of_the_oldest_record_until_it_is_committed() {
+        let lag = Lag::default();
+        assert_eq!(lag.at(5_000), Duration::ZERO);
+        for at_ms in [2_000, 1_000, 3_000] {
+            lag.read(Timestamp::CreateTime(at_ms));
+        }
+        assert_eq!(lag.at(5_000), Duration::from_secs(4));
+        lag.take();
+        lag.read(Timestamp::CreateTime(4_000));
+        assert_eq!(lag.at(5_000), Duration::from_secs(4), "it is not inserted yet");
+        lag.done();
+        assert_eq!(lag.at(5_000), Duration::from_secs(1), "the next block is younger");
+        assert_eq!(lag.at(3_000), Duration::ZERO, "another clock may be ahead of this one");
+    }
+}

@@ -1,0 +1,114 @@
+//! Every dead letter there is, read from its topic: the first of each origin, and whether it was put back.
+//!
+//! Must not change anything.
+
+use crate::rejected::QUARANTINED;
+use crate::topic_reader::TopicReader;
+use anyhow::Context;
+use chrono::{DateTime, Utc};
+use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
+use schemas::log::header;
+use service_kit::settings::KafkaSettings;
+use std::collections::{BTreeMap, HashSet};
+
+/// Where a record stood: topic, partition, offset.
+pub(crate) type Origin = (String, i32, i64);
+
+/// A record that was set aside.
+pub(super) struct Letter {
+    pub(super) origin: String,
+    pub(super) reason: String,
+    pub(super) set_aside_at: Option<DateTime<Utc>>,
+    pub(super) bytes: usize,
+    /// Empty where it was not asked for: there may be more letters than memory.
+    pub(super) payload: Vec<u8>,
+    /// As the gateway wrote them.
+    pub(super) headers: OwnedHeaders,
+    /// Where its copy stands, once it was put back.
+    pub(super) retried: Option<String>,
+}
+
+/// The letters by where their records stood.
+#[derive(Default)]
+pub(crate) struct Archive(BTreeMap<Origin, Letter>);
+
+impl Archive {
+    /// What letters there are, without what they hold.
+    pub(crate) async fn of_heads(settings: &KafkaSettings) -> anyhow::Result<Self> {
+        Self::read(settings, false).await
+    }
+
+    /// Every letter with what it holds.
+    pub(super) async fn whole(settings: &KafkaSettings) -> anyhow::Result<Self> {
+        Self::read(settings, true).await
+    }
+
+    async fn read(settings: &KafkaSettings, is_whole: bool) -> anyhow::Result<Self> {
+        let mut reader = TopicReader::open(settings, &settings.rejected_topic)?;
+        let whole = reader.whole().await?;
+        reader.assign(&whole)?;
+        let (mut archive, mut notes) = (Self::default(), Vec::new());
+        while let Some(message) = reader.next().await? {
+            let (Some(origin), retried) = (text(&message, header::ORIGIN), text(&message, header::RETRIED)) else { continue };
+            let Some(place) = parse_origin(&origin) else { continue };
+            match retried {
+                Some(copy) => notes.push((place, copy)),
+                None => drop(archive.0.entry(place).or_insert_with(|| letter(&message, origin, is_whole))),
+            }
+        }
+        for (place, copy) in notes {
+            if let Some(letter) = archive.0.get_mut(&place) {
+                letter.retried.get_or_insert(copy);
+            }
+        }
+        Ok(archive)
+    }
+
+    pub(super) fn letters(&self) -> impl Iterator<Item = &Letter> {
+        self.0.values()
+    }
+
+    /// The letter of an origin as `list` shows it.
+    pub(super) fn find(&self, origin: &str) -> anyhow::Result<&Letter> {
+        let place = parse_origin(origin)
+            .with_context(|| format!("{origin}: write TOPIC/PARTITION/OFFSET, as `rejected list` shows it"))?;
+        self.0.get(&place).with_context(|| format!("{origin}: no such dead letter; `rejected list` shows all"))
+    }
+
+    pub(crate) fn holds(&self, origin: &str) -> bool {
+        parse_origin(origin).is_some_and(|place| self.0.contains_key(&place))
+    }
+
+    /// The origins of records that must not be looked into.
+    pub(crate) fn quarantined(&self) -> HashSet<String> {
+        self.letters().filter(|letter| letter.reason.starts_with(QUARANTINED)).map(|letter| letter.origin.clone()).collect()
+    }
+}
+
+fn letter(message: &BorrowedMessage<'_>, origin: String, is_whole: bool) -> Letter {
+    let is_own = |header: &Header<'_, &[u8]>| [header::ORIGIN, header::REASON].contains(&header.key);
+    let headers = message
+        .headers()
+        .map(|headers| headers.iter().filter(|header| !is_own(header)).fold(OwnedHeaders::new(), OwnedHeaders::insert));
+    Letter {
+        origin,
+        reason: text(message, header::REASON).unwrap_or_default(),
+        set_aside_at: message.timestamp().to_millis().and_then(DateTime::from_timestamp_millis),
+        bytes: message.payload().map_or(0, <[u8]>::len),
+        payload: message.payload().filter(|_| is_whole).unwrap_or_default().to_vec(),
+        headers: headers.unwrap_or_default(),
+        retried: None,
+    }
+}
+
+fn text(message: &BorrowedMessage<'_>, name: &str) -> Option<String> {
+    let header = message.headers()?.iter().find(|header| header.key == name)?;
+    Some(String::from_utf8_lossy(header.value?).into_owned())
+}
+
+/// `topic/partition/offset`; a topic has no slash in it.
+fn parse_origin(text: &str) -> Option<Origin> {
+    let (rest, offset) = text.rsplit_once('/')?;
+    let (topic, partition) = rest.rsplit_once('/')?;
+    Some((topic.to_owned(), partition.parse().ok()?, offset.parse().ok()?))
+}

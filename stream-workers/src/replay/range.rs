@@ -1,0 +1,175 @@
+//! Which part of the log a replay reads: `--from` and `--to`, as times or as offsets.
+//!
+//! Must not guess: what is not on the log is said, never silently left out.
+
+use crate::topic_reader::{Part, TopicReader};
+use anyhow::bail;
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// One end of the range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// By the time that the log gave a record.
+    Time(DateTime<Utc>),
+    /// By partition; what is not named has no part in it.
+    Offsets(BTreeMap<i32, i64>),
+}
+
+impl FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+            return Ok(Self::Time(time.to_utc()));
+        }
+        let pair = |pair: &str| {
+            let (partition, offset) = pair.split_once(':')?;
+            Some((partition.parse().ok()?, offset.parse().ok()?))
+                .filter(|(partition, offset): &(i32, i64)| *partition >= 0 && *offset >= 0)
+        };
+        let pairs: Option<Vec<_>> = text.split(',').map(pair).collect();
+        let unique =
+            pairs.map(|pairs| (pairs.len(), BTreeMap::from_iter(pairs))).filter(|(named, offsets)| offsets.len() == *named);
+        match unique {
+            Some((_, offsets)) => Ok(Self::Offsets(offsets)),
+            None => Err("write a time such as 2026-11-01T00:00:00Z, or offsets by partition such as 0:1200,3:77".to_owned()),
+        }
+    }
+}
+
+/// What is to be read, and what can no longer be.
+#[derive(Debug)]
+pub(crate) struct Range {
+    pub(crate) parts: Vec<Part>,
+    /// Partitions that begin later than they should, with the first offset that is still there.
+    pub(crate) gaps: Vec<(i32, i64)>,
+}
+
+impl Range {
+    /// Finds the parts on the log as it is now.
+    pub(crate) async fn find(reader: &TopicReader, from: Option<&Bound>, to: Option<&Bound>) -> anyhow::Result<Self> {
+        let whole = reader.whole().await?;
+        let (starts, ends) = (Ends::ask(reader, from, &whole).await?, Ends::ask(reader, to, &whole).await?);
+        Self::within(&whole, &starts, &ends)
+    }
+
+    fn within(whole: &[Part], starts: &Ends, ends: &Ends) -> anyhow::Result<Self> {
+        let mut range = Self { parts: Vec::new(), gaps: Vec::new() };
+        let is_unknown = |named: &i32| !whole.iter().any(|part| part.partition == *named);
+        if let Some(unknown) = starts.named().chain(ends.named()).find(is_unknown) {
+            bail!("the log has no partition {unknown}; it has {}", whole.len());
+        }
+        for part in whole {
+            let partition = part.partition;
+            let Some(from) = starts.of(part, part.from) else { continue };
+            let Some(to) = ends.of(part, part.to) else { continue };
+            for (named, bound) in [("--from", from), ("--to", to)] {
+                if !(part.from..=part.to).contains(&bound) {
+                    bail!(
+                        "{named} {partition}:{bound}: the log has partition {partition} from {} to {}; choose an offset within",
+                        part.from,
+                        part.to
+                    );
+                }
+            }
+            if from > to {
+                bail!("partition {partition}: --from is after --to ({from} and {to}); exchange them");
+            }
+            // Where the range begins with the log, older records may have been meant.
+            if part.from > 0 && from == part.from && !matches!(starts, Ends::Offsets(_)) {
+                range.gaps.push((partition, part.from));
+            }
+            range.parts.push(Part { partition, from, to });
+        }
+        Ok(range)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.parts.iter().map(Part::len).sum()
+    }
+}
+
+/// One end of every partition.
+enum Ends {
+    /// Where the log ends there.
+    Open,
+    /// By time: where there is no such record, behind the last one.
+    Times(BTreeMap<i32, i64>),
+    Offsets(BTreeMap<i32, i64>),
+}
+
+impl Ends {
+    async fn ask(reader: &TopicReader, bound: Option<&Bound>, whole: &[Part]) -> anyhow::Result<Self> {
+        Ok(match bound {
+            None => Self::Open,
+            Some(Bound::Offsets(offsets)) => Self::Offsets(offsets.clone()),
+            Some(Bound::Time(time)) => {
+                let partitions = whole.iter().map(|part| part.partition).collect();
+                Self::Times(reader.at(partitions, time.timestamp_millis()).await?)
+            }
+        })
+    }
+
+    /// `open` where nothing is said; none when the partition has no part in it.
+    fn of(&self, part: &Part, open: i64) -> Option<i64> {
+        match self {
+            Self::Open => Some(open),
+            Self::Times(found) => Some(found.get(&part.partition).copied().unwrap_or(part.to).min(part.to)),
+            Self::Offsets(named) => named.get(&part.partition).copied(),
+        }
+    }
+
+    fn named(&self) -> impl Iterator<Item = i32> {
+        let named = if let Self::Offsets(named) = self { Some(named) } else { None };
+        named.into_iter().flat_map(|named| named.keys().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: [Part; 2] = [Part { partition: 0, from: 0, to: 10 }, Part { partition: 1, from: 5, to: 20 }];
+
+    fn offsets(pairs: &[(i32, i64)]) -> Ends {
+        Ends::Offsets(pairs.iter().copied().collect())
+    }
+
+    fn parts(starts: &Ends, ends: &Ends) -> Vec<(i32, i64, i64)> {
+        let found = Range::within(&WHOLE, starts, ends).unwrap();
+        found.parts.iter().map(|part| (part.partition, part.from, part.to)).collect()
+    }
+
+    #[test]
+    fn a_bound_is_a_time_or_offsets_and_nothing_else() {
+        let time: Bound = "2026-11-01T00:00:00+01:00".parse().unwrap();
+        assert_eq!(time, Bound::Time("2026-10-31T23:00:00Z".parse().unwrap()));
+        assert_eq!("0:12,3:7".parse(), Ok(Bound::Offsets([(0, 12), (3, 7)].into())));
+        for bad in ["", "yesterday", "2026-11-01", "0", "0:", "0:1,", "0:1,0:2", "-1:2", "0:-2", "0:1;1:2"] {
+            assert!(bad.parse::<Bound>().unwrap_err().contains("2026-11-01T00:00:00Z"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_parts_lie_between_the_bounds() {
+        assert_eq!(parts(&Ends::Open, &Ends::Open), [(0, 0, 10), (1, 5, 20)]);
+        assert_eq!(parts(&offsets(&[(1, 7)]), &Ends::Open), [(1, 7, 20)], "a partition that is not named has no part in it");
+        assert_eq!(parts(&offsets(&[(0, 2), (1, 7)]), &offsets(&[(0, 2), (1, 9)])), [(0, 2, 2), (1, 7, 9)]);
+        let (start, end) = (Ends::Times([(0, 4)].into()), Ends::Times([(0, 6), (1, 30)].into()));
+        assert_eq!(parts(&start, &end), [(0, 4, 6), (1, 20, 20)], "all of partition 1 is older");
+    }
+
+    #[test]
+    fn what_is_not_on_the_log_is_said() {
+        let refused = |starts: &Ends, ends: &Ends| Range::within(&WHOLE, starts, ends).unwrap_err().to_string();
+        assert_eq!(refused(&offsets(&[(2, 0)]), &Ends::Open), "the log has no partition 2; it has 2");
+        let gone = refused(&offsets(&[(1, 4)]), &Ends::Open);
+        assert_eq!(gone, "--from 1:4: the log has partition 1 from 5 to 20; choose an offset within");
+        assert!(refused(&Ends::Open, &offsets(&[(0, 11)])).starts_with("--to 0:11: the log has"));
+        assert!(refused(&offsets(&[(0, 5)]), &offsets(&[(0, 4)])).contains("--from is after --to"));
+        assert_eq!(Range::within(&WHOLE, &Ends::Open, &Ends::Open).unwrap().gaps, [(1, 5)]);
+        assert_eq!(Range::within(&WHOLE, &Ends::Times([(0, 4), (1, 6)].into()), &Ends::Open).unwrap().gaps, []);
+    }
+}

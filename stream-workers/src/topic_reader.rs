@@ -1,0 +1,155 @@
+//! A topic read by hand: parts of its partitions, from here to there.
+//!
+//! Must not join a group and must not commit: whoever works off the log does not notice.
+
+use anyhow::Context;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::metadata::{MetadataPartition, MetadataTopic};
+use rdkafka::{Offset, TopicPartitionList};
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one question to the brokers may take.
+const ASK_DEADLINE: Duration = Duration::from_secs(10);
+/// Pause after an error of the consumer; most pass by themselves.
+const ERROR_PAUSE: Duration = Duration::from_millis(200);
+
+/// A partition from an offset up to, but not with, another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) partition: i32,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+}
+
+impl Part {
+    /// How many offsets it has; a few may be no records.
+    pub(crate) fn len(&self) -> u64 {
+        u64::try_from(self.to - self.from).unwrap_or(0)
+    }
+}
+
+/// A consumer of its own.
+pub(crate) struct TopicReader {
+    consumer: Arc<StreamConsumer>,
+    brokers: String,
+    topic: String,
+    /// What is not read yet: by partition, the offset to stop before.
+    missing: BTreeMap<i32, i64>,
+}
+
+impl TopicReader {
+    pub(crate) fn open(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Self> {
+        let brokers = settings.kafka_brokers.clone();
+        let consumer: StreamConsumer = kafka::client(&brokers)
+            // The client library wants a name; nobody joins under it.
+            .set("group.id", "stream-workers-by-hand")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("auto.offset.reset", "error")
+            .set("fetch.wait.max.ms", "100")
+            .set("queued.max.messages.kbytes", "65536")
+            .create()
+            .with_context(|| format!("KAFKA_BROKERS={brokers}: no consumer can be made"))?;
+        Ok(Self { consumer: Arc::new(consumer), brokers, topic: topic.to_owned(), missing: BTreeMap::new() })
+    }
+
+    /// All that is on the topic now.
+    pub(crate) async fn whole(&self) -> anyhow::Result<Vec<Part>> {
+        self.ask(|consumer, topic| {
+            let metadata = consumer.fetch_metadata(Some(topic), ASK_DEADLINE)?;
+            let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions).map(MetadataPartition::id);
+            let bounds = |partition| {
+                let (from, to) = consumer.fetch_watermarks(topic, partition, ASK_DEADLINE)?;
+                Ok(Part { partition, from, to })
+            };
+            partitions.map(bounds).collect()
+        })
+        .await
+    }
+
+    /// The offset of the first record at or after a time, by partition; none where all are older.
+    pub(crate) async fn at(&self, partitions: Vec<i32>, at_ms: i64) -> anyhow::Result<BTreeMap<i32, i64>> {
+        self.ask(move |consumer, topic| {
+            let mut asked = TopicPartitionList::new();
+            for partition in &partitions {
+                asked.add_partition_offset(topic, *partition, Offset::Offset(at_ms))?;
+            }
+            let found = consumer.offsets_for_times(asked, ASK_DEADLINE)?;
+            let found = found.elements().into_iter().filter_map(|at| match at.offset() {
+                Offset::Offset(offset) => Some((at.partition(), offset)),
+                _ => None,
+            });
+            Ok(found.collect())
+        })
+        .await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&StreamConsumer, &str) -> KafkaResult<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let answer = tokio::task::spawn_blocking(move || question(&consumer, &topic)).await?;
+        answer.with_context(|| format!("KAFKA_BROKERS={}: the topic {} cannot be read", self.brokers, self.topic))
+    }
+
+    /// Begins to read these parts.
+    pub(crate) fn assign(&mut self, parts: &[Part]) -> anyhow::Result<()> {
+        let mut list = TopicPartitionList::new();
+        self.missing.clear();
+        for part in parts.iter().filter(|part| part.from < part.to) {
+            list.add_partition_offset(&self.topic, part.partition, Offset::Offset(part.from))?;
+            self.missing.insert(part.partition, part.to);
+        }
+        Ok(self.consumer.assign(&list)?)
+    }
+
+    /// The next record of any part; none once all are read.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<BorrowedMessage<'_>>> {
+        while !self.missing.is_empty() {
+            match self.consumer.recv().await {
+                Ok(message) => {
+                    let (partition, offset) = (message.partition(), message.offset());
+                    let Some(to) = self.missing.get(&partition).copied() else { continue };
+                    if offset + 1 >= to {
+                        finish(&self.consumer, &self.topic, &mut self.missing, partition);
+                    }
+                    if offset < to {
+                        return Ok(Some(message));
+                    }
+                }
+                // The end was further on when it was asked for: what is missing there are no records.
+                Err(KafkaError::PartitionEOF(partition)) => finish(&self.consumer, &self.topic, &mut self.missing, partition),
+                Err(KafkaError::NoMessageReceived) => {}
+                Err(error) if is_gone(&error) => {
+                    anyhow::bail!("the topic {} lost records while it was read: {error}", self.topic)
+                }
+                Err(error) => {
+                    tracing::warn!("reading {}: {error}", self.topic);
+                    tokio::time::sleep(ERROR_PAUSE).await;
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Nothing more is wanted of a partition, whatever still comes to it.
+fn finish(consumer: &StreamConsumer, topic: &str, missing: &mut BTreeMap<i32, i64>, partition: i32) {
+    missing.remove(&partition);
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition);
+    let _ = consumer.pause(&list);
+}
+
+/// Whether an offset that is to be read has left the log.
+fn is_gone(error: &KafkaError) -> bool {
+    use rdkafka::error::RDKafkaErrorCode::{AutoOffsetReset, OffsetOutOfRange};
+    matches!(error, KafkaError::MessageConsumption(AutoOffsetReset | OffsetOutOfRange))
+}

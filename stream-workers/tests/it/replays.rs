@@ -1,0 +1,288 @@
+//! C7 and F26, F27: `stream-workers replay` and `rebuild` by the real binary, live, twice, in parts.
+
+use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::{Value, json};
+use service_kit::kafka;
+use service_kit::testing::eventually;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Records of organisation 1 and 2 in turn, each with a retrieval and, every third time, a repeat.
+fn stream(records: u128) -> Vec<(i32, Value)> {
+    (0..records)
+        .map(|n| {
+            let events = if n.is_multiple_of(3) { vec![event(n), event(n)] } else { vec![event(n)] };
+            let at = NEW_YEAR_US + i64::try_from(n).unwrap();
+            (i32::try_from(n).unwrap() % PARTITIONS, record(1 + n % 2, at, &events))
+        })
+        .collect()
+}
+
+async fn worked_off(records: u128) -> World {
+    let world = World::new().await;
+    world.put(&stream(records)).await;
+    world.work_off(&world.group()).await;
+    world
+}
+
+/// The figure of a table line of `replay`: before, after, difference.
+fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
+    let line = stdout.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} is counted:\n{stdout}")).split_whitespace().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_nothing() {
+    let world = worked_off(120).await;
+    let before = (world.table().await, world.log.uncommitted(&world.group()).await);
+    let rows = world.raw_rows().await;
+    let (code, stdout, stderr) = world.command(&["replay", "--dry-run"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(
+        stdout.starts_with("120 records with 160 events were read; 120 observations would be inserted, and nothing was;"),
+        "{stdout}"
+    );
+    assert_eq!(world.raw_rows().await, rows);
+    for _ in 0..2 {
+        let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged", "--rate", "1000000"]).await;
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.starts_with("120 records with 160 events were read; 120 observations were inserted;"), "{stdout}");
+        assert_eq!(figures(&stdout, "events content_retrieved"), ["120", "120", "+0"]);
+        assert_eq!((world.table().await, world.log.uncommitted(&world.group()).await), before);
+    }
+    assert!(world.raw_rows().await > rows || world.raw_rows().await == 120, "it did insert");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone() {
+    let world = worked_off(120).await;
+    let whole = world.table().await;
+    let lose = || async {
+        world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    };
+    // By offsets: ten records of partition 2, and none of another.
+    lose().await;
+    let (code, stdout, stderr) = world.command(&["replay", "--from", "2:5", "--to", "2:15"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(figures(&stdout, "observations"), ["0", "10", "+10"]);
+    let expected: Vec<String> = (5..15).map(|n| format!("event-{:06}", 2 + n * PARTITIONS)).collect();
+    assert_eq!(world.visible().await, expected);
+    // What is missing can be made an error; the rest is there already.
+    let (code, _, stderr) = world.command(&["replay", "--from", "2:5,3:0", "--expect-unchanged"]).await;
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("surprise: the store lacked something of what was replayed"), "{stderr}");
+    // By organisation.
+    lose().await;
+    let org = uuid::Uuid::from_u128(2).to_string();
+    let (code, stdout, stderr) = world.command(&["replay", "--org", &org]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.starts_with("120 records with 80 events"), "{stdout}");
+    assert_eq!(world.visible().await, (0..60).map(|n| format!("event-{:06}", 2 * n + 1)).collect::<Vec<_>>());
+    // By time: nothing is younger than tomorrow, all is older.
+    let tomorrow =
+        (chrono::DateTime::from_timestamp_millis(NEW_YEAR_US / 1_000).unwrap() + chrono::TimeDelta::days(36_500)).to_rfc3339();
+    let (_, stdout, _) = world.command(&["replay", "--from", &tomorrow]).await;
+    assert!(stdout.starts_with("0 records"), "{stdout}");
+    let (code, _, stderr) = world.command(&["replay", "--from", "2020-01-01T00:00:00Z", "--to", &tomorrow]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(world.table().await, whole);
+}
+
+/// ClickHouse remembers blocks by their tokens also when it has lost their rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_again_after_a_replay_is_restored_again() {
+    let world = worked_off(60).await;
+    let whole = world.table().await;
+    for _ in 0..3 {
+        let lose = "ALTER TABLE observations DELETE WHERE event_key < 40 SETTINGS mutations_sync = 1";
+        world.clickhouse.query(lose).execute().await.unwrap();
+        assert_eq!(world.visible().await.len(), 20);
+        let (code, stdout, stderr) = world.command(&["replay"]).await;
+        assert_eq!(code, Some(0), "{stderr}");
+        assert_eq!(figures(&stdout, "observations"), ["20", "60", "+40"]);
+        assert_eq!(world.table().await, whole);
+    }
+}
+
+/// C7: what is closed never moves while everything is replayed under live traffic.
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_traffic() {
+    const CLOSED: u128 = 3_000;
+    let world = Arc::new(worked_off(CLOSED).await);
+    let worker = world.worker();
+    let stop = CancellationToken::new();
+    let (writing, stopped) = (Arc::clone(&world), stop.clone());
+    let live = tokio::spawn(async move {
+        let mut written = 0_u128;
+        while !stopped.is_cancelled() {
+            // New events of today, and repeats of closed ones.
+            let records: Vec<_> = (0..20)
+                .map(|n| {
+                    let now_us = NEW_YEAR_US + 86_400_000_000 + i64::try_from(written + n).unwrap();
+                    let key = if n < 10 { CLOSED + 10 * (written / 20) + n } else { (written + n) % CLOSED };
+                    (i32::try_from(n).unwrap() % PARTITIONS, record(1 + key % 2, now_us, &[event(key)]))
+                })
+                .collect();
+            writing.put(&records).await;
+            written += 20;
+        }
+        CLOSED + written / 2
+    });
+    let closed = format!(
+        "SELECT toString(groupArray(tuple(*))) FROM (SELECT * FROM observations FINAL \
+        WHERE received_at < fromUnixTimestamp64Micro({}) ORDER BY site, event_key, org_id, observer)",
+        NEW_YEAR_US + 86_400_000_000
+    );
+    let read = || async { world.clickhouse.query(&closed).fetch_one::<String>().await.unwrap() };
+    let before = read().await;
+    let mut polls = 0;
+    let replaying = async {
+        for _ in 0..2 {
+            let (code, stdout, stderr) = world.command(&["replay", "--rate", "2000"]).await;
+            assert_eq!(code, Some(0), "{stdout}{stderr}");
+        }
+    };
+    let polling = async {
+        loop {
+            assert!(read().await == before, "the closed range moved at poll {polls}");
+            polls += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = replaying => {}
+        () = polling => {}
+    }
+    stop.cancel();
+    let keys = live.await.unwrap();
+    world.log.caught_up(&world.group()).await;
+    worker.stop().await;
+    assert!(polls >= 5, "{polls}");
+    assert!(read().await == before);
+    assert_eq!(world.visible().await.len() as u128, keys, "and live traffic is all there, once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touched() {
+    let world = worked_off(200).await;
+    let whole = world.table().await;
+    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr.contains("observations holds 200 rows: to read the log again into a table in use, run `stream-workers replay`"),
+        "{stderr}"
+    );
+    assert_eq!(stderr.trim().lines().count(), 1);
+
+    let database = &world.stores.clickhouse.clickhouse_database;
+    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
+    let (code, stdout, stderr) = world.command(&["rebuild"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(figures(&stdout, "observations"), ["0", "200", "+200"]);
+    assert!(stderr.contains(&format!("{database}.observations is rebuilt: 200 observations")), "{stderr}");
+    assert_eq!(world.table().await, whole);
+}
+
+/// F27: what retention has taken is said, and a rebuild does not pass for whole without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_whose_beginning_is_gone_is_said_to_be_so() {
+    let world = worked_off(120).await;
+    let topic = &world.stores.kafka.topic;
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    let mut gone = TopicPartitionList::new();
+    gone.add_partition_offset(topic, 4, Offset::Offset(3)).unwrap();
+    admin.delete_records(&gone, &AdminOptions::new()).await.unwrap();
+
+    let (code, stdout, stderr) = world.command(&["replay"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.starts_with("117 records"), "{stdout}");
+    assert!(stderr.contains("partition 4 of the log begins at offset 3"), "{stderr}");
+    let (code, _, stderr) = world.command(&["replay", "--from", "4:1"]).await;
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("--from 4:1: the log has partition 4 from 3 to 20; choose an offset within"), "{stderr}");
+
+    world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("add --accept-gap to rebuild the rest"), "{stderr}");
+    let (code, _, stderr) = world.command(&["rebuild", "--accept-gap"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(world.raw_rows().await, 117);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_meets_what_it_cannot_bring_about_ends_with_an_error() {
+    let world = worked_off(30).await;
+    // On the log behind the worker's back: nobody has set it aside.
+    let origin = world.log.put(0, b"poison").await;
+    let (code, _, stderr) = world.command(&["replay"]).await;
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr
+            .contains(&format!("surprise: 1 records cannot be read and are not among the rejected ones ({origin}: not a record")),
+        "{stderr}"
+    );
+    world.work_off(&world.group()).await;
+    let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged"]).await;
+    assert_eq!(code, Some(0), "once it is set aside it is none: {stderr}");
+    assert!(stdout.contains("; 1 records are unreadable, 0 quarantined"), "{stdout}");
+    assert_eq!(world.log.set_aside().await.len(), 1, "and a replay sets nothing aside again");
+
+    // Figures that fall while a replay runs: of a row that is not on the log, and that a replay cannot bring back.
+    let before = world.visible().await;
+    let stray = "INSERT INTO observations (site, event_key, event_id, event_type, version) \
+        VALUES ('com.example', 999999, 'stray', 'content_retrieved', 18446744073709551615)";
+    world.clickhouse.query(stray).execute().await.unwrap();
+    let dropping = async {
+        eventually("the replay is under way", || async { (world.raw_rows().await > 31).then_some(()) }).await;
+        world
+            .clickhouse
+            .query("ALTER TABLE observations DELETE WHERE event_id = 'stray' SETTINGS mutations_sync = 1")
+            .execute()
+            .await
+            .unwrap();
+    };
+    let ((code, _, stderr), ()) = tokio::join!(world.command(&["replay", "--rate", "10"]), dropping);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("events fell from 31 to 30"), "{stderr}");
+    assert_eq!(world.visible().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_is_left_out_of_a_replay_once_it_is_quarantined() {
+    let world = worked_off(6).await;
+    let mut bad = event(99);
+    bad["data"] = json!("deadly-record:abort");
+    let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
+    let origin = world.log.put(0, poison.as_bytes()).await;
+    let (code, ..) = world.command(&["replay"]).await;
+    assert_eq!(code, None, "it kills a replay as well");
+    world.log.put_aside(&origin, "quarantined: 3 processes died while they decoded it", poison.as_bytes()).await;
+    let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("0 records are unreadable, 1 quarantined"), "{stdout}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_has_help_and_refuses_what_it_does_not_know() {
+    let world = World::new().await;
+    for command in
+        [&["replay"][..], &["rebuild"], &["rejected"], &["rejected", "list"], &["rejected", "show"], &["rejected", "retry"]]
+    {
+        let (code, help, stderr) = world.command(&[command, &["--help"]].concat()).await;
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command:?}");
+        assert!(help.contains("Usage: stream-workers"), "{help}");
+        let (code, _, stderr) = world.command(&[command, &["--unknown"]].concat()).await;
+        assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{command:?}: {stderr}");
+        assert!(stderr.contains("--unknown"), "{stderr}");
+    }
+    for bad in
+        [&["replay", "--from", "yesterday"][..], &["replay", "--rate", "0"], &["replay", "--org", "me"], &["rejected", "retry"]]
+    {
+        let (code, _, stderr) = world.command(bad).await;
+        assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{bad:?}: {stderr}");
+    }
+}
