@@ -52,9 +52,11 @@ pub struct Cli {
     pub settings: Settings,
 }
 
-/// What the binary can do besides working.
+/// What the binary can do; `main` has one line for each.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
+    /// Work off the log until asked to stop; also what is done without a command
+    Run,
     /// Ask the running process on this machine whether it is up
     Health,
     /// Create the topics and tables that are missing, and leave
@@ -111,12 +113,12 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
 }
 
 /// [`work`], with `/health` and `/ready` beside it.
-pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
-    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
-    let router = http::with_boundary(health::routes(probes(&cli.settings)?));
+pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary(health::routes(probes(settings)?));
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    tracing::info!(topic = cli.settings.kafka.topic, group = cli.settings.tuning.group, "stream-workers works off the log");
-    work(&cli.settings, stop).await?;
+    tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
+    work(settings, stop).await?;
     serving.await.map_err(anyhow::Error::from)
 }
 

@@ -1,11 +1,13 @@
-//! The worker as a process of its own.
+//! The worker as a process of its own, and what operators do with the same binary.
 //!
 //! Must stay a table of contents: everything it does is in the library.
 
 use mimalloc::MiMalloc;
+use service_kit::settings::ProcessSettings;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
 use stream_workers::{Cli, Command, prepare, run};
+use tokio_util::sync::CancellationToken;
 
 /// Rows are many small strings; the gateway measured a fifth of its time in the system's allocator.
 #[global_allocator]
@@ -13,16 +15,23 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli: Cli = settings::parse();
-    if let Some(Command::Health) = cli.command {
-        return health::report_own(cli.process.listen).await;
+    let Cli { command, process, settings } = settings::parse();
+    match command.unwrap_or(Command::Run) {
+        Command::Run => until_stopped(&process, |stop| run(&process, &settings, stop)).await,
+        Command::Health => health::report_own(process.listen).await,
+        Command::Prepare => process::once(prepare(&settings)).await,
     }
-    if let Some(Command::Prepare) = cli.command {
-        return process::once(prepare(&cli.settings)).await;
-    }
-    if let Err(error) = telemetry::start(&cli.process) {
+}
+
+/// A mode that works, with logs and metrics, until it is asked to stop.
+async fn until_stopped<F, Fut>(settings: &ProcessSettings, work: F) -> ExitCode
+where
+    F: FnOnce(CancellationToken) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    if let Err(error) = telemetry::start(settings) {
         eprintln!("{error:#}");
         return ExitCode::FAILURE;
     }
-    process::run(|stop| run(cli, stop)).await
+    process::run(work).await
 }
