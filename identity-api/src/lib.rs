@@ -42,6 +42,7 @@ use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
+use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
@@ -139,12 +140,13 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let sealer = settings.secrets.sealer()?;
         let mailer = settings.mail.mailer()?;
-        let sign_in = settings.sign_in.checked()?;
+        let egress = Egress::new(&settings.webhooks)?;
+        let sign_in = settings.sign_in.checked(egress.clone())?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        let verification = Verification::new(&settings.domains, &settings.webhooks)?;
+        let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));

@@ -17,6 +17,7 @@
 mod back_off;
 mod consume;
 mod decode;
+pub mod deliver;
 mod filler;
 mod fold;
 mod metrics;
@@ -61,6 +62,8 @@ pub enum Command {
     Health,
     /// Create the topics and tables that are missing, and leave
     Prepare,
+    /// Deliver webhooks from the outbox of PostgreSQL; asks neither the log nor ClickHouse
+    Deliver(deliver::DeliverSettings),
 }
 
 /// What a worker needs besides a listener.

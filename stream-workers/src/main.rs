@@ -6,7 +6,7 @@ use mimalloc::MiMalloc;
 use service_kit::settings::ProcessSettings;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
-use stream_workers::{Cli, Command, prepare, run};
+use stream_workers::{Cli, Command, deliver, prepare, run};
 use tokio_util::sync::CancellationToken;
 
 /// Rows are many small strings; the gateway measured a fifth of its time in the system's allocator.
@@ -20,6 +20,7 @@ async fn main() -> ExitCode {
         Command::Run => until_stopped(&process, |stop| run(&process, &settings, stop)).await,
         Command::Health => health::report_own(process.listen).await,
         Command::Prepare => process::once(prepare(&settings)).await,
+        Command::Deliver(settings) => until_stopped(&process, |stop| deliver::run(&process, &settings, stop)).await,
     }
 }
 

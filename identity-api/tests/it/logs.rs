@@ -23,6 +23,7 @@ async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
         ("TELEMETRY_SECRETS_KEY", key.reveal().to_owned()),
         ("TELEMETRY_MAIL_DIR", mails.path().display().to_string()),
         ("TELEMETRY_OIDC_PROVIDERS", providers.to_string()),
+        ("TELEMETRY_OIDC_ALLOW", forged.host().to_owned()),
     ];
     let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &settings);
     let auth = format!("http://{listen}/api/v1/identity/auth");

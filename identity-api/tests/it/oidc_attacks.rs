@@ -21,12 +21,13 @@ struct Left {
     nonce: String,
 }
 
-async fn desk(providers: &[(&str, &ForgedProvider)]) -> Desk {
-    let written = providers.iter().map(|(id, provider)| {
+async fn desk(providers_at: &[(&str, &ForgedProvider)]) -> Desk {
+    let written = providers_at.iter().map(|(id, provider)| {
         json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
     });
     let providers = OidcProviders::from(json!(written.collect::<Vec<_>>()).to_string());
-    let settings = SignInSettings { oidc_providers: Some(providers), ..sign_in() };
+    let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
+    let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
     Desk::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
 }
 
@@ -171,7 +172,8 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
         {"id": "away", "issuer": "http://127.0.0.1:9", "client_id": "c"},
         {"id": "wrong", "issuer": format!("{}/", forged.issuer()), "client_id": "c"},
     ]);
-    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), ..sign_in() };
+    let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
+    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), oidc_allow, ..sign_in() };
     let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
     for id in ["away", "wrong"] {
         let refused = desk.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;

@@ -25,6 +25,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stream_workers::Tuning;
+use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Runs every surface on one address, for local use
@@ -76,6 +78,8 @@ pub struct Cli {
     expiry: TokenExpiry,
     #[command(flatten)]
     worker: Tuning,
+    #[command(flatten)]
+    pace: Pace,
 }
 
 impl Cli {
@@ -96,6 +100,15 @@ impl Cli {
             clickhouse: self.clickhouse.clone(),
             postgres: self.postgres.clone(),
             tuning: self.worker.clone(),
+        }
+    }
+
+    fn deliverer(&self) -> DeliverSettings {
+        DeliverSettings {
+            postgres: self.postgres.clone(),
+            secrets: self.secrets.clone(),
+            webhooks: self.webhooks.clone(),
+            pace: self.pace.clone(),
         }
     }
 
@@ -141,12 +154,19 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
     let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity)).await?;
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    let worker = cli.worker();
-    let working = tokio::spawn(async move { stream_workers::work(&worker, stop).await });
+    let (worker, deliverer, stop_delivering) = (cli.worker(), cli.deliverer(), stop.clone());
+    let mut workers = JoinSet::new();
+    workers.spawn(async move { stream_workers::work(&worker, stop).await });
+    workers.spawn(async move { deliver::deliver(&deliverer, Ahead::default(), stop_delivering).await });
     welcome::print(&demo, clock.now());
 
-    // Both end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
-    let stopped_early = working.await?;
+    // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
+    let mut stopped_early = Ok(());
+    while stopped_early.is_ok()
+        && let Some(ended) = workers.join_next().await
+    {
+        stopped_early = ended?;
+    }
     if stopped_early.is_ok() {
         serving.await?;
     }
