@@ -13,6 +13,7 @@ use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
+use identity_api::webhooks::DeliveryLogSettings;
 use ingest_gateway::{Durability, Limits, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
@@ -64,6 +65,8 @@ pub struct Cli {
     sign_in: SignInSettings,
     #[command(flatten)]
     domains: DomainSettings,
+    #[command(flatten)]
+    delivery_log: DeliveryLogSettings,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -132,6 +135,7 @@ impl Cli {
             mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
             sign_in: self.sign_in.clone(),
             domains: self.domains.clone(),
+            delivery_log: self.delivery_log,
         }
     }
 }

@@ -81,7 +81,7 @@ impl Sender {
                 Ok(true) => break,
                 Ok(false) => return metrics::lost(),
                 Err(error) if Instant::now() < until => {
-                    tracing::warn!("the end of an attempt is not written, trying again: {error}")
+                    tracing::warn!("the end of an attempt is not written, trying again: {error}");
                 }
                 Err(error) => {
                     tracing::error!("the end of an attempt is not written, the delivery will be repeated: {error}");

@@ -6,10 +6,14 @@
 
 mod clicks;
 mod clicks_away;
+mod deliveries;
+mod delivery_faults;
+mod fairness;
 mod faults;
 mod group;
 mod log_to_rows;
 mod poison;
+mod post_office;
 mod process;
 mod replay;
 mod world;
