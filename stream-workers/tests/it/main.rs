@@ -15,5 +15,6 @@ mod log_to_rows;
 mod poison;
 mod post_office;
 mod process;
+mod receivers;
 mod replay;
 mod world;
