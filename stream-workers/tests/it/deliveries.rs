@@ -50,6 +50,22 @@ async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_
     deliverer.stop().await;
 }
 
+#[tokio::test]
+async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one_before() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let deliverer = office.deliverer();
+    office.delivered(&office.post_all(&endpoint, 2).await).await;
+    assert_eq!(inbox.server.connects(), 2, "each attempt has a connection of its own");
+    // Nobody is there, at the same port.
+    office.point("127.9.9.9");
+    let id = office.post(&endpoint).await;
+    let standing = office.stands("the attempt ends", id, |standing| standing.attempts == 1).await;
+    assert_eq!((standing.last_outcome.as_deref(), inbox.server.connects()), (Some("unreachable"), 2));
+    deliverer.stop().await;
+}
+
 /// Time stands still but for what the test advances it, so that 39 hours pass at once: after every failed attempt it is moved to
 /// a second before the next one is due, where nothing may happen, and then past it.
 #[tokio::test(flavor = "multi_thread")]

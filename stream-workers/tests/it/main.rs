@@ -8,6 +8,7 @@ mod clicks;
 mod clicks_away;
 mod deliveries;
 mod delivery_faults;
+mod delivery_threats;
 mod fairness;
 mod faults;
 mod group;

@@ -17,7 +17,7 @@ use service_kit::testing::{
 };
 use sqlx::PgPool;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -40,6 +40,7 @@ pub(crate) struct Office {
     key: SecretsKey,
     sealer: Sealer,
     dns: TestDns,
+    host: Arc<Mutex<IpAddr>>,
     pem: NamedTempFile,
     ports: Mutex<Vec<u16>>,
 }
@@ -179,15 +180,22 @@ impl Office {
     pub(crate) async fn on(stores: TestStores) -> Self {
         let (authority, key) = (TestAuthority::new(), SecretsKey::mint());
         let sealer = SecretsSettings { secrets_key: Some(key.clone()) }.sealer().unwrap();
-        let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
+        let host: Arc<Mutex<IpAddr>> = Arc::new(Mutex::new(Ipv4Addr::LOCALHOST.into()));
+        let pointed = Arc::clone(&host);
+        let dns = TestDns::start(move |_| vec![DnsRecord::Address(*pointed.lock().unwrap())]).await;
         let pem = NamedTempFile::new().unwrap();
         std::fs::write(pem.path(), &authority.pem).unwrap();
-        Self { pool: stores.pool.clone(), stores, authority, key, sealer, dns, pem, ports: Mutex::default() }
+        Self { pool: stores.pool.clone(), stores, authority, key, sealer, dns, host, pem, ports: Mutex::default() }
     }
 
     /// Lets deliverers that are started from now on call a receiver.
     pub(crate) fn open_port(&self, receiver: &TestReceiver) {
         self.ports.lock().unwrap().push(receiver.address.port());
+    }
+
+    /// What every name stands for from now on, instead of this machine.
+    pub(crate) fn point(&self, address: &str) {
+        *self.host.lock().unwrap() = address.parse().unwrap();
     }
 
     pub(crate) async fn org(&self) -> OrgId {
