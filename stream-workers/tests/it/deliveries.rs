@@ -1,6 +1,7 @@
 //! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
 
-use crate::post_office::{Inbox, Letter, Office, Standing};
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Office, Standing};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
 use schemas::webhook::verify::{Receiver, Rejection, verify};

@@ -1,7 +1,8 @@
 //! Deliverers and their database die at bad moments; every message arrives, and repeats are the same message (S7, F19, F34,
 //! V14).
 
-use crate::post_office::{Endpoint, Inbox, Letter, Office};
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Endpoint, Office};
 use local::private::Postgres;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

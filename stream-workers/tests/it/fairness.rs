@@ -1,7 +1,8 @@
 //! Slow, endless, hanging and bad receivers: they are left in time, and nobody else waits for them (S6; V3 to V5, V7, V11, V12,
 //! F35).
 
-use crate::post_office::{Delivering, HOST, Inbox, Letter, Office};
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Delivering, HOST, Office};
 use service_kit::testing::{TestAuthority, TestReceiver, eventually};
 use std::time::Duration;
 use stream_workers::deliver::Ahead;

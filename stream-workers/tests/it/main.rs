@@ -12,6 +12,7 @@ mod delivery_threats;
 mod fairness;
 mod faults;
 mod group;
+mod inbox;
 mod log_to_rows;
 mod poison;
 mod post_office;

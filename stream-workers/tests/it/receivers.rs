@@ -1,7 +1,8 @@
 //! What users run: the library's example, and the Python and the JavaScript of the README, each with real deliveries and with what
 //! somebody made of them (V8, V9).
 
-use crate::post_office::{Endpoint, HOST, Inbox, Letter, Office};
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Endpoint, HOST, Office};
 use chrono::TimeDelta;
 use schemas::webhook::verify::{Receiver, Rejection};
 use serde_json::{Value, json};
