@@ -23,7 +23,7 @@ CREATE TABLE webhook_queue (
     CHECK ((status = 'pending') = (ended_at IS NULL)),
     CHECK (lease IS NULL OR status = 'pending')
 );
-CREATE INDEX webhook_queue_pending ON webhook_queue (endpoint_id, due_at) WHERE status = 'pending';
+CREATE INDEX webhook_queue_pending ON webhook_queue (endpoint_id, due_at, delivery_id) WHERE status = 'pending';
 CREATE INDEX webhook_queue_ended ON webhook_queue (ended_at) WHERE ended_at IS NOT NULL;
 
 -- An owner's wish that a delivery be sent once more, by the whole schedule. Written by identity-api.

@@ -100,12 +100,13 @@ impl Ahead {
 
 /// Delivers until `stop`, then gives attempts under way a while to end; what has not ended by then is given back.
 pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: CancellationToken) -> anyhow::Result<()> {
+    let (sealer, egress) = (settings.secrets.sealer()?, Egress::new(&settings.webhooks)?);
     let pool = stores::postgres(&settings.postgres)?;
     stores::check_postgres(&pool).await?;
     metrics::describe();
     let lease = Duration::from_secs(settings.pace.delivery_lease.into());
     let queue = Queue { pool, ahead, lease };
-    let sender = Sender { queue, egress: Egress::new(&settings.webhooks)?, sealer: settings.secrets.sealer()? };
+    let sender = Sender { queue, egress, sealer };
     Deliverer { sender, lanes: Lanes::new(&settings.pace) }.run(stop).await;
     Ok(())
 }

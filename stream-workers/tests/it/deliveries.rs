@@ -1,7 +1,7 @@
 //! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Office, Standing};
+use crate::post_office::{Office, Standing, rounds};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
 use schemas::webhook::verify::{Receiver, Rejection, verify};
@@ -166,7 +166,7 @@ async fn v13_what_was_rolled_back_is_not_sent() {
     deliverer.stop().await;
 }
 
-/// The clock that both look at is the database's: an attempt that began after the endpoint was disabled has a later time.
+/// `TEST_ROUNDS`, or so many. The clock that both look at is the database's: an attempt that began after the endpoint was disabled has a later time.
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped() {
     let office = Office::new().await;
@@ -174,7 +174,7 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
     let ahead = Ahead::default();
     let (one, two) = (office.deliverer_ahead(&ahead), office.deliverer_ahead(&ahead));
     let mut raced = 0;
-    for round in 0..25 {
+    for round in 0..rounds(25) {
         let endpoint = office.endpoint(&fast.server).await;
         let ids = office.post_all(&endpoint, 6).await;
         if round % 2 == 0 {

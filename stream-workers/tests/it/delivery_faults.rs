@@ -2,7 +2,7 @@
 //! V14).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Endpoint, Office};
+use crate::post_office::{Endpoint, Office, rounds};
 use local::private::Postgres;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,8 +10,9 @@ use schemas::webhook::verify::Receiver;
 use service_kit::clock::Clock;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestStores, eventually, random_seed};
+use service_kit::testing::{TestProcess, TestStores, eventually, random_seed};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,14 +66,12 @@ async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal() {
     const EACH: usize = 40;
-    let rounds =
-        std::env::var_os("TEST_ROUNDS").map_or(3, |rounds| rounds.to_string_lossy().parse().expect("TEST_ROUNDS is a number"));
     let mut random = StdRng::seed_from_u64(random_seed());
     let office = Office::new().await;
     let inbox = Inbox::open(&office, |_| Some(200)).await;
     let endpoints = [office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await];
     let mut posted = Vec::new();
-    for round in 0..rounds {
+    for round in 0..rounds(3) {
         let mut process = office.process().await;
         let before = inbox.letters().len();
         for endpoint in &endpoints {
@@ -101,6 +100,42 @@ async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_ar
     );
     assert!(arrived.values().all(|bodies| bodies.len() == 1), "repeats are the same bytes");
     eprintln!("{} deliveries, {} requests", arrived.len(), letters.len());
+}
+
+/// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_their_deliveries_back() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| None).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let ids = office.post_all(&endpoint, 3).await;
+    let mut process = office.process().await;
+    inbox.gets(3).await;
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+    for id in ids {
+        let standing = office.standing(id).await;
+        assert!(standing.lease.is_none() && standing.attempts == 0 && standing.due_at <= Clock::System.now(), "{standing:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_says_so_in_one_line() {
+    for key in [None, Some("hunter2")] {
+        let settings = [
+            ("DATABASE_URL", "postgres://127.0.0.1:1/x"),
+            ("CLICKHOUSE_URL", "http://127.0.0.1:1"),
+            ("KAFKA_BROKERS", "127.0.0.1:1"),
+        ];
+        let listen = [("TELEMETRY_LISTEN", "127.0.0.1:0"), ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0")];
+        let key = key.map(|key| ("TELEMETRY_SECRETS_KEY", key));
+        let settings: Vec<(&str, &str)> = settings.into_iter().chain(listen).chain(key).collect();
+        let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
+        assert_eq!(process.exit_code().await, Some(1), "{key:?}");
+        let said = process.stderr();
+        let last = said.lines().last().unwrap();
+        assert!(last.starts_with("TELEMETRY_SECRETS_KEY") && last.contains("openssl rand -base64 32"), "{said}");
+        assert!(!said.contains("hunter2"), "a refused key is not repeated: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
