@@ -176,9 +176,10 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
     let mut raced = 0;
     for round in 0..rounds(25) {
         let endpoint = office.endpoint(&fast.server).await;
+        let before = fast.letters().len();
         let ids = office.post_all(&endpoint, 6).await;
         if round % 2 == 0 {
-            fast.gets(fast.letters().len() + round % 3).await;
+            fast.gets(before + round % 3).await;
         }
         let disabled_at = office.disable(&endpoint).await;
         // Attempts under way end; then nothing of this endpoint is leased any more.
