@@ -1,11 +1,12 @@
 //! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Office, Standing, rounds};
+use crate::post_office::{Office, Standing};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
 use schemas::webhook::verify::{Receiver, Rejection, verify};
 use service_kit::clock::Clock;
+use service_kit::testing::size;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stream_workers::deliver::Ahead;
@@ -174,7 +175,7 @@ async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_
     let ahead = Ahead::default();
     let (one, two) = (office.deliverer_ahead(&ahead), office.deliverer_ahead(&ahead));
     let mut raced = 0;
-    for round in 0..rounds(25) {
+    for round in 0..size("TEST_ROUNDS", 25) {
         let endpoint = office.endpoint(&fast.server).await;
         let before = fast.letters().len();
         let ids = office.post_all(&endpoint, 6).await;

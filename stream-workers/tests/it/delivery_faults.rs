@@ -2,7 +2,7 @@
 //! V14).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Endpoint, Office, rounds};
+use crate::post_office::{Endpoint, Office};
 use local::private::Postgres;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ use schemas::webhook::verify::Receiver;
 use service_kit::clock::Clock;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestProcess, TestStores, eventually, random_seed};
+use service_kit::testing::{TestProcess, TestStores, eventually, random_seed, size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_ar
     let inbox = Inbox::open(&office, |_| Some(200)).await;
     let endpoints = [office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await];
     let mut posted = Vec::new();
-    for round in 0..rounds(3) {
+    for round in 0..size("TEST_ROUNDS", 3) {
         let mut process = office.process().await;
         let before = inbox.letters().len();
         for endpoint in &endpoints {

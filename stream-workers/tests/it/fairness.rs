@@ -2,10 +2,10 @@
 //! F35).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Delivering, HOST, Office, rounds};
+use crate::post_office::{Delivering, HOST, Office};
 use chrono::{DateTime, TimeDelta, Utc};
 use service_kit::clock::Clock;
-use service_kit::testing::{TestAuthority, TestReceiver, eventually};
+use service_kit::testing::{TestAuthority, TestReceiver, eventually, size};
 use std::collections::HashMap;
 use std::time::Duration;
 use stream_workers::deliver::Ahead;
@@ -96,7 +96,7 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
     let busy: i64 = sqlx::query_scalar(busy).fetch_one(&office.pool).await.unwrap();
     assert!(busy <= 2, "{busy} connections are in use while 400 attempts are under way");
     let mut posted: HashMap<Uuid, DateTime<Utc>> = HashMap::new();
-    for wave in 1..=rounds(2) {
+    for wave in 1..=size("TEST_ROUNDS", 2) {
         for endpoint in &healthy {
             let at = Clock::System.now();
             posted.insert(office.post(endpoint).await, at);

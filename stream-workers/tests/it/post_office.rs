@@ -39,12 +39,6 @@ pub(crate) struct Office {
     ports: Mutex<Vec<u16>>,
 }
 
-/// `TEST_ROUNDS`, or so many.
-pub(crate) fn rounds(usual: usize) -> usize {
-    let set = std::env::var_os("TEST_ROUNDS");
-    set.map_or(usual, |rounds| rounds.to_string_lossy().parse().expect("TEST_ROUNDS is a number"))
-}
-
 /// A registered endpoint.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
