@@ -26,12 +26,13 @@ mod settings;
 pub mod sign_in;
 mod texts;
 pub mod user_sessions;
-mod webhooks;
+pub mod webhooks;
 
 use crate::actor::Credential;
 use crate::domains::{DomainSettings, Verification};
 use crate::mail::{MailSettings, Mailer};
 use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, session};
+use crate::webhooks::{DeliveryLogSettings, deliveries, retention, secret};
 use axum::Router;
 use axum::middleware;
 use axum::routing::{delete, get, patch, post};
@@ -42,6 +43,7 @@ use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
+use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
@@ -53,6 +55,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Keeps organisations, keys, domains, delegations and webhook endpoints
 #[derive(Parser, Clone, Debug)]
@@ -101,6 +104,9 @@ pub struct Settings {
     /// Domains
     #[command(flatten)]
     pub domains: DomainSettings,
+    /// The log of webhook deliveries
+    #[command(flatten)]
+    pub delivery_log: DeliveryLogSettings,
 }
 
 /// Largest body of this surface.
@@ -122,6 +128,7 @@ pub struct State {
     sign_in: SignIn,
     rates: Rates<Credential>,
     verification: Verification,
+    _retention: AbortOnDropHandle<()>,
 }
 
 impl HasDirectory for State {
@@ -139,16 +146,19 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let sealer = settings.secrets.sealer()?;
         let mailer = settings.mail.mailer()?;
-        let sign_in = settings.sign_in.checked()?;
+        let egress = Egress::new(&settings.webhooks)?;
+        let sign_in = settings.sign_in.checked(egress.clone())?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        let verification = Verification::new(&settings.domains, &settings.webhooks)?;
+        let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        let own = Self { pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
+        let _retention = retention::start(pool.clone(), clock.clone(), settings.delivery_log);
+        let own =
+            Self { _retention, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
         Ok(Arc::new(own))
     }
 
@@ -193,6 +203,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
+        .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(secret::rotate_secret))
+        .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
+        .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
         // a session only: organisations, their members and invites, access requests
         .route("/api/v1/identity/organizations", get(founding::list_organizations).post(founding::create_organization))
         .route("/api/v1/identity/organizations/{id}", get(founding::show_organization))

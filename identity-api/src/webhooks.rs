@@ -1,7 +1,14 @@
-//! Webhook endpoints: register, list, disable. What is sent to them is `outbox`, sending it is stream-workers.
+//! Webhook endpoints: register, list, disable; how deliveries fared is `deliveries`. What is sent to them is `outbox`, sending
+//! it is stream-workers.
 //!
 //! Must show a secret only in the 201 that creates it, must store it sealed, and must keep an organisation at ten
 //! active endpoints whatever arrives at once.
+
+pub(crate) mod deliveries;
+pub(crate) mod retention;
+pub(crate) mod secret;
+
+pub use retention::DeliveryLogSettings;
 
 use crate::State;
 use crate::actor::{Actor, IdentityReader, IdentityWriter};
@@ -23,6 +30,9 @@ use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// What is shown of an endpoint.
+const COLUMNS: &str = "id, url, event_types, created_at, disabled_at";
 
 #[derive(sqlx::FromRow)]
 struct Row {

@@ -19,6 +19,7 @@ mod consume;
 #[cfg(feature = "deadly-records")]
 mod deadly_records;
 mod decode;
+pub mod deliver;
 mod filler;
 mod fold;
 mod metrics;
@@ -66,6 +67,8 @@ pub struct Cli {
 pub enum Command {
     /// Work off the log until asked to stop; also what is done without a command
     Run,
+    /// Deliver webhooks from the outbox of PostgreSQL; asks neither the log nor ClickHouse
+    Deliver(deliver::DeliverSettings),
     /// Ask the running process on this machine whether it is up
     Health,
     /// Create the topics and tables that are missing, and leave

@@ -7,7 +7,7 @@ use service_kit::clock::Clock;
 use service_kit::settings::ProcessSettings;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
-use stream_workers::{Cli, Command, prepare, rebuild, replay, run};
+use stream_workers::{Cli, Command, deliver, prepare, rebuild, replay, run};
 use tokio_util::sync::CancellationToken;
 
 /// Rows are many small strings; the gateway measured a fifth of its time in the system's allocator.
@@ -19,6 +19,7 @@ async fn main() -> ExitCode {
     let Cli { command, process, settings } = settings::parse();
     match command.unwrap_or(Command::Run) {
         Command::Run => until_stopped(&process, |stop| run(&process, &settings, stop)).await,
+        Command::Deliver(own) => until_stopped(&process, |stop| deliver::run(&process, &own, stop)).await,
         Command::Health => health::report_own(process.listen).await,
         Command::Prepare => process::once(prepare(&settings)).await,
         Command::Replay(options) => errand(&process, replay(&settings, &options, Clock::System)).await,

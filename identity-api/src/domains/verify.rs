@@ -21,7 +21,6 @@ use serde_json::json;
 use service_kit::egress::Egress;
 use service_kit::http::ApiError;
 use service_kit::rates::Rates;
-use service_kit::settings::WebhookSettings;
 use std::sync::Arc;
 
 /// What verification needs besides the store.
@@ -32,9 +31,8 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
-    pub(crate) fn new(settings: &DomainSettings, outside: &WebhookSettings) -> anyhow::Result<Self> {
-        let attempts = Rates::per_minute(settings.verifications_per_minute);
-        Ok(Self { egress: Egress::new(outside)?, attempts, settings: settings.clone() })
+    pub(crate) fn new(settings: &DomainSettings, egress: Egress) -> Self {
+        Self { egress, attempts: Rates::per_minute(settings.verifications_per_minute), settings: settings.clone() }
     }
 
     pub(super) fn most_domains(&self) -> i64 {

@@ -9,7 +9,9 @@ use crate::user_sessions::Lifetimes;
 use anyhow::{Context, ensure};
 use chrono::TimeDelta;
 use clap::Args;
+use schemas::receiver::AllowedReceivers;
 use service_kit::client_address::ProxySettings;
+use service_kit::egress::Egress;
 use service_kit::rates::Rates;
 use std::net::SocketAddr;
 use url::Url;
@@ -59,6 +61,15 @@ pub struct SignInSettings {
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes"}], the last two optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
     pub oidc_providers: Option<oidc::OidcProviders>,
+    /// OpenID Connect providers that need not be public HTTPS servers on port 443; on this machine they may do without TLS
+    #[arg(
+        long,
+        env = "TELEMETRY_OIDC_ALLOW",
+        default_value = "",
+        value_name = "HOST:PORT[,HOST:PORT…]",
+        hide_default_value = true
+    )]
+    pub oidc_allow: AllowedReceivers,
     /// Who may say for whom it asks
     #[command(flatten)]
     pub proxies: ProxySettings,
@@ -78,6 +89,7 @@ impl Default for SignInSettings {
             invites_to_address: DEFAULT_INVITES_TO_ADDRESS,
             identity_rate: DEFAULT_IDENTITY_RATE,
             oidc_providers: None,
+            oidc_allow: AllowedReceivers::default(),
             proxies: ProxySettings::default(),
         }
     }
@@ -93,7 +105,7 @@ impl SignInSettings {
         self
     }
 
-    pub(crate) fn checked(&self) -> anyhow::Result<SignIn> {
+    pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {
         let public_url = self.public_url.clone().context(
             "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
         )?;
@@ -103,6 +115,10 @@ impl SignInSettings {
             self.session_idle_hours,
             self.session_hours
         );
+        if !self.oidc_allow.is_empty() {
+            tracing::warn!(allowed = %self.oidc_allow, "TELEMETRY_OIDC_ALLOW is set: more than public servers on port 443 may vouch for people");
+        }
+        let egress = egress.for_operators(self.oidc_allow.clone());
         let origins = [&public_url].into_iter().chain(&self.allowed_origins);
         Ok(SignIn {
             origins: origins.map(|url| url.origin().ascii_serialization()).collect(),
@@ -117,7 +133,7 @@ impl SignInSettings {
             invites: Quota { of_inviter: self.invites, to_address: self.invites_to_address },
             mails_per_account: self.sign_in_mails,
             outbox: magic_links::Outbox::default(),
-            providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url)?,
+            providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url, &egress)?,
             seen: seen::Seen::default(),
             public_url,
         })

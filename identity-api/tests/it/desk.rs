@@ -5,6 +5,7 @@
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
+use identity_api::webhooks::DeliveryLogSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
@@ -97,7 +98,15 @@ impl Desk {
         let sealer = secrets.sealer().unwrap();
         let mail_dir = tempfile::tempdir().unwrap();
         let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
-        let settings = Settings { postgres: stores.postgres.clone(), secrets, webhooks, mail, sign_in, domains };
+        let settings = Settings {
+            postgres: stores.postgres.clone(),
+            secrets,
+            webhooks,
+            mail,
+            sign_in,
+            domains,
+            delivery_log: DeliveryLogSettings::default(),
+        };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, clock, sealer, mail_dir, settings, server, client: client() }

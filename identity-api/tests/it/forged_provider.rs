@@ -58,6 +58,11 @@ impl ForgedProvider {
         &self.server.url
     }
 
+    /// Its address, as the setting names it that allows it.
+    pub(crate) fn host(&self) -> &str {
+        self.issuer().trim_start_matches("http://")
+    }
+
     /// As which algorithms it says that it signs, from the next look-up on.
     pub(crate) fn claims_to_sign_with(&self, algorithms: &[&'static str]) {
         *self.script.algorithms.lock().unwrap() = algorithms.to_vec();

@@ -16,6 +16,7 @@ mod credentials;
 mod cross_site;
 mod delegation_requests;
 mod delegations;
+mod deliveries;
 mod desk;
 mod domain_history;
 mod domains;

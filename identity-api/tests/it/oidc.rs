@@ -56,7 +56,9 @@ impl RealProvider {
 
     async fn desk(&self) -> Desk {
         let providers = json!([{"id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET}]);
-        let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(providers.to_string())), ..sign_in() };
+        let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
+        let settings =
+            SignInSettings { oidc_providers: Some(OidcProviders::from(providers.to_string())), oidc_allow, ..sign_in() };
         Desk::open_for(Clock::System, WebhookSettings::default(), settings).await
     }
 }

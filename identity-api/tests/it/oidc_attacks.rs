@@ -2,12 +2,18 @@
 
 use crate::desk::{Answer, Desk, Shows, answer, sign_in};
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use chrono::TimeDelta;
 use identity_api::sign_in::{OidcProviders, SignInSettings};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
+use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
 use url::Url;
 
 /// Makes one thing about a good token wrong.
@@ -21,12 +27,13 @@ struct Left {
     nonce: String,
 }
 
-async fn desk(providers: &[(&str, &ForgedProvider)]) -> Desk {
-    let written = providers.iter().map(|(id, provider)| {
+async fn desk(providers_at: &[(&str, &ForgedProvider)]) -> Desk {
+    let written = providers_at.iter().map(|(id, provider)| {
         json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
     });
     let providers = OidcProviders::from(json!(written.collect::<Vec<_>>()).to_string());
-    let settings = SignInSettings { oidc_providers: Some(providers), ..sign_in() };
+    let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
+    let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
     Desk::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
 }
 
@@ -171,7 +178,8 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
         {"id": "away", "issuer": "http://127.0.0.1:9", "client_id": "c"},
         {"id": "wrong", "issuer": format!("{}/", forged.issuer()), "client_id": "c"},
     ]);
-    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), ..sign_in() };
+    let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
+    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), oidc_allow, ..sign_in() };
     let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
     for id in ["away", "wrong"] {
         let refused = desk.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
@@ -190,7 +198,7 @@ async fn that_an_account_is_linked_to_a_provider_is_in_the_trail_once() {
         forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
         assert_eq!(arrive(&desk, &left).await.status, 200);
     }
-    let rows: Vec<(String, serde_json::Value)> = sqlx::query_as(
+    let rows: Vec<(String, Value)> = sqlx::query_as(
         "SELECT u.email, a.detail FROM audit_log a JOIN users u ON u.id = a.actor_id AND u.id = a.object_id \
          WHERE a.action = 'user.identity_linked' AND a.actor_kind = 'user'",
     )
@@ -198,4 +206,67 @@ async fn that_an_account_is_linked_to_a_provider_is_in_the_trail_once() {
     .await
     .unwrap();
     assert_eq!(rows, [("jane@example.com".to_owned(), json!({"issuer": forged.issuer(), "subject": "jane"}))]);
+}
+
+/// A provider that describes itself as `describe` says, given its own address.
+async fn describing(describe: impl Fn(&str) -> Response + Clone + Send + Sync + 'static) -> TestServer {
+    let own: Arc<OnceLock<String>> = Arc::default();
+    let known = Arc::clone(&own);
+    let describe = move || {
+        let answer = describe(known.get().unwrap());
+        async move { answer }
+    };
+    let server = TestServer::start(Router::new().route("/.well-known/openid-configuration", get(describe))).await;
+    own.set(server.url.clone()).unwrap();
+    server
+}
+
+/// What a provider says about itself, with these endpoints.
+fn description(issuer: &str, keys: &str, tokens: &str) -> Response {
+    let described = json!({
+        "issuer": issuer, "authorization_endpoint": format!("{issuer}/authorize"), "token_endpoint": tokens, "jwks_uri": keys,
+        "response_types_supported": ["code"], "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["RS256"],
+    });
+    Json(described).into_response()
+}
+
+#[tokio::test]
+async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
+    let canary = TestReceiver::canary().await;
+    let port = canary.address.port();
+    let dns = TestDns::start(|_| vec![DnsRecord::Address(Ipv4Addr::LOCALHOST.into())]).await;
+    let inside = [
+        format!("http://127.0.0.1:{port}/"),
+        format!("https://127.0.0.1:{port}/"),
+        format!("http://localhost:{port}/"),
+        format!("https://name-of-the-inside.test:{port}/"),
+    ];
+    let (to, at) = (inside.clone(), inside.clone());
+    let mut providers = Vec::new();
+    for (index, url) in to.into_iter().enumerate() {
+        let keys = url.clone();
+        providers
+            .push((format!("keys-{index}"), describing(move |issuer| description(issuer, &keys, "https://id.example/")).await));
+        let moved = url.clone();
+        providers.push((format!("moved-{index}"), describing(move |_| Redirect::temporary(&moved).into_response()).await));
+    }
+    let mut written: Vec<Value> =
+        providers.iter().map(|(id, server)| json!({"id": id, "issuer": server.url, "client_id": "c"})).collect();
+    // By name it is a public server, at a port that the operator allows of public ones.
+    written.push(json!({"id": "rebound", "issuer": at[3].trim_end_matches('/'), "client_id": "c"}));
+    let mut allowed: Vec<&str> = providers.iter().map(|(_, server)| server.url.trim_start_matches("http://")).collect();
+    let any = format!("*:{port}");
+    allowed.push(&any);
+    let settings = SignInSettings {
+        oidc_providers: Some(OidcProviders::from(Value::from(written.clone()).to_string())),
+        oidc_allow: allowed.join(",").parse().unwrap(),
+        ..sign_in()
+    };
+    let outside = WebhookSettings { dns_server: Some(dns.address), ..WebhookSettings::default() };
+    let desk = Desk::open_for(Clock::System, outside, settings).await;
+    for provider in &written {
+        let path = format!("/api/v1/identity/auth/oidc/{}", provider["id"].as_str().unwrap());
+        assert_eq!(desk.get(Shows::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
+    }
+    assert_eq!(canary.connects(), 0);
 }

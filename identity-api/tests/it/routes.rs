@@ -6,7 +6,7 @@ use schemas::identity::{OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
 /// is in `onboarding_routes`.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 48] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 51] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
@@ -30,6 +30,13 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 48] = [
     ("POST", "/api/v1/identity/webhooks", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
     ("GET", "/api/v1/identity/webhooks/{id}", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
     ("DELETE", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("POST", "/api/v1/identity/webhooks/{id}/rotate-secret", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("GET", "/api/v1/identity/webhooks/{id}/deliveries", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    (
+        "POST",
+        "/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver",
+        [401, 403, 403, 404, 401, 404, 401, 403, 404, 404],
+    ),
     ("GET", "/api/v1/identity/organizations", [401, 401, 401, 401, 401, 200, 401, 200, 401, 401]),
     ("POST", "/api/v1/identity/organizations", [401, 401, 401, 401, 401, 422, 401, 422, 401, 401]),
     ("GET", "/api/v1/identity/organizations/{id}", [401, 401, 401, 401, 401, 404, 401, 404, 401, 401]),

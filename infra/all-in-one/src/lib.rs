@@ -13,6 +13,7 @@ use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
+use identity_api::webhooks::DeliveryLogSettings;
 use ingest_gateway::{Durability, Limits, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
@@ -25,6 +26,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stream_workers::Tuning;
+use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Runs every surface on one address, for local use
@@ -63,6 +66,8 @@ pub struct Cli {
     #[command(flatten)]
     domains: DomainSettings,
     #[command(flatten)]
+    delivery_log: DeliveryLogSettings,
+    #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     durability: Durability,
@@ -76,6 +81,8 @@ pub struct Cli {
     expiry: TokenExpiry,
     #[command(flatten)]
     worker: Tuning,
+    #[command(flatten)]
+    pace: Pace,
 }
 
 impl Cli {
@@ -99,6 +106,15 @@ impl Cli {
         }
     }
 
+    fn deliverer(&self) -> DeliverSettings {
+        DeliverSettings {
+            postgres: self.postgres.clone(),
+            secrets: self.secrets.clone(),
+            webhooks: self.webhooks.clone(),
+            pace: self.pace.clone(),
+        }
+    }
+
     fn query(&self) -> query_api::Settings {
         query_api::Settings {
             clickhouse: self.clickhouse.clone(),
@@ -119,6 +135,7 @@ impl Cli {
             mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
             sign_in: self.sign_in.clone(),
             domains: self.domains.clone(),
+            delivery_log: self.delivery_log,
         }
     }
 }
@@ -141,12 +158,19 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
     let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity)).await?;
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    let worker = cli.worker();
-    let working = tokio::spawn(async move { stream_workers::work(&worker, stop).await });
+    let (worker, deliverer, stop_delivering) = (cli.worker(), cli.deliverer(), stop.clone());
+    let mut workers = JoinSet::new();
+    workers.spawn(async move { stream_workers::work(&worker, stop).await });
+    workers.spawn(async move { deliver::deliver(&deliverer, Ahead::default(), stop_delivering).await });
     welcome::print(&demo, clock.now());
 
-    // Both end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
-    let stopped_early = working.await?;
+    // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
+    let mut stopped_early = Ok(());
+    while stopped_early.is_ok()
+        && let Some(ended) = workers.join_next().await
+    {
+        stopped_early = ended?;
+    }
     if stopped_early.is_ok() {
         serving.await?;
     }

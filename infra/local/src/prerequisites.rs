@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     Servers,
     /// That, and compile the services.
     Build,
+    /// That, and run the tests.
+    Verify,
 }
 
 /// A program, and the package that has it under each package manager.
@@ -50,6 +52,8 @@ const COMPILERS: [Tool; 4] = [
     Tool { program: "cc", packages: ["gcc", "gcc", "gcc", "gcc"] },
     Tool { program: "c++", packages: ["g++", "gcc-c++", "g++", "gcc"] },
 ];
+/// Runs what the README shows to users of webhooks.
+const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
 const MANAGERS: [Manager; 4] = [
     Manager {
         program: "apt-get",
@@ -114,8 +118,11 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
         "mvn" => needs_maven,
         _ => to_fetch.contains(&Kind::ClickHouse),
     }));
-    if purpose == Purpose::Build {
+    if purpose != Purpose::Servers {
         needed.extend(&COMPILERS);
+    }
+    if purpose == Purpose::Verify {
+        needed.push(&PYTHON);
     }
     needed.retain(|tool| !is_installed(tool.program) || (tool.program == "java" && !java_is_recent()));
     Ok(needed)

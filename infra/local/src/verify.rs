@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
-    ensure_programs(Purpose::Build, &session.own())?;
+    ensure_programs(Purpose::Verify, &session.own())?;
     ensure_components()?;
     session.fetch_beside(|| {
         for (name, arguments) in [

@@ -30,7 +30,7 @@ use schemas::receiver::{AllowedReceivers, receiver_url};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use url::Url;
+use url::{Host, Url};
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,10 +53,13 @@ pub enum Failure {
 
 /// What is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) method: Method,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Message {
+    /// GET, POST and the like.
+    pub method: Method,
+    /// Besides those of the connection, which are ours.
+    pub headers: HeaderMap,
+    /// All of it.
+    pub body: Bytes,
 }
 
 /// The guard; cheap to clone.
@@ -65,20 +68,29 @@ pub struct Egress {
     names: Names,
     tls: Arc<ClientConfig>,
     allowed: AllowedReceivers,
+    takes_plain: bool,
 }
 
 impl Egress {
     /// A guard that lets public HTTPS servers be called, and the receivers that the operator allows.
     pub fn new(settings: &WebhookSettings) -> anyhow::Result<Self> {
         let tls = trust::client_config(settings.webhook_extra_ca.as_deref())?;
-        Ok(Self { names: Names::new(settings.dns_server)?, tls: Arc::new(tls), allowed: settings.webhook_allow.clone() })
+        let names = Names::new(settings.dns_server)?;
+        Ok(Self { names, tls: Arc::new(tls), allowed: settings.webhook_allow.clone(), takes_plain: false })
+    }
+
+    /// The same guard for servers that the operator chooses, not tenants: other ones are allowed, and those of them that are
+    /// on this machine may do without TLS.
+    #[must_use]
+    pub fn for_operators(self, allowed: AllowedReceivers) -> Self {
+        Self { allowed, takes_plain: true, ..self }
     }
 
     /// Asks for `url`. The deadline bounds everything, looking the name up included; of the body at most `cap` bytes
     /// are read.
     pub async fn get(&self, url: &Url, deadline: Duration, cap: usize) -> Result<Answer, Failure> {
         let message = Message { method: Method::GET, headers: HeaderMap::new(), body: Bytes::new() };
-        self.exchange(url, message, deadline, cap).await
+        self.send(url, message, deadline, cap).await
     }
 
     /// Sends `body` to `url`; deadline and `cap` as in [`Egress::get`].
@@ -90,7 +102,32 @@ impl Egress {
         deadline: Duration,
         cap: usize,
     ) -> Result<Answer, Failure> {
-        self.exchange(url, Message { method: Method::POST, headers, body }, deadline, cap).await
+        self.send(url, Message { method: Method::POST, headers, body }, deadline, cap).await
+    }
+
+    /// Sends any request; deadline and `cap` as in [`Egress::get`]. With a cap of nothing the answer is there with its head,
+    /// whatever becomes of its body.
+    pub async fn send(&self, url: &Url, message: Message, deadline: Duration, cap: usize) -> Result<Answer, Failure> {
+        timeout(deadline, self.attempt(url, message, cap)).await.unwrap_or(Err(Failure::Timeout))
+    }
+
+    /// The URL as it would be called, if it may be; what its name stands for is looked at when it is.
+    pub fn check(&self, url: &Url) -> Result<Url, Failure> {
+        if self.may_be_plain(url) && self.allowed.contain(url) {
+            return Ok(url.clone());
+        }
+        receiver_url(url.as_str(), &self.allowed).map_err(|_| Failure::RefusedUrl)
+    }
+
+    fn may_be_plain(&self, url: &Url) -> bool {
+        let is_of_this_machine = match url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        let is_bare = url.username().is_empty() && url.password().is_none();
+        self.takes_plain && url.scheme() == "http" && is_of_this_machine && is_bare
     }
 
     /// The texts that stand in DNS under `name`, each in one piece. Nothing is connected to, so no address is looked at.
@@ -98,13 +135,13 @@ impl Egress {
         timeout(deadline, self.names.texts(name)).await.unwrap_or(Err(Failure::Timeout))
     }
 
-    async fn exchange(&self, url: &Url, message: Message, deadline: Duration, cap: usize) -> Result<Answer, Failure> {
-        timeout(deadline, self.attempt(url, message, cap)).await.unwrap_or(Err(Failure::Timeout))
-    }
-
     async fn attempt(&self, url: &Url, message: Message, cap: usize) -> Result<Answer, Failure> {
-        let url = receiver_url(url.as_str(), &self.allowed).map_err(|_| Failure::RefusedUrl)?;
+        let url = self.check(url)?;
         let addresses = self.names.addresses(&url).await?;
+        // Without TLS nobody says who they are, so nobody but this machine is asked.
+        if url.scheme() == "http" && !addresses.iter().all(|address| address.ip().is_loopback()) {
+            return Err(Failure::RefusedAddress);
+        }
         // The whole answer, not one address of it: who mixes public and private ones is up to something.
         if !self.allowed.contain(&url) && !addresses.iter().all(|address| address::is_public(address.ip())) {
             return Err(Failure::RefusedAddress);

@@ -6,11 +6,18 @@
 
 mod clicks;
 mod clicks_away;
+mod deliveries;
+mod delivery_faults;
+mod delivery_threats;
+mod fairness;
 mod faults;
 mod group;
+mod inbox;
 mod log_to_rows;
 mod poison;
+mod post_office;
 mod process;
+mod receivers;
 mod refusals;
 mod rejected;
 mod replay;

@@ -2,10 +2,10 @@
 //!
 //! Must not repeat a client's secret: not in `Debug`, not in an error.
 
-use super::fetch::{self, FetchError};
+use super::fetch::{FetchError, Fetcher};
 use super::identity::Proved;
 use super::refuse;
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
 use openidconnect::core::{CoreClient, CoreIdTokenVerifier, CoreProviderMetadata, CoreUserInfoClaims};
 use openidconnect::{
@@ -15,10 +15,11 @@ use openidconnect::{
 };
 use serde::Deserialize;
 use service_kit::clock::Clock;
+use service_kit::egress::Egress;
 use service_kit::http::ApiError;
 use std::fmt;
 use tokio::sync::Mutex;
-use url::{Host, Url};
+use url::Url;
 
 /// How long what a provider says about itself is believed.
 const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
@@ -62,7 +63,7 @@ pub(super) struct Provider {
     client_id: ClientId,
     client_secret: Option<ClientSecret>,
     redirect: RedirectUrl,
-    http: reqwest::Client,
+    http: Fetcher,
     known: Mutex<Option<(DateTime<Utc>, CoreProviderMetadata)>>,
 }
 
@@ -71,7 +72,7 @@ type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNo
 
 impl Providers {
     /// The providers of the setting, or one line that names the fix.
-    pub(crate) fn of(set: Option<&OidcProviders>, public_url: &Url) -> anyhow::Result<Self> {
+    pub(crate) fn of(set: Option<&OidcProviders>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let Some(set) = set else { return Ok(Self(Vec::new())) };
         let written: Vec<Written> = serde_json::from_str(&set.0).map_err(|error| {
             // What serde says may repeat a value, so only the place is told.
@@ -83,7 +84,7 @@ impl Providers {
         })?;
         let mut providers: Vec<Provider> = Vec::with_capacity(written.len());
         for (index, written) in written.into_iter().enumerate() {
-            let provider = Provider::of(written, public_url);
+            let provider = Provider::of(written, public_url, egress);
             let provider = provider.with_context(|| format!("TELEMETRY_OIDC_PROVIDERS, provider {}", index + 1));
             let provider = provider.map_err(|error| anyhow!("{error:#}"))?;
             ensure!(
@@ -102,18 +103,17 @@ impl Providers {
 }
 
 impl Provider {
-    fn of(written: Written, public_url: &Url) -> anyhow::Result<Self> {
+    fn of(written: Written, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         ensure!(
             (1..=40).contains(&written.id.len()) && written.id.bytes().all(is_plain),
             "the id is no path segment; use up to 40 lower-case letters, digits and hyphens"
         );
         let issuer = Url::parse(&written.issuer).ok().context("the issuer is no URL; write it as the provider spells it")?;
-        let is_https = match issuer.scheme() {
-            "https" => true,
-            "http" if is_of_this_machine(&issuer) => false,
-            _ => bail!("the issuer is not served over HTTPS; use one that is"),
-        };
+        ensure!(
+            egress.check(&issuer).is_ok(),
+            "the issuer is no public HTTPS server on port 443; use one that is, or let TELEMETRY_OIDC_ALLOW name its host:port"
+        );
         ensure!(!written.client_id.is_empty(), "the client_id is empty; use what the provider gave out");
         let redirect = format!("{}/api/v1/identity/auth/oidc/{}/callback", public_url.as_str().trim_end_matches('/'), written.id);
         let scopes = written.scopes.unwrap_or_else(|| vec!["email".to_owned()]);
@@ -125,7 +125,7 @@ impl Provider {
             client_id: ClientId::new(written.client_id),
             client_secret: written.client_secret.map(ClientSecret::new),
             redirect: RedirectUrl::new(redirect)?,
-            http: fetch::client(is_https)?,
+            http: Fetcher { egress: egress.clone(), is_https_only: issuer.scheme() == "https" },
             known: Mutex::new(None),
         })
     }
@@ -204,8 +204,8 @@ impl Provider {
         &self,
     ) -> impl Fn(HttpRequest) -> std::pin::Pin<Box<dyn Future<Output = Result<openidconnect::HttpResponse, FetchError>> + Send>>
     {
-        let client = self.http.clone();
-        move |request| Box::pin(fetch::fetch(client.clone(), request))
+        let fetcher = self.http.clone();
+        move |request| Box::pin(fetcher.clone().fetch(request))
     }
 
     fn is_away(&self, error: anyhow::Error) -> ApiError {
@@ -218,28 +218,25 @@ impl Provider {
     }
 }
 
-fn is_of_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use service_kit::settings::WebhookSettings;
 
     fn of(json: &str) -> anyhow::Result<Providers> {
-        Providers::of(Some(&OidcProviders::from(json.to_owned())), &Url::parse("https://telemetry.example.com").unwrap())
+        let outside = WebhookSettings { dns_server: Some("127.0.0.1:53".parse().unwrap()), ..WebhookSettings::default() };
+        let egress = Egress::new(&outside).unwrap().for_operators("127.0.0.1:7001,id.corp:443,10.0.0.1:80".parse().unwrap());
+        Providers::of(Some(&OidcProviders::from(json.to_owned())), &Url::parse("https://telemetry.example.com").unwrap(), &egress)
     }
 
     #[test]
     fn a_setting_that_cannot_work_is_refused_in_one_line_without_the_secret() {
         let good = json!({"id": "a", "issuer": "https://id.example.com", "client_id": "c", "client_secret": "hunter2"});
         assert!(of(&json!([good]).to_string()).is_ok() && of("[]").is_ok());
+        for allowed in ["http://127.0.0.1:7001", "https://127.0.0.1:7001/realm", "https://id.corp/"] {
+            assert!(of(&json!([{"id": "a", "issuer": allowed, "client_id": "c"}]).to_string()).is_ok(), "{allowed}");
+        }
         let with = |member: &str, value: serde_json::Value| {
             let mut changed = good.clone();
             changed[member] = value;
@@ -254,6 +251,12 @@ mod tests {
             with("id", json!("")),
             with("id", json!(7)),
             with("issuer", json!("http://id.example.com")),
+            with("issuer", json!("https://id.example.com:8443")),
+            with("issuer", json!("https://127.0.0.1")),
+            with("issuer", json!("http://127.0.0.1:7002")),
+            with("issuer", json!("https://keycloak.internal")),
+            with("issuer", json!("http://localhost:7001")),
+            with("issuer", json!("http://10.0.0.1:80")),
             with("issuer", json!("id.example.com")),
             with("client_id", json!("")),
             with("client_secret", json!(["hunter2"])),

@@ -27,5 +27,6 @@ mod restart;
 mod revocations;
 mod session_documents;
 mod watch;
+mod webhooks;
 mod whole_story;
 mod withholding_proxy;

@@ -21,13 +21,15 @@ const STORY: &[(&str, &str)] = &[
     ("read_events", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
     ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
+    ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"),
     ("create_delegation_request", "NETWORK_KEY"), ("list_delegation_requests", "OWNER_KEY"),
     ("approve_delegation_request", "OWNER_SESSION"), ("list_delegations", "OWNER_KEY"), ("revoke_delegation", "OWNER_KEY"),
     ("create_delegation", "OWNER_KEY"), ("create_delegation_requests", "NETWORK_KEY"),
     ("deny_delegation_request", "OTHER_OWNER_KEY"),
     ("register_domain", "OWNER_KEY"), ("list_domains", "OWNER_KEY"), ("verify_domain", "OWNER_KEY"), ("release_domain", "OWNER_KEY"),
     ("change_settings", "OWNER_KEY"), ("show_settings", "OWNER_KEY"),
-    ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"), ("disable_webhook", "OWNER_KEY"),
+    ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook", "OWNER_KEY"), ("rotate_webhook_secret", "OWNER_KEY"),
+    ("disable_webhook", "OWNER_KEY"),
     ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
@@ -186,6 +188,11 @@ impl Story {
         if id == "create_click_token" {
             let example = "ctx_0000000000000000000000000000000000000000000";
             self.real.insert(example.to_owned(), answer["token"].as_str().unwrap().to_owned());
+        }
+        if id == "list_webhook_deliveries" {
+            // the oldest, which tells of the delegation that was approved above
+            let delivery = answer.as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
+            self.real.insert("0195f3a0-0000-7000-8000-000000000051".to_owned(), delivery.to_owned());
         }
         if id == "register_domain" {
             *self.published.lock().unwrap() = Some(format!("svc-verify={}", answer["verification_token"].as_str().unwrap()));

@@ -15,6 +15,7 @@ use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -34,6 +35,8 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 pub struct Answer {
     /// The status; a redirect is an answer like any other.
     pub status: u16,
+    /// The headers, as they came.
+    pub headers: HeaderMap,
     /// The body as it came, as far as it was read.
     pub body: Vec<u8>,
     /// Whether that is not all of it.
@@ -47,7 +50,21 @@ pub(super) async fn exchange(
     message: Message,
     cap: usize,
 ) -> Result<Answer, Failure> {
-    let stream = secure(url, connect(addresses).await?, tls).await?;
+    let stream = connect(addresses).await?;
+    let request = request(url, message)?;
+    // The guard lets no other than a server of the operator's on this machine do without.
+    if url.scheme() == "http" {
+        ask(stream, request, cap).await
+    } else {
+        ask(secure(url, stream, tls).await?, request, cap).await
+    }
+}
+
+async fn ask(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+    cap: usize,
+) -> Result<Answer, Failure> {
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
         .handshake(TokioIo::new(stream))
@@ -55,7 +72,7 @@ pub(super) async fn exchange(
         .map_err(|_| Failure::Unreachable)?;
     // Ends with this call, however it ends: nothing is read that nobody waits for.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-    let answer = sender.send_request(request(url, message)?).await.map_err(|error| broken(&error))?;
+    let answer = sender.send_request(request).await.map_err(|error| broken(&error))?;
     read(answer, cap).await
 }
 
@@ -95,18 +112,17 @@ fn broken(error: &hyper::Error) -> Failure {
     if error.is_parse() { Failure::Protocol } else { Failure::Unreachable }
 }
 
-/// Reads until the body ends or is longer than `cap`.
+/// Reads until the body ends or is longer than `cap`; with a cap of nothing, nothing.
 async fn read(answer: Response<Incoming>, cap: usize) -> Result<Answer, Failure> {
-    let (status, mut incoming) = (answer.status().as_u16(), answer.into_body());
-    let (mut body, mut is_cut) = (Vec::new(), false);
-    while let Some(frame) = incoming.frame().await {
+    let (head, mut incoming) = answer.into_parts();
+    let (mut body, mut is_cut) = (Vec::new(), cap == 0);
+    while !is_cut && let Some(frame) = incoming.frame().await {
         let Ok(part) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
         let room = cap - body.len();
         body.extend_from_slice(&part[..part.len().min(room)]);
         if part.len() > room {
             is_cut = true;
-            break;
         }
     }
-    Ok(Answer { status, body, is_cut })
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body, is_cut })
 }

@@ -88,6 +88,15 @@ impl TestReceiver {
         Self::listen(|_stream| async {}).await
     }
 
+    /// Accepts connections, keeps them open and never says a word.
+    pub async fn silent() -> Self {
+        Self::listen(|stream| async move {
+            let _held = stream;
+            std::future::pending::<()>().await;
+        })
+        .await
+    }
+
     /// Hands every connection to `answer` once TLS is up.
     pub async fn start<F, Fut>(config: Arc<ServerConfig>, answer: F) -> Self
     where

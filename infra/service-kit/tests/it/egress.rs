@@ -111,7 +111,8 @@ async fn an_answer_comes_back_whole_and_the_request_names_the_host() {
     })
     .await;
     let answer = outside.ask(&receiver, LONG).await.unwrap();
-    assert_eq!(answer, Answer { status: 201, body: b"ok".to_vec(), is_cut: false });
+    assert_eq!((answer.status, answer.body.as_slice(), answer.is_cut), (201, &b"ok"[..], false));
+    assert_eq!(answer.headers["content-length"], "2");
     let heard = heard.lock().unwrap().clone();
     assert!(heard.starts_with("GET /in?x=1 HTTP/1.1\r\n"), "{heard}");
     assert!(heard.contains(&format!("host: hooks.test:{}\r\n", receiver.address.port())), "{heard}");

@@ -9,6 +9,7 @@ use clickhouse::Client;
 use identity_api::domains::{self, DomainSettings};
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
+use identity_api::webhooks::DeliveryLogSettings;
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
@@ -96,6 +97,7 @@ impl Town {
                 ..SignInSettings::default()
             },
             domains: DomainSettings::default(),
+            delivery_log: DeliveryLogSettings::default(),
         };
         let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
         let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();

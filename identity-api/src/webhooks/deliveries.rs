@@ -1,0 +1,189 @@
+//! The delivery log of an endpoint, and sending one of its deliveries once more (decisions.md, "dead letters of deliveries").
+//!
+//! Must show what was attempted and how it ended, never what a receiver answered. How far deliveries have come is
+//! stream-workers' to write: sending again is a wish in a table of our own.
+
+use super::not_found;
+use crate::State;
+use crate::actor::{IdentityReader, IdentityWriter};
+use crate::audit::{self, Change};
+use axum::Json;
+use axum::extract::{Path, State as Shared};
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use schemas::ids::{DeliveryId, OrgId, WebhookEndpointId};
+use schemas::problem::Code;
+use schemas::webhook::progress::{DeliveryStatus, LastAttempt, LoggedDelivery};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::{ApiError, Parameters};
+use sqlx::{PgConnection, PgExecutor};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Deliveries of one answer, and the most of them.
+const DEFAULT_LIMIT: i64 = 100;
+const MAX_LIMIT: i64 = 1_000;
+
+/// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.
+const LOGGED: &str = "\
+    SELECT d.id, d.event_type, d.created_at, q.attempts, \
+           CASE WHEN q.status = 'pending' AND e.disabled_at IS NOT NULL THEN 'dropped' ELSE q.status END AS status, \
+           CASE WHEN q.status = 'pending' AND e.disabled_at IS NULL THEN q.due_at END AS next_attempt_at, \
+           q.last_attempt_at, q.last_outcome, q.last_status_code, q.last_duration_ms \
+    FROM webhook_deliveries d JOIN webhook_queue q ON q.delivery_id = d.id JOIN webhook_endpoints e ON e.id = d.endpoint_id \
+    WHERE d.endpoint_id = $1 AND d.organization_id = $2";
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    event_type: String,
+    created_at: DateTime<Utc>,
+    attempts: i32,
+    status: String,
+    next_attempt_at: Option<DateTime<Utc>>,
+    last_attempt_at: Option<DateTime<Utc>>,
+    last_outcome: Option<String>,
+    last_status_code: Option<i32>,
+    last_duration_ms: Option<i64>,
+}
+
+impl TryFrom<Row> for LoggedDelivery {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        let last_attempt = match (row.last_attempt_at, row.last_outcome) {
+            (Some(at), Some(outcome)) => Some(LastAttempt {
+                at,
+                outcome: outcome.parse().map_err(ApiError::internal)?,
+                status_code: row.last_status_code.and_then(|code| u16::try_from(code).ok()),
+                duration_ms: row.last_duration_ms.unwrap_or(0),
+            }),
+            _ => None,
+        };
+        Ok(Self {
+            id: DeliveryId(row.id),
+            event_type: row.event_type.parse().map_err(ApiError::internal)?,
+            status: row.status.parse().map_err(ApiError::internal)?,
+            attempts: row.attempts,
+            created_at: row.created_at,
+            next_attempt_at: row.next_attempt_at,
+            last_attempt,
+        })
+    }
+}
+
+/// Which deliveries.
+#[derive(Deserialize)]
+pub(crate) struct Which {
+    status: Option<String>,
+    limit: Option<i64>,
+    offset: Option<i64>,
+}
+
+/// `GET /api/v1/identity/webhooks/{id}/deliveries`: newest first, also of a disabled endpoint.
+pub(crate) async fn list_deliveries(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Path(id): Path<String>,
+    Parameters(which): Parameters<Which>,
+) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
+    let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let status = which.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {
+        let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
+        ApiError::new(Code::InvalidParameter, format!("status must be one of {names}."))
+    })?;
+    let (limit, offset) = (which.limit.unwrap_or(DEFAULT_LIMIT), which.offset.unwrap_or(0));
+    if limit < 1 || offset < 0 {
+        return Err(ApiError::new(Code::InvalidParameter, "limit must be 1 or more, and offset 0 or more."));
+    }
+    let is_there: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM webhook_endpoints WHERE id = $1 AND organization_id = $2)")
+            .bind(endpoint.0)
+            .bind(actor.org_id.0)
+            .fetch_one(&state.pool)
+            .await?;
+    if !is_there {
+        return Err(not_found());
+    }
+    let listed = format!(
+        "SELECT * FROM ({LOGGED}) l WHERE $3::text IS NULL OR status = $3 ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5"
+    );
+    let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed))
+        .bind(endpoint.0)
+        .bind(actor.org_id.0)
+        .bind(status.map(DeliveryStatus::as_str))
+        .bind(limit.min(MAX_LIMIT))
+        .bind(offset)
+        .fetch_all(&state.pool)
+        .await?;
+    Ok(Json(rows.into_iter().map(LoggedDelivery::try_from).collect::<Result<_, _>>()?))
+}
+
+/// `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: 202; the same body under the same id, from the first
+/// of eight attempts on, whatever became of it before.
+pub(crate) async fn redeliver(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path((id, delivery)): Path<(String, String)>,
+) -> Result<(StatusCode, Json<LoggedDelivery>), ApiError> {
+    let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let delivery: DeliveryId = delivery.parse().map_err(|_| no_delivery())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    // Locked before what waits for it, as the deliverer does; disabling it waits for this.
+    let disabled_at: Option<Option<DateTime<Utc>>> =
+        sqlx::query_scalar("SELECT disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR SHARE")
+            .bind(endpoint.0)
+            .bind(actor.org_id.0)
+            .fetch_optional(&mut *transaction)
+            .await?;
+    let disabled_at = disabled_at.ok_or_else(not_found)?;
+    find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
+    if disabled_at.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; nothing is sent to it any more."));
+    }
+    order(&mut transaction, delivery, now).await?;
+    let change = Change {
+        action: "webhook.redelivery_ordered",
+        object_kind: "webhook_delivery",
+        object_id: delivery.0,
+        detail: json!({"endpoint_id": endpoint}),
+    };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    let ordered = find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::ACCEPTED, Json(ordered)))
+}
+
+async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTime<Utc>) -> Result<(), ApiError> {
+    let ordered = sqlx::query("INSERT INTO webhook_redeliveries (delivery_id, created_at) VALUES ($1, $2)")
+        .bind(delivery.0)
+        .bind(now)
+        .execute(transaction)
+        .await;
+    match ordered {
+        // Its time in the log was over a moment ago.
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(no_delivery()),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+async fn find(
+    store: impl PgExecutor<'_>,
+    endpoint: WebhookEndpointId,
+    org: OrgId,
+    delivery: DeliveryId,
+) -> Result<LoggedDelivery, ApiError> {
+    let found: Option<Row> = sqlx::query_as(sqlx::AssertSqlSafe(format!("{LOGGED} AND d.id = $3")))
+        .bind(endpoint.0)
+        .bind(org.0)
+        .bind(delivery.0)
+        .fetch_optional(store)
+        .await?;
+    found.ok_or_else(no_delivery)?.try_into()
+}
+
+fn no_delivery() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such delivery.")
+}

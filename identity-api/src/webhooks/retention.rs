@@ -1,0 +1,129 @@
+//! The delivery log is kept for a while, then deleted: hourly and in small batches.
+//!
+//! Must not delete what is still to be delivered.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::Args;
+use service_kit::clock::Clock;
+use sqlx::PgPool;
+use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Pause between two rounds.
+const EVERY: Duration = Duration::from_secs(3_600);
+/// Deliveries of one statement: few enough that nobody waits for their locks.
+const BATCH: i64 = 1_000;
+/// Pause between two statements of a round.
+const BREATH: Duration = Duration::from_millis(50);
+const DEFAULT_DAYS: u32 = 30;
+
+/// How long the delivery log is kept.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct DeliveryLogSettings {
+    /// Days after its end that a webhook delivery stays in its endpoint's log and can be sent once more
+    #[arg(long, env = "TELEMETRY_DELIVERY_LOG_KEEP", default_value_t = DEFAULT_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub delivery_log_keep: u32,
+}
+
+impl Default for DeliveryLogSettings {
+    fn default() -> Self {
+        Self { delivery_log_keep: DEFAULT_DAYS }
+    }
+}
+
+/// Runs for as long as the handle lives. Several processes may: they pass over what another is deleting.
+pub(crate) fn start(pool: PgPool, clock: Clock, settings: DeliveryLogSettings) -> AbortOnDropHandle<()> {
+    let keep = TimeDelta::days(settings.delivery_log_keep.into());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut rounds = tokio::time::interval(EVERY);
+        rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            rounds.tick().await;
+            match delete(&pool, clock.now() - keep).await {
+                Ok(0) => {}
+                Ok(deleted) => tracing::info!(deleted, "old webhook deliveries are deleted"),
+                Err(error) => tracing::warn!("old webhook deliveries are not deleted, the next round will: {error}"),
+            }
+        }
+    }))
+}
+
+/// Deletes deliveries that ended before then, batch by batch; how far they came goes with them.
+async fn delete(pool: &PgPool, ended_before: DateTime<Utc>) -> Result<u64, sqlx::Error> {
+    let mut deleted = 0;
+    loop {
+        let batch = sqlx::query(
+            "DELETE FROM webhook_deliveries WHERE id = ANY(array( \
+                 SELECT delivery_id FROM webhook_queue WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        )
+        .bind(ended_before)
+        .bind(BATCH)
+        .execute(pool)
+        .await?
+        .rows_affected();
+        deleted += batch;
+        if batch < BATCH.unsigned_abs() {
+            return Ok(deleted);
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::testing::{Seed, TestStores, eventually};
+
+    /// Deliveries that ended so many days ago; a negative number has not ended.
+    async fn plant(pool: &PgPool, days_ago: &[i32]) {
+        let org = Seed(pool).org("owner", schemas::identity::OrgType::ContentOwner).await;
+        sqlx::query(
+            "WITH endpoint AS (INSERT INTO webhook_endpoints (id, organization_id, url, event_types, secret_sealed, created_at) \
+                 VALUES (gen_random_uuid(), $1, 'https://hooks.a.test/', '{invite.claimed}', '', now()) RETURNING id) \
+             INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+             SELECT gen_random_uuid(), endpoint.id, $1, 'invite.claimed', days, now() - interval '100 days' \
+             FROM endpoint, unnest($2::text[]) AS given (days)",
+        )
+        .bind(org.id.0)
+        .bind(days_ago.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .execute(pool)
+        .await
+        .unwrap();
+        sqlx::query(
+            "UPDATE webhook_queue SET status = 'delivered', ended_at = now() - body::int * interval '1 day' \
+             FROM webhook_deliveries WHERE id = delivery_id AND body::int >= 0",
+        )
+        .execute(pool)
+        .await
+        .unwrap();
+    }
+
+    async fn left(pool: &PgPool) -> Vec<i32> {
+        let bodies = "SELECT d.body::int FROM webhook_deliveries d JOIN webhook_queue q ON q.delivery_id = d.id ORDER BY 1";
+        sqlx::query_scalar(bodies).fetch_all(pool).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_ended_long_ago_is_deleted_and_what_is_pending_stays_however_old_it_is() {
+        let stores = TestStores::fresh().await;
+        plant(&stores.pool, &[-1, 0, 6, 8, 40]).await;
+        let settings = DeliveryLogSettings { delivery_log_keep: 7 };
+        let handle = start(stores.pool.clone(), Clock::System, settings);
+        eventually("the first round is done", || async { (left(&stores.pool).await.len() <= 3).then_some(()) }).await;
+        assert_eq!(left(&stores.pool).await, [-1, 0, 6]);
+        drop(handle);
+        let orphans =
+            "SELECT count(*) FROM webhook_queue q WHERE NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.id = q.delivery_id)";
+        assert_eq!(sqlx::query_scalar::<_, i64>(orphans).fetch_one(&stores.pool).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn more_than_one_batch_goes_in_one_round() {
+        let stores = TestStores::fresh().await;
+        plant(&stores.pool, &[9; 2_001]).await;
+        let now = Clock::System.now();
+        assert_eq!(delete(&stores.pool, now - TimeDelta::days(10)).await.unwrap(), 0);
+        assert_eq!(delete(&stores.pool, now - TimeDelta::days(8)).await.unwrap(), 2_001);
+        assert_eq!(left(&stores.pool).await, Vec::<i32>::new());
+    }
+}

@@ -1,0 +1,47 @@
+//! `POST /api/v1/identity/webhooks/{id}/rotate-secret`: another secret from the next attempt on.
+//!
+//! Must show it in this one answer only, and must store it sealed.
+
+use super::{COLUMNS, Row, not_found};
+use crate::State;
+use crate::actor::IdentityWriter;
+use crate::audit::{self, Change};
+use axum::Json;
+use axum::extract::{Path, State as Shared};
+use schemas::ids::WebhookEndpointId;
+use schemas::problem::Code;
+use schemas::secrets::PlainWebhookSecret;
+use schemas::webhook::CreatedWebhookEndpoint;
+use serde_json::json;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+
+/// The old secret signs no attempt that begins after the answer.
+pub(crate) async fn rotate_secret(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<CreatedWebhookEndpoint>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let secret = PlainWebhookSecret::mint();
+    let sealed = state.sealer.seal(secret.reveal(), id.0.as_bytes()).map_err(ApiError::internal)?;
+    let mut transaction = state.pool.begin().await?;
+    let rotate = format!(
+        "UPDATE webhook_endpoints SET secret_sealed = CASE WHEN disabled_at IS NULL THEN $3 ELSE secret_sealed END \
+         WHERE id = $1 AND organization_id = $2 RETURNING {COLUMNS}"
+    );
+    let row: Option<Row> = sqlx::query_as(sqlx::AssertSqlSafe(rotate))
+        .bind(id.0)
+        .bind(actor.org_id.0)
+        .bind(sealed)
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let row = row.ok_or_else(not_found)?;
+    if row.disabled_at.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; its secret signs nothing any more."));
+    }
+    let change = Change { action: "webhook.secret_rotated", object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
+    audit::record(&mut transaction, &actor, state.now(), change).await?;
+    transaction.commit().await?;
+    Ok(Json(CreatedWebhookEndpoint { endpoint: row.into(), secret: secret.reveal().to_owned() }))
+}

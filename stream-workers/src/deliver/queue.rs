@@ -1,0 +1,182 @@
+//! The queue in PostgreSQL: take leases on what is due, write how attempts ended. Every statement of the deliverer.
+//!
+//! Must let its connection go with each statement, and must write the end of an attempt only while the lease is its own.
+
+use super::lanes::Room;
+use super::{Ahead, metrics};
+use chrono::{DateTime, Utc};
+use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
+use sqlx::PgPool;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Rows of one statement that sweeps.
+const BATCH: i64 = 1_000;
+
+#[derive(Clone)]
+pub(super) struct Queue {
+    pub(super) pool: PgPool,
+    pub(super) ahead: Ahead,
+    pub(super) lease: Duration,
+}
+
+/// A delivery to attempt now, and what that takes.
+#[derive(sqlx::FromRow)]
+pub(super) struct Claimed {
+    pub(super) delivery_id: Uuid,
+    pub(super) endpoint_id: Uuid,
+    pub(super) lease: Uuid,
+    /// Attempts that ended before this one.
+    pub(super) attempts: i32,
+    pub(super) event_type: String,
+    pub(super) body: String,
+    pub(super) url: String,
+    pub(super) secret_sealed: Vec<u8>,
+    /// By the database's clock.
+    pub(super) started_at: DateTime<Utc>,
+}
+
+/// How an attempt ended.
+pub(super) struct Ended {
+    pub(super) outcome: AttemptOutcome,
+    pub(super) status_code: Option<u16>,
+    pub(super) took: Duration,
+    /// When the next one is due, from the start of this one on.
+    pub(super) next_after: Option<Duration>,
+}
+
+impl Ended {
+    /// What the delivery is from now on.
+    pub(super) fn status(&self) -> DeliveryStatus {
+        match (self.outcome, self.next_after) {
+            (AttemptOutcome::Delivered, _) => DeliveryStatus::Delivered,
+            (_, Some(_)) => DeliveryStatus::Pending,
+            (_, None) => DeliveryStatus::DeadLetter,
+        }
+    }
+}
+
+/// Due deliveries of every endpoint in turn, and of every organisation in turn, so that nobody's backlog is in anybody's way:
+/// endpoints with anything pending are found by stepping from one to the next in the index, whatever waits behind each.
+/// The share lock on an endpoint makes disabling it wait, and whoever disabled it first wins.
+const CLAIM: &str = "\
+    WITH RECURSIVE clock (at) AS (SELECT now() + $1 * interval '1 microsecond'), \
+    waiting (endpoint_id) AS ( \
+        (SELECT endpoint_id FROM webhook_queue WHERE status = 'pending' ORDER BY endpoint_id LIMIT 1) \
+        UNION ALL \
+        SELECT (SELECT q.endpoint_id FROM webhook_queue q \
+                WHERE q.status = 'pending' AND q.endpoint_id > w.endpoint_id ORDER BY q.endpoint_id LIMIT 1) \
+        FROM waiting w WHERE w.endpoint_id IS NOT NULL), \
+    open AS MATERIALIZED ( \
+        SELECT e.id, e.url, e.secret_sealed, coalesce(n.room, $4) AS room, clock.at \
+        FROM clock CROSS JOIN waiting w JOIN webhook_endpoints e ON e.id = w.endpoint_id \
+        LEFT JOIN unnest($5::uuid[], $6::int[]) AS n (id, room) ON n.id = e.id \
+        WHERE e.disabled_at IS NULL AND coalesce(n.room, $4) > 0 AND EXISTS ( \
+            SELECT FROM webhook_queue q WHERE q.endpoint_id = e.id AND q.status = 'pending' AND q.due_at <= clock.at) \
+        FOR SHARE OF e SKIP LOCKED), \
+    due AS MATERIALIZED ( \
+        SELECT q.delivery_id, q.organization_id, q.due_at, \
+               row_number() OVER (PARTITION BY open.id ORDER BY q.due_at, q.delivery_id) AS turn \
+        FROM open CROSS JOIN LATERAL ( \
+            SELECT delivery_id, organization_id, due_at FROM webhook_queue \
+            WHERE endpoint_id = open.id AND status = 'pending' AND due_at <= open.at \
+            ORDER BY due_at, delivery_id LIMIT open.room FOR UPDATE SKIP LOCKED) q), \
+    picked AS MATERIALIZED ( \
+        SELECT delivery_id FROM due \
+        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY turn, due_at), due_at LIMIT $3) \
+    UPDATE webhook_queue q SET lease = gen_random_uuid(), due_at = open.at + $2 * interval '1 microsecond' \
+    FROM picked p JOIN webhook_deliveries d ON d.id = p.delivery_id JOIN open ON open.id = d.endpoint_id \
+    WHERE q.delivery_id = p.delivery_id AND q.status = 'pending' AND q.due_at <= open.at \
+    RETURNING q.delivery_id, q.endpoint_id, q.lease, q.attempts, d.event_type, d.body, open.url, open.secret_sealed, \
+              open.at AS started_at";
+
+impl Queue {
+    /// Takes leases on what is due, within this room. Others may do the same at the same time.
+    pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
+        let (narrow, left): (Vec<Uuid>, Vec<i32>) = room.narrow.iter().copied().unzip();
+        sqlx::query_as(CLAIM)
+            .bind(self.ahead.micros())
+            .bind(micros(self.lease))
+            .bind(room.in_all)
+            .bind(room.per_endpoint)
+            .bind(narrow)
+            .bind(left)
+            .fetch_all(&self.pool)
+            .await
+    }
+
+    /// Writes how an attempt ended; false when its lease was no longer its own, and so nothing is written.
+    pub(super) async fn finish(&self, claimed: &Claimed, ended: &Ended) -> Result<bool, sqlx::Error> {
+        let status = ended.status();
+        let next =
+            ended.next_after.and_then(|after| chrono::TimeDelta::from_std(after).ok()).map(|after| claimed.started_at + after);
+        let written = sqlx::query(
+            "UPDATE webhook_queue SET status = $3, attempts = attempts + 1, lease = NULL, due_at = coalesce($4, due_at), \
+                 ended_at = CASE WHEN $3 <> 'pending' THEN now() + $9 * interval '1 microsecond' END, \
+                 last_attempt_at = $5, last_outcome = $6, last_status_code = $7, last_duration_ms = $8 \
+             WHERE delivery_id = $1 AND lease = $2",
+        )
+        .bind(claimed.delivery_id)
+        .bind(claimed.lease)
+        .bind(status.as_str())
+        .bind(next.filter(|_| status == DeliveryStatus::Pending))
+        .bind(claimed.started_at)
+        .bind(ended.outcome.as_str())
+        .bind(ended.status_code.map(i32::from))
+        .bind(i64::try_from(ended.took.as_millis()).unwrap_or(i64::MAX))
+        .bind(self.ahead.micros())
+        .execute(&self.pool)
+        .await?;
+        Ok(written.rows_affected() == 1)
+    }
+
+    /// Gives a lease back: the delivery is due again after this pause, and no attempt has been counted.
+    pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) -> Result<(), sqlx::Error> {
+        sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
+            .bind(claimed.delivery_id)
+            .bind(claimed.lease)
+            .bind(claimed.started_at + pause)
+            .execute(&self.pool)
+            .await
+            .map(drop)
+    }
+
+    /// Ends what was pending when its endpoint was disabled, and says what waits.
+    pub(super) async fn sweep(&self) {
+        let swept = async {
+            while self.drop_some().await? == BATCH.unsigned_abs() {}
+            let (pending, overdue): (i64, Option<f64>) = sqlx::query_as(
+                "SELECT count(*), extract(epoch FROM now() + $1 * interval '1 microsecond' - min(due_at))::float8 \
+                 FROM webhook_queue WHERE status = 'pending'",
+            )
+            .bind(self.ahead.micros())
+            .fetch_one(&self.pool)
+            .await?;
+            metrics::waiting(pending, overdue.unwrap_or(0.0).max(0.0));
+            Ok::<(), sqlx::Error>(())
+        };
+        if let Err(error) = swept.await {
+            tracing::warn!("what waits for disabled endpoints is not dropped, the next round will: {error}");
+        }
+    }
+
+    async fn drop_some(&self) -> Result<u64, sqlx::Error> {
+        let dropped = sqlx::query(
+            "UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now() + $2 * interval '1 microsecond' \
+             WHERE status = 'pending' AND delivery_id = ANY(array( \
+                 SELECT q.delivery_id FROM webhook_endpoints e JOIN webhook_queue q ON q.endpoint_id = e.id \
+                 WHERE e.disabled_at IS NOT NULL AND q.status = 'pending' LIMIT $1 FOR UPDATE OF q SKIP LOCKED))",
+        )
+        .bind(BATCH)
+        .bind(self.ahead.micros())
+        .execute(&self.pool)
+        .await?
+        .rows_affected();
+        metrics::dropped(dropped);
+        Ok(dropped)
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

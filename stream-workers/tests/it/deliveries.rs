@@ -1,0 +1,231 @@
+//! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
+
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Office, Standing};
+use chrono::{DateTime, TimeDelta, Utc};
+use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
+use schemas::webhook::verify::{Receiver, Rejection, verify};
+use service_kit::clock::Clock;
+use service_kit::testing::size;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use stream_workers::deliver::Ahead;
+use uuid::Uuid;
+
+/// Now by a clock that is ahead.
+fn now(ahead: &Ahead) -> DateTime<Utc> {
+    Clock::System.now() + TimeDelta::microseconds(ahead.micros())
+}
+
+fn one_value<T: Ord>(letters: &[Letter], of: impl Fn(&Letter) -> T) -> bool {
+    letters.iter().map(of).collect::<BTreeSet<_>>().len() == 1
+}
+
+#[tokio::test]
+async fn v8_a_delivery_arrives_signed_with_the_headers_of_the_specification_and_once() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let deliverer = office.deliverer();
+    let ids = office.post_all(&endpoint, 3).await;
+    office.delivered(&ids).await;
+    let letters = inbox.letters();
+    assert_eq!(letters.len(), 3);
+    let mut receiver = Receiver::new(&endpoint.secret);
+    for letter in &letters {
+        let now = Clock::System.now();
+        let delivery = receiver.accept(|name| letter.header(name), &letter.body, now).unwrap();
+        assert!(ids.contains(&delivery.id().0), "the id of the body is the row's");
+        assert_eq!((letter.path.as_str(), letter.header("content-type")), ("/in?x=1", Some("application/json")));
+        assert_eq!(letter.header("x-svc-event-type"), Some("invite.claimed"));
+        assert_eq!(letter.header("x-svc-delivery-id"), Some(delivery.id().to_string().as_str()));
+        let stored: String = sqlx::query_scalar("SELECT body FROM webhook_deliveries WHERE id = $1")
+            .bind(delivery.id().0)
+            .fetch_one(&office.pool)
+            .await
+            .unwrap();
+        assert_eq!(letter.body, stored.as_bytes(), "byte for byte what the transaction wrote");
+        receiver.remember(delivery.id());
+        assert_eq!(receiver.accept(|name| letter.header(name), &letter.body, now), Err(Rejection::Repeated));
+        assert_eq!(verify("whsec_another", |name| letter.header(name), &letter.body, now), Err(Rejection::Forged));
+    }
+    deliverer.stop().await;
+}
+
+#[tokio::test]
+async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one_before() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let deliverer = office.deliverer();
+    office.delivered(&office.post_all(&endpoint, 2).await).await;
+    assert_eq!(inbox.server.connects(), 2, "each attempt has a connection of its own");
+    // Nobody is there, at the same port.
+    office.point("127.9.9.9");
+    let id = office.post(&endpoint).await;
+    let standing = office.stands("the attempt ends", id, |standing| standing.attempts == 1).await;
+    assert_eq!((standing.last_outcome.as_deref(), inbox.server.connects()), (Some("unreachable"), 2));
+    deliverer.stop().await;
+}
+
+/// Time stands still but for what the test advances it, so that 39 hours pass at once: after every failed attempt it is moved to
+/// a second before the next one is due, where nothing may happen, and then past it.
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedule_and_is_then_a_dead_letter() {
+    let office = Office::new().await;
+    // 4xx is retried as 5xx is, and so is a redirect.
+    let failing = Inbox::open(&office, |number| Some([500, 400, 404, 302, 503, 429, 410, 500][number.min(7)])).await;
+    let healthy = Inbox::open(&office, |_| Some(200)).await;
+    let (endpoint, other) = (office.endpoint(&failing.server).await, office.endpoint(&healthy.server).await);
+    let ahead = Ahead::default();
+    let deliverer = office.deliverer_ahead(&ahead);
+    let doomed = office.post(&endpoint).await;
+    // Once another one has arrived, the deliverer has looked at the queue by the time that is now.
+    let looked = async || office.delivered(&[office.post(&other).await]).await;
+    let mut began: Vec<DateTime<Utc>> = Vec::new();
+    for attempt in 1..=MAX_ATTEMPTS {
+        let counted = |standing: &Standing| standing.attempts == i32::try_from(attempt).unwrap();
+        let standing = office.stands("an attempt ends", doomed, counted).await;
+        assert_eq!((failing.letters().len(), standing.last_outcome.as_deref()), (attempt, Some("bad_status")));
+        began.push(standing.last_attempt_at.unwrap());
+        eprintln!("S7 attempt {attempt} at {} answered {:?}: {}", began[attempt - 1], standing.last_status_code, standing.status);
+        let Some(nominal) = GAPS.get(attempt - 1) else { continue };
+        assert_eq!(standing.status, "pending");
+        let planned = (standing.due_at - began[attempt - 1]).to_std().unwrap();
+        assert!(planned >= *nominal && planned <= nominal.mul_f64(1.1), "{planned:?} after attempt {attempt}");
+        let until_due = (standing.due_at - now(&ahead)).to_std().unwrap();
+        ahead.advance(until_due.saturating_sub(Duration::from_secs(1)));
+        if now(&ahead) < standing.due_at - TimeDelta::milliseconds(500) {
+            looked().await;
+        }
+        let (seen, looked_at) = (failing.letters().len(), now(&ahead));
+        assert!(seen == attempt || looked_at >= standing.due_at, "attempt {} came early", attempt + 1);
+        ahead.advance(Duration::from_secs(1));
+    }
+    assert_eq!(office.standing(doomed).await.status, "dead_letter");
+    ahead.advance(Duration::from_secs(7 * 24 * 3_600));
+    looked().await;
+    let letters = failing.letters();
+    assert_eq!(letters.len(), MAX_ATTEMPTS, "nothing comes after the eighth");
+
+    for (gap, nominal) in began.windows(2).map(|pair| (pair[1] - pair[0]).to_std().unwrap()).zip(GAPS) {
+        eprintln!("S7 gap {gap:?}, nominal {nominal:?}: {:.4}", gap.as_secs_f64() / nominal.as_secs_f64());
+        assert!(gap >= nominal, "{gap:?} is before {nominal:?}");
+    }
+    eprintln!("S7 from the first attempt to the dead letter: {}", began[7] - began[0]);
+    assert!(one_value(&letters, |letter| letter.body.clone()) && one_value(&letters, Letter::id), "every attempt says the same");
+    let times: BTreeSet<&str> = letters.iter().map(|letter| letter.header("x-svc-timestamp").unwrap()).collect();
+    assert_eq!(times.len(), MAX_ATTEMPTS, "and each is signed anew");
+    for (letter, began) in letters.iter().zip(began) {
+        assert_eq!(letter.header("x-svc-timestamp").unwrap(), began.timestamp().to_string());
+        assert!(verify(&endpoint.secret, |name| letter.header(name), &letter.body, began).is_ok());
+        let later = verify(&endpoint.secret, |name| letter.header(name), &letter.body, began + TimeDelta::minutes(6));
+        assert_eq!(later, Err(Rejection::Stale));
+    }
+    deliverer.stop().await;
+}
+
+#[tokio::test]
+async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_again() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |number| Some(if number < 2 { 503 } else { 202 })).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let ahead = Ahead::default();
+    let deliverer = office.deliverer_ahead(&ahead);
+    let id = office.post(&endpoint).await;
+    for attempt in 1..=2 {
+        office.stands("an attempt ends", id, |standing| standing.attempts == attempt).await;
+        ahead.advance(Duration::from_secs(6 * 60));
+    }
+    office.delivered(&[id]).await;
+    let standing = office.standing(id).await;
+    assert_eq!((standing.attempts, standing.last_status_code, standing.lease), (3, Some(202), None));
+    ahead.advance(Duration::from_secs(7 * 24 * 3_600));
+    office.delivered(&[office.post(&endpoint).await]).await;
+    assert_eq!(inbox.letters().len(), 4, "what was delivered is not sent again");
+    deliverer.stop().await;
+}
+
+#[tokio::test]
+async fn v13_what_was_rolled_back_is_not_sent() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let deliverer = office.deliverer();
+    let mut rolled_back = Vec::new();
+    for _ in 0..20 {
+        let mut transaction = office.pool.begin().await.unwrap();
+        rolled_back.push(office.post_in(&mut *transaction, &endpoint).await);
+        // The deliverer looks while the transaction is open.
+        office.delivered(&[office.post(&endpoint).await]).await;
+        transaction.rollback().await.unwrap();
+    }
+    office.delivered(&[office.post(&endpoint).await]).await;
+    let arrived: BTreeSet<Uuid> = inbox.letters().iter().map(Letter::id).collect();
+    assert_eq!(arrived.len(), 21);
+    assert!(rolled_back.iter().all(|id| !arrived.contains(id)));
+    deliverer.stop().await;
+}
+
+/// `TEST_ROUNDS`, or so many. The clock that both look at is the database's: an attempt that began after the endpoint was disabled has a later time.
+#[tokio::test(flavor = "multi_thread")]
+async fn w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped() {
+    let office = Office::new().await;
+    let (fast, failing) = (Inbox::open(&office, |_| Some(204)).await, Inbox::open(&office, |_| Some(500)).await);
+    let ahead = Ahead::default();
+    let (one, two) = (office.deliverer_ahead(&ahead), office.deliverer_ahead(&ahead));
+    let mut raced = 0;
+    for round in 0..size("TEST_ROUNDS", 25) {
+        let endpoint = office.endpoint(&fast.server).await;
+        let before = fast.letters().len();
+        let ids = office.post_all(&endpoint, 6).await;
+        if round % 2 == 0 {
+            fast.gets(before + round % 3).await;
+        }
+        let disabled_at = office.disable(&endpoint).await;
+        // Attempts under way end; then nothing of this endpoint is leased any more.
+        for id in &ids {
+            let standing = office.stands("no attempt is under way", *id, |standing| standing.lease.is_none()).await;
+            assert!(
+                standing.last_attempt_at.is_none_or(|at| at <= disabled_at),
+                "round {round}: {standing:?} after {disabled_at}"
+            );
+            raced += usize::from(standing.last_attempt_at.is_none());
+        }
+    }
+    assert!(raced > 0, "some were pending when their endpoint was disabled");
+    let retried = office.endpoint(&failing.server).await;
+    let id = office.post(&retried).await;
+    office.stands("the first attempt fails", id, |standing| standing.attempts == 1).await;
+    office.disable(&retried).await;
+    ahead.advance(Duration::from_secs(60 * 60));
+    let standing = office.stands("the rest is dropped", id, |standing| standing.status == "dropped").await;
+    assert_eq!((standing.attempts, failing.letters().len()), (1, 1));
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn the_secret_that_signs_is_the_one_of_the_moment_and_a_key_that_does_not_open_it_costs_no_attempt() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let ahead = Ahead::default();
+    let mut settings = office.settings();
+    settings.secrets.secrets_key = Some(service_kit::sealing::SecretsKey::mint());
+    let wrong = crate::post_office::Delivering::start(settings, ahead.clone());
+    let id = office.post(&endpoint).await;
+    let put_off =
+        |standing: &Standing| standing.lease.is_none() && standing.due_at > Clock::System.now() + TimeDelta::seconds(40);
+    let standing = office.stands("it is put off", id, put_off).await;
+    assert_eq!((standing.attempts, standing.status.as_str(), inbox.letters().len()), (0, "pending", 0));
+    wrong.stop().await;
+    let rotated = office.rotate(&endpoint).await;
+    ahead.advance(Duration::from_secs(120));
+    let deliverer = office.deliverer_ahead(&ahead);
+    office.delivered(&[id]).await;
+    let letter = inbox.letters().remove(0);
+    assert!(verify(&rotated, |name| letter.header(name), &letter.body, now(&ahead)).is_ok());
+    assert_eq!(verify(&endpoint.secret, |name| letter.header(name), &letter.body, now(&ahead)), Err(Rejection::Forged));
+    deliverer.stop().await;
+}

@@ -1,0 +1,245 @@
+//! Deliverers and their database die at bad moments; every message arrives, and repeats are the same message (S7, F19, F34,
+//! V14).
+
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Endpoint, Office};
+use local::private::Postgres;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use schemas::webhook::verify::Receiver;
+use service_kit::clock::Clock;
+use service_kit::settings::PostgresSettings;
+use service_kit::stores;
+use service_kit::testing::{TestProcess, TestStores, eventually, random_seed, size};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stream_workers::deliver::Ahead;
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+
+/// Bodies by id: a repeat that differs by a byte is one too many.
+fn bodies(letters: &[Letter], endpoint: &Endpoint) -> BTreeMap<Uuid, BTreeSet<Vec<u8>>> {
+    let mut bodies: BTreeMap<Uuid, BTreeSet<Vec<u8>>> = BTreeMap::new();
+    for letter in letters {
+        let receiver = Receiver::new(&endpoint.secret);
+        assert!(receiver.accept(|name| letter.header(name), &letter.body, letter.at).is_ok(), "each attempt is signed well");
+        bodies.entry(letter.id()).or_default().insert(letter.body.clone());
+    }
+    bodies
+}
+
+/// The receiver has read the whole request when its sender dies, so nothing says how the attempt ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |number| (number > 0).then_some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let id = office.post(&endpoint).await;
+    let mut first = office.process().await;
+    inbox.gets(1).await;
+    let held = office.standing(id).await;
+    assert!(held.lease.is_some() && held.attempts == 0, "an attempt is under way: {held:?}");
+    first.kill_9().await;
+    let killed_at = Clock::System.now();
+    eprintln!("S7 killed -9 at {killed_at} with delivery {id} sent and not written down; its lease runs out at {}", held.due_at);
+
+    let mut second = office.process().await;
+    office.delivered(&[id]).await;
+    let letters = inbox.letters();
+    for letter in &letters {
+        let (time, signature) = (&letter.headers["x-svc-timestamp"], &letter.headers["x-svc-signature"]);
+        eprintln!("S7 arrived at {} id {} timestamp {time} signature {}…", letter.at, letter.id(), &signature[..12]);
+    }
+    assert_eq!(letters.len(), 2);
+    assert_eq!(bodies(&letters, &endpoint).get(&id).map(BTreeSet::len), Some(1), "one id, one body");
+    assert_ne!(letters[0].header("x-svc-timestamp"), letters[1].header("x-svc-timestamp"), "signed anew");
+    assert!(letters[1].at >= held.due_at, "not before the lease had run out");
+    let standing = office.standing(id).await;
+    assert_eq!((standing.attempts, standing.status.as_str()), (1, "delivered"), "the attempt nobody wrote down does not count");
+    assert_eq!(second.terminate().await, Some(0), "{}", second.stderr());
+}
+
+/// `TEST_ROUNDS` kills, three when it is not set; each waits for a lease to run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal() {
+    const EACH: usize = 40;
+    let mut random = StdRng::seed_from_u64(random_seed());
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(200)).await;
+    let endpoints = [office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await];
+    let mut posted = Vec::new();
+    for round in 0..size("TEST_ROUNDS", 3) {
+        let mut process = office.process().await;
+        let before = inbox.letters().len();
+        for endpoint in &endpoints {
+            posted.extend(office.post_all(endpoint, EACH / 2).await);
+        }
+        inbox.gets(before + random.random_range(1..EACH)).await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..30))).await;
+        process.kill_9().await;
+        let left: i64 = sqlx::query_scalar("SELECT count(*) FROM webhook_queue WHERE status = 'pending'")
+            .fetch_one(&office.pool)
+            .await
+            .unwrap();
+        eprintln!("round {round}: killed with {left} of {} not written down", posted.len());
+    }
+    let _last = office.process().await;
+    office.delivered(&posted).await;
+    let letters = inbox.letters();
+    let arrived: BTreeMap<Uuid, BTreeSet<&[u8]>> = letters.iter().fold(BTreeMap::new(), |mut arrived, letter| {
+        arrived.entry(letter.id()).or_default().insert(&letter.body);
+        arrived
+    });
+    assert_eq!(
+        arrived.keys().copied().collect::<BTreeSet<_>>(),
+        posted.into_iter().collect(),
+        "nothing is missing, nothing is made up"
+    );
+    assert!(arrived.values().all(|bodies| bodies.len() == 1), "repeats are the same bytes");
+    eprintln!("{} deliveries, {} requests", arrived.len(), letters.len());
+}
+
+/// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deliverer_that_is_asked_to_stop_leaves_receivers_that_hang_and_gives_their_deliveries_back() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| None).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let ids = office.post_all(&endpoint, 3).await;
+    let mut process = office.process().await;
+    inbox.gets(3).await;
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+    for id in ids {
+        let standing = office.standing(id).await;
+        assert!(standing.lease.is_none() && standing.attempts == 0 && standing.due_at <= Clock::System.now(), "{standing:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_says_so_in_one_line() {
+    for key in [None, Some("hunter2")] {
+        let settings = [
+            ("DATABASE_URL", "postgres://127.0.0.1:1/x"),
+            ("CLICKHOUSE_URL", "http://127.0.0.1:1"),
+            ("KAFKA_BROKERS", "127.0.0.1:1"),
+        ];
+        let listen = [("TELEMETRY_LISTEN", "127.0.0.1:0"), ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0")];
+        let key = key.map(|key| ("TELEMETRY_SECRETS_KEY", key));
+        let settings: Vec<(&str, &str)> = settings.into_iter().chain(listen).chain(key).collect();
+        let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
+        assert_eq!(process.exit_code().await, Some(1), "{key:?}");
+        let said = process.stderr();
+        let last = said.lines().last().unwrap();
+        assert!(last.starts_with("TELEMETRY_SECRETS_KEY") && last.contains("openssl rand -base64 32"), "{said}");
+        assert!(!said.contains("hunter2"), "a refused key is not repeated: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v14_of_three_deliverers_each_message_has_one() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        let endpoint = office.endpoint(&inbox.server).await;
+        ids.extend(office.post_all(&endpoint, 30).await);
+    }
+    let deliverers = [office.deliverer(), office.deliverer(), office.deliverer()];
+    office.delivered(&ids).await;
+    let mut arrived: Vec<Uuid> = inbox.letters().iter().map(Letter::id).collect();
+    arrived.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(arrived, ids, "each once");
+    for deliverer in deliverers {
+        deliverer.stop().await;
+    }
+}
+
+/// The first deliverer's time stands still, the second one's is past the lease: what a process that was stopped for long sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends() {
+    let office = Office::new().await;
+    let release = Arc::new(AtomicBool::new(false));
+    let released = Arc::clone(&release);
+    let slow = held_until(&office, released).await;
+    let endpoint = office.endpoint(&slow.server).await;
+    let late = office.deliverer();
+    let id = office.post(&endpoint).await;
+    slow.gets(1).await;
+    let ahead = Ahead::default();
+    ahead.advance(Duration::from_secs(31));
+    let quick = office.deliverer_ahead(&ahead);
+    office.delivered(&[id]).await;
+    let before = office.standing(id).await;
+    release.store(true, Ordering::SeqCst);
+    // The late one ends with its attempt: when it has stopped, whatever it had to write is written.
+    late.stop().await;
+    let after = office.standing(id).await;
+    assert_eq!((after.status.as_str(), after.attempts, after.last_attempt_at), ("delivered", 1, before.last_attempt_at));
+    let letters = slow.letters();
+    assert_eq!((letters.len(), letters[0].id(), &letters[0].body), (2, id, &letters[1].body));
+    quick.stop().await;
+}
+
+/// Answers the first request with 500 once it is released, every other one with 204 at once.
+async fn held_until(office: &Office, released: Arc<AtomicBool>) -> Inbox {
+    Inbox::open_with(office, move |number| {
+        let released = Arc::clone(&released);
+        async move {
+            if number > 0 {
+                return 204;
+            }
+            eventually("it is released", || async { released.load(Ordering::SeqCst).then_some(()) }).await;
+            500
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
+    const COUNT: usize = 120;
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_owned();
+    let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
+    let fresh = TestStores::fresh().await;
+    let postgres = PostgresSettings { database_url: server.url() };
+    let pool = stores::postgres(&postgres).unwrap();
+    stores::migrate_postgres(&pool).await.unwrap();
+    let office = Office::on(TestStores { postgres, pool, ..fresh }).await;
+    // Slow enough that there is something to interrupt.
+    let inbox = Inbox::open_with(&office, |_| async {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        204
+    })
+    .await;
+    let mut ids = Vec::new();
+    let (one, two) = (office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await);
+    for endpoint in [&one, &two] {
+        ids.extend(office.post_all(endpoint, COUNT / 2).await);
+    }
+    let ahead = Ahead::default();
+    let deliverer = office.deliverer_ahead(&ahead);
+    for portion in 1..=3 {
+        inbox.gets(portion * COUNT / 6).await;
+        server = spawn_blocking(move || {
+            server.kill_9();
+            server.restart().unwrap();
+            server
+        })
+        .await
+        .unwrap();
+    }
+    // Leases of attempts whose end could not be written run out.
+    ahead.advance(Duration::from_secs(60));
+    office.delivered(&ids).await;
+    let letters = inbox.letters();
+    let arrived: BTreeSet<Uuid> = letters.iter().map(Letter::id).collect();
+    assert_eq!(arrived, ids.into_iter().collect());
+    let distinct: BTreeSet<&[u8]> = letters.iter().map(|letter| letter.body.as_slice()).collect();
+    assert_eq!(distinct.len(), COUNT, "repeats are the same bytes");
+    deliverer.stop().await;
+}

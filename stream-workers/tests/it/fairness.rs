@@ -1,0 +1,185 @@
+//! Slow, endless, hanging and bad receivers: they are left in time, and nobody else waits for them (S6; V3 to V5, V7, V11, V12,
+//! F35).
+
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Delivering, HOST, Office};
+use chrono::{DateTime, TimeDelta, Utc};
+use service_kit::clock::Clock;
+use service_kit::testing::{TestAuthority, TestReceiver, eventually, size};
+use std::collections::HashMap;
+use std::time::Duration;
+use stream_workers::deliver::Ahead;
+use tokio::io::AsyncWriteExt;
+use uuid::Uuid;
+
+/// What a receiver does, what it sends first, what it goes on sending, with which pause, and how the attempt ends.
+type Kind = (&'static str, &'static [u8], &'static [u8], Duration, &'static str);
+
+/// Reads the request, sends `first`, then `again` for ever with a pause between.
+async fn repeating(office: &Office, first: &'static [u8], again: &'static [u8], pause: Duration) -> TestReceiver {
+    let receiver = TestReceiver::start(office.authority.server_for(&[HOST]), move |mut stream| async move {
+        if Letter::read(&mut stream).await.is_none() || stream.write_all(first).await.is_err() {
+            return;
+        }
+        while stream.write_all(again).await.is_ok() && stream.flush().await.is_ok() {
+            tokio::time::sleep(pause).await;
+        }
+    })
+    .await;
+    office.open_port(&receiver);
+    receiver
+}
+
+/// The full ten seconds of an attempt, of all of them at once. How long each took is printed, not asserted: what is asserted is
+/// that each ended, and how.
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_v5_an_attempt_at_each_of_nine_slow_or_endless_receivers_ends_by_itself() {
+    let office = Office::new().await;
+    let (tick, none) = (Duration::from_millis(200), Duration::ZERO);
+    let (zeros, long): (&'static [u8], &'static [u8]) = (&[0; 16 * 1024], &[b'y'; 16 * 1024]);
+    let kinds: [Kind; 8] = [
+        ("silence after the request", b"", b"", tick, "timeout"),
+        ("slow head", b"HTTP/1.1 200 OK\r\nx: ", b"y", tick, "timeout"),
+        ("interim answers for ever", b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, "timeout"),
+        ("endless head", b"HTTP/1.1 200 OK\r\nx: ", long, none, "not_http"),
+        ("slow body", b"HTTP/1.1 500 X\r\ncontent-length: 100000\r\n\r\n", b"y", tick, "bad_status"),
+        ("slow chunks", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, "delivered"),
+        ("a gigabyte", b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", zeros, none, "delivered"),
+        ("gzip for ever", b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n\x1f\x8b", zeros, none, "delivered"),
+    ];
+    let mut receivers = Vec::new();
+    let mut waiting: Vec<(&str, &str, Uuid)> = Vec::new();
+    for (name, first, again, pause, expected) in kinds {
+        let receiver = repeating(&office, first, again, pause).await;
+        let endpoint = office.endpoint(&receiver).await;
+        waiting.push((name, expected, office.post(&endpoint).await));
+        receivers.push(receiver);
+    }
+    let mute = TestReceiver::silent().await;
+    office.open_port(&mute);
+    waiting.push(("no TLS", "timeout", office.post(&office.endpoint(&mute).await).await));
+    let deliverer = office.deliverer();
+    for (name, expected, id) in waiting {
+        let standing = office.stands(&format!("{name}: the attempt ends"), id, |standing| standing.attempts == 1).await;
+        eprintln!("S6 {name}: {expected} after {} ms", standing.last_duration_ms.unwrap());
+        assert_eq!(standing.last_outcome.as_deref(), Some(expected), "{name}");
+    }
+    deliverer.stop().await;
+}
+
+/// Hundreds of attempts under way hold no connection to PostgreSQL. That the healthy ones do not wait is asserted by order, not by
+/// time: all of them have arrived before the first hanging attempt is given up. `TEST_ROUNDS` waves, or two, for the figures.
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection() {
+    const HEALTHY: usize = 25;
+    let office = Office::new().await;
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    for _ in 0..10 {
+        let org = office.org().await;
+        for _ in 0..10 {
+            office.post_all(&office.endpoint_of(org, &hanging).await, 6).await;
+        }
+    }
+    let mut healthy = Vec::new();
+    for _ in 0..HEALTHY {
+        healthy.push(office.endpoint(&inbox.server).await);
+    }
+    let mut settings = office.settings();
+    settings.postgres.database_url.push_str("?application_name=deliverer");
+    let deliverer = Delivering::start(settings, Ahead::default());
+    // Four at a time of each endpoint, and not one more.
+    eventually("the hanging ones hang", || async { (hanging.connects() >= 400).then_some(()) }).await;
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'deliverer' AND datname = current_database() \
+                AND state <> 'idle'";
+    let busy: i64 = sqlx::query_scalar(busy).fetch_one(&office.pool).await.unwrap();
+    assert!(busy <= 2, "{busy} connections are in use while 400 attempts are under way");
+    let mut posted: HashMap<Uuid, DateTime<Utc>> = HashMap::new();
+    for wave in 1..=size("TEST_ROUNDS", 2) {
+        for endpoint in &healthy {
+            let at = Clock::System.now();
+            posted.insert(office.post(endpoint).await, at);
+        }
+        inbox.gets(wave * HEALTHY).await;
+        let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
+        let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
+        assert!(wave > 1 || (given_up, hanging.connects()) == (0, 400), "nobody waited for a hanging one: {given_up} given up");
+    }
+    let mut took: Vec<TimeDelta> = inbox.letters().iter().map(|letter| letter.at - posted[&letter.id()]).collect();
+    took.sort_unstable();
+    eprintln!(
+        "S6 {} first attempts beside 100 hanging endpoints: median {}, p99 {}; connections to PostgreSQL in use meanwhile: {busy}",
+        took.len(),
+        took[took.len() / 2],
+        took[took.len() * 99 / 100]
+    );
+    drop(deliverer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
+    let office = Office::new().await;
+    let flooded = Inbox::open(&office, |_| Some(204)).await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let flooder = office.org().await;
+    for _ in 0..10 {
+        office.post_all(&office.endpoint_of(flooder, &flooded.server).await, 60).await;
+    }
+    let other = office.endpoint(&inbox.server).await;
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 6;
+    let ids = office.post_all(&other, 4).await;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    office.delivered(&ids).await;
+    let before = flooded.letters().len();
+    assert!(before < 300, "{before} of 600 of the flood went before four of another organisation that came after them");
+    deliverer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
+    let office = Office::new().await;
+    let canary = TestReceiver::canary().await;
+    let stranger = TestAuthority::new();
+    let mut waiting = Vec::new();
+    let mut receivers = Vec::new();
+    for (name, config) in [
+        ("expired", office.authority.expired_server_for(&[HOST])),
+        ("self-signed", TestAuthority::self_signed_server_for(&[HOST])),
+        ("wrong host", office.authority.server_for(&["other.test"])),
+        ("unknown authority", stranger.server_for(&[HOST])),
+    ] {
+        let receiver = TestReceiver::start(config, |mut stream| async move {
+            let _ = Letter::read(&mut stream).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        })
+        .await;
+        office.open_port(&receiver);
+        waiting.push((name, "tls", office.post(&office.endpoint(&receiver).await).await));
+        receivers.push(receiver);
+    }
+    let target = format!("HTTP/1.1 307 X\r\nlocation: https://{}/\r\ncontent-length: 0\r\n\r\n", canary.address);
+    let redirecting = TestReceiver::start(office.authority.server_for(&[HOST]), move |mut stream| {
+        let target = target.clone();
+        async move {
+            let _ = Letter::read(&mut stream).await;
+            let _ = stream.write_all(target.as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await;
+    office.open_port(&redirecting);
+    office.open_port(&canary);
+    waiting.push(("a redirect", "bad_status", office.post(&office.endpoint(&redirecting).await).await));
+    // Registered when it was allowed, and no longer.
+    let inside = office.endpoint_at(office.org().await, &format!("https://localhost:{}/", canary.address.port())).await;
+    waiting.push(("a name of the inside", "no_public_address", office.post(&inside).await));
+    let deliverer = office.deliverer();
+    for (name, expected, id) in waiting {
+        let standing = office.stands(&format!("{name}: the attempt ends"), id, |standing| standing.attempts == 1).await;
+        assert_eq!((standing.last_outcome.as_deref(), standing.status.as_str()), (Some(expected), "pending"), "{name}");
+    }
+    assert_eq!(canary.connects(), 0);
+    deliverer.stop().await;
+}

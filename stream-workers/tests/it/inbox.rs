@@ -1,0 +1,114 @@
+//! Receivers of the delivery tests, which write down what they get.
+//!
+//! Must take apart by hand what arrives: no HTTP library may make it better than it is.
+
+use crate::post_office::{HOST, Office};
+use chrono::{DateTime, Utc};
+use service_kit::clock::Clock;
+use service_kit::testing::{TestReceiver, eventually};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+use uuid::Uuid;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    pub(crate) path: String,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) body: Vec<u8>,
+    /// By this machine's clock.
+    pub(crate) at: DateTime<Utc>,
+}
+
+/// A receiver that writes down what it gets.
+pub(crate) struct Inbox {
+    pub(crate) server: TestReceiver,
+    letters: Arc<Mutex<Vec<Letter>>>,
+}
+
+impl Letter {
+    pub(crate) fn id(&self) -> Uuid {
+        self.headers["x-svc-delivery-id"].parse().unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    /// One request; none when the other end goes before all of it is there.
+    pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Self> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.ok()?);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        let headers: HashMap<String, String> = head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        stream.read_exact(&mut body).await.ok()?;
+        Some(Self { path, headers, body, at: Clock::System.now() })
+    }
+}
+
+impl Inbox {
+    /// Answers the n-th request, from 0 on, with the status that `answer` has for it; with none it says nothing for ever.
+    pub(crate) async fn open(office: &Office, answer: impl Fn(usize) -> Option<u16> + Clone + Send + Sync + 'static) -> Self {
+        Self::open_with(office, move |number| {
+            let status = answer(number);
+            async move {
+                match status {
+                    Some(status) => status,
+                    None => std::future::pending().await,
+                }
+            }
+        })
+        .await
+    }
+
+    /// The same with an answer that takes its time.
+    pub(crate) async fn open_with<F, Fut>(office: &Office, answer: F) -> Self
+    where
+        F: Fn(usize) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = u16> + Send,
+    {
+        let letters: Arc<Mutex<Vec<Letter>>> = Arc::default();
+        let kept = Arc::clone(&letters);
+        let server = TestReceiver::start(office.authority.server_for(&[HOST]), move |mut stream| {
+            let (kept, answer) = (Arc::clone(&kept), answer.clone());
+            async move {
+                let Some(letter) = Letter::read(&mut stream).await else { return };
+                let number = {
+                    let mut kept = kept.lock().unwrap();
+                    kept.push(letter);
+                    kept.len() - 1
+                };
+                let status = answer(number).await;
+                let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await;
+        office.open_port(&server);
+        Self { server, letters }
+    }
+
+    pub(crate) fn letters(&self) -> Vec<Letter> {
+        self.letters.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests have come.
+    pub(crate) async fn gets(&self, count: usize) -> Vec<Letter> {
+        eventually(&format!("{count} requests arrive"), || async {
+            Some(self.letters()).filter(|letters| letters.len() >= count)
+        })
+        .await
+    }
+}

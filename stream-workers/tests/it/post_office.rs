@@ -1,0 +1,272 @@
+//! The vocabulary of the delivery tests: an outbox with endpoints and messages in it, and deliverers.
+//!
+//! Must put rows where identity-api puts them, as it does.
+
+use chrono::{DateTime, Utc};
+use schemas::identity::OrgType;
+use schemas::ids::{DeliveryId, InviteId, OrgId};
+use schemas::secrets::PlainWebhookSecret;
+use schemas::webhook::{Data, Envelope, EventType, InviteData};
+use service_kit::clock::Clock;
+use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{
+    DnsRecord, Seed, TestAuthority, TestDns, TestProcess, TestReceiver, TestStores, eventually, free_address,
+};
+use sqlx::PgPool;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
+use tempfile::NamedTempFile;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Every receiver is called so; ports tell them apart.
+pub(crate) const HOST: &str = "hooks.test";
+
+pub(crate) struct Office {
+    pub(crate) stores: TestStores,
+    pub(crate) pool: PgPool,
+    pub(crate) authority: TestAuthority,
+    key: SecretsKey,
+    sealer: Sealer,
+    dns: TestDns,
+    host: Arc<Mutex<IpAddr>>,
+    pem: NamedTempFile,
+    ports: Mutex<Vec<u16>>,
+}
+
+/// A registered endpoint.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) id: Uuid,
+    pub(crate) org: OrgId,
+    pub(crate) secret: String,
+}
+
+/// How a delivery stands in the queue.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct Standing {
+    pub(crate) status: String,
+    pub(crate) attempts: i32,
+    pub(crate) due_at: DateTime<Utc>,
+    pub(crate) lease: Option<Uuid>,
+    pub(crate) last_attempt_at: Option<DateTime<Utc>>,
+    pub(crate) last_outcome: Option<String>,
+    pub(crate) last_status_code: Option<i32>,
+    pub(crate) last_duration_ms: Option<i64>,
+}
+
+/// A deliverer inside the test's process; stops when dropped.
+pub(crate) struct Delivering {
+    stop: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Office {
+    pub(crate) async fn new() -> Self {
+        Self::on(TestStores::fresh().await).await
+    }
+
+    pub(crate) async fn on(stores: TestStores) -> Self {
+        let (authority, key) = (TestAuthority::new(), SecretsKey::mint());
+        let sealer = SecretsSettings { secrets_key: Some(key.clone()) }.sealer().unwrap();
+        let host: Arc<Mutex<IpAddr>> = Arc::new(Mutex::new(Ipv4Addr::LOCALHOST.into()));
+        let pointed = Arc::clone(&host);
+        let dns = TestDns::start(move |_| vec![DnsRecord::Address(*pointed.lock().unwrap())]).await;
+        let pem = NamedTempFile::new().unwrap();
+        std::fs::write(pem.path(), &authority.pem).unwrap();
+        Self { pool: stores.pool.clone(), stores, authority, key, sealer, dns, host, pem, ports: Mutex::default() }
+    }
+
+    /// Lets deliverers that are started from now on call a receiver.
+    pub(crate) fn open_port(&self, receiver: &TestReceiver) {
+        self.ports.lock().unwrap().push(receiver.address.port());
+    }
+
+    /// What every name stands for from now on, instead of this machine.
+    pub(crate) fn point(&self, address: &str) {
+        *self.host.lock().unwrap() = address.parse().unwrap();
+    }
+
+    pub(crate) async fn org(&self) -> OrgId {
+        Seed(&self.pool).org("receiver", OrgType::Platform).await.id
+    }
+
+    /// An endpoint of a new organisation.
+    pub(crate) async fn endpoint(&self, receiver: &TestReceiver) -> Endpoint {
+        self.endpoint_of(self.org().await, receiver).await
+    }
+
+    pub(crate) async fn endpoint_of(&self, org: OrgId, receiver: &TestReceiver) -> Endpoint {
+        self.endpoint_at(org, &format!("https://{HOST}:{}/in?x=1", receiver.address.port())).await
+    }
+
+    pub(crate) async fn endpoint_at(&self, org: OrgId, url: &str) -> Endpoint {
+        let (id, secret) = (Uuid::now_v7(), PlainWebhookSecret::mint());
+        sqlx::query(
+            "INSERT INTO webhook_endpoints (id, organization_id, url, event_types, secret_sealed, created_at) \
+             VALUES ($1, $2, $3, '{invite.claimed}', $4, now())",
+        )
+        .bind(id)
+        .bind(org.0)
+        .bind(url)
+        .bind(self.sealer.seal(secret.reveal(), id.as_bytes()).unwrap())
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        Endpoint { id, org, secret: secret.reveal().to_owned() }
+    }
+
+    /// A message for an endpoint.
+    pub(crate) async fn post(&self, to: &Endpoint) -> Uuid {
+        self.post_in(&self.pool, to).await
+    }
+
+    pub(crate) async fn post_all(&self, to: &Endpoint, count: usize) -> Vec<Uuid> {
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            ids.push(self.post(to).await);
+        }
+        ids
+    }
+
+    /// The same, as part of a transaction.
+    pub(crate) async fn post_in(&self, store: impl sqlx::PgExecutor<'_>, to: &Endpoint) -> Uuid {
+        let id = DeliveryId(Uuid::now_v7());
+        let created_at = Clock::System.now();
+        let invite = InviteData {
+            id: InviteId(Uuid::now_v7()),
+            organization_id: to.org,
+            email: "é@a.test".to_owned(),
+            claimed_at: created_at,
+        };
+        let envelope = Envelope { id, kind: EventType::InviteClaimed, created_at, data: Data::Invite(invite) };
+        sqlx::query(
+            "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+             VALUES ($1, $2, $3, 'invite.claimed', $4, $5)",
+        )
+        .bind(id.0)
+        .bind(to.id)
+        .bind(to.org.0)
+        .bind(serde_json::to_string(&envelope).unwrap())
+        .bind(created_at)
+        .execute(store)
+        .await
+        .unwrap();
+        id.0
+    }
+
+    /// What identity-api does when an endpoint is deleted; afterwards the time by the database's clock.
+    pub(crate) async fn disable(&self, endpoint: &Endpoint) -> DateTime<Utc> {
+        sqlx::query("UPDATE webhook_endpoints SET disabled_at = now() WHERE id = $1")
+            .bind(endpoint.id)
+            .execute(&self.pool)
+            .await
+            .unwrap();
+        sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// What identity-api does when a secret is rotated; the new one.
+    pub(crate) async fn rotate(&self, endpoint: &Endpoint) -> String {
+        let secret = PlainWebhookSecret::mint();
+        sqlx::query("UPDATE webhook_endpoints SET secret_sealed = $2 WHERE id = $1")
+            .bind(endpoint.id)
+            .bind(self.sealer.seal(secret.reveal(), endpoint.id.as_bytes()).unwrap())
+            .execute(&self.pool)
+            .await
+            .unwrap();
+        secret.reveal().to_owned()
+    }
+
+    pub(crate) async fn standing(&self, delivery: Uuid) -> Standing {
+        sqlx::query_as("SELECT * FROM webhook_queue WHERE delivery_id = $1").bind(delivery).fetch_one(&self.pool).await.unwrap()
+    }
+
+    /// Waits until a delivery stands as `is_there` says.
+    pub(crate) async fn stands(&self, what: &str, delivery: Uuid, is_there: impl Fn(&Standing) -> bool) -> Standing {
+        eventually(what, || async { Some(self.standing(delivery).await).filter(&is_there) }).await
+    }
+
+    /// Waits until each has been delivered.
+    pub(crate) async fn delivered(&self, deliveries: &[Uuid]) {
+        eventually("each is delivered", || async {
+            let count: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM webhook_queue WHERE delivery_id = ANY($1) AND status = 'delivered'")
+                    .bind(deliveries)
+                    .fetch_one(&self.pool)
+                    .await
+                    .ok()?;
+            (usize::try_from(count).unwrap() == deliveries.len()).then_some(())
+        })
+        .await;
+    }
+
+    fn allow(&self) -> String {
+        let ports = self.ports.lock().unwrap();
+        ports.iter().map(|port| format!("{HOST}:{port}")).collect::<Vec<_>>().join(",")
+    }
+
+    pub(crate) fn settings(&self) -> DeliverSettings {
+        let webhooks = WebhookSettings {
+            webhook_allow: self.allow().parse().unwrap(),
+            webhook_extra_ca: Some(self.pem.path().to_owned()),
+            dns_server: Some(self.dns.address),
+        };
+        let secrets = SecretsSettings { secrets_key: Some(self.key.clone()) };
+        DeliverSettings { postgres: self.stores.postgres.clone(), secrets, webhooks, pace: Pace::default() }
+    }
+
+    pub(crate) fn deliverer(&self) -> Delivering {
+        self.deliverer_ahead(&Ahead::default())
+    }
+
+    /// One for which time is as far ahead as the test moves it.
+    pub(crate) fn deliverer_ahead(&self, ahead: &Ahead) -> Delivering {
+        Delivering::start(self.settings(), ahead.clone())
+    }
+
+    /// The real binary, answering, with the shortest lease there is.
+    pub(crate) async fn process(&self) -> TestProcess {
+        let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+        let settings = [
+            ("TELEMETRY_LISTEN", listen.clone()),
+            ("TELEMETRY_METRICS_LISTEN", metrics),
+            ("TELEMETRY_DELIVERY_LEASE", "11".to_owned()),
+            ("TELEMETRY_SECRETS_KEY", self.key.reveal().to_owned()),
+            ("TELEMETRY_DNS_SERVER", self.dns.address.to_string()),
+            ("WEBHOOK_ALLOW", self.allow()),
+            ("WEBHOOK_EXTRA_CA", self.pem.path().display().to_string()),
+            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
+            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
+            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
+        ];
+        let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
+        process.answers(&format!("http://{listen}/ready")).await;
+        process
+    }
+}
+
+impl Delivering {
+    pub(crate) fn start(settings: DeliverSettings, ahead: Ahead) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        Self { stop, task: tokio::spawn(async move { deliver(&settings, ahead, stopped).await }) }
+    }
+
+    /// Stops it; it must not have failed.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(60), &mut self.task).await.expect("it ends");
+        ended.expect("the deliverer does not panic").expect("the deliverer does not fail");
+    }
+}
+
+impl Drop for Delivering {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
