@@ -10,6 +10,7 @@ use crate::rejected::RejectedTopic;
 use crate::resolve::Resolver;
 use crate::store::{Store, token};
 use service_kit::clock::Clock;
+use service_kit::crash_point;
 use tokio_util::sync::CancellationToken;
 
 /// One member of the group.
@@ -63,12 +64,15 @@ impl Worker {
         let token = token(&block, &folded);
         let store = async {
             self.rejected.send_all(&block.dead_letters).await;
+            crash_point::reached("before_insert");
             self.store.insert(&folded, &token).await;
         };
         tokio::select! {
             () = store => {}
             () = self.collector.keep_polling() => {}
         }
+        crash_point::reached("after_insert_before_commit");
         self.collector.commit(&block.offsets).await;
+        crash_point::reached("after_commit");
     }
 }
