@@ -3,6 +3,7 @@
 //!
 //! Must not time the service: figures come from benches.
 
+mod chaos;
 mod fake_service;
 mod oracle;
 mod pacing;
