@@ -7,5 +7,6 @@ mod chaos;
 mod fake_service;
 mod oracle;
 mod pacing;
+mod proxy;
 mod real_service;
 mod workload;
