@@ -28,6 +28,8 @@ pub(super) struct Injected {
     pub(super) done: BTreeMap<(&'static str, String), u64>,
     /// Crash points that were never come to.
     pub(super) unreached: Vec<String>,
+    /// When the last fault was undone.
+    pub(super) last_undone: Option<Instant>,
     /// Servers that did not come back.
     pub(super) failed: Vec<String>,
 }
@@ -85,6 +87,7 @@ impl Injector {
         };
         self.history.note(&format!("end   {} {}", fault.target, fault.blow));
         let mut injected = lock(&self.injected);
+        injected.last_undone = Some(Instant::now());
         *injected.done.entry((fault.blow.kind(), fault.target.to_string())).or_default() += 1;
         if let Err(error) = outcome {
             injected.failed.push(format!("{fault}: {error:#}"));

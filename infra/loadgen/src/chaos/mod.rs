@@ -26,7 +26,7 @@ mod watch;
 mod world;
 
 pub use fault::{Blow, Fault, Target};
-pub use options::ChaosOptions;
+pub use options::{ChaosOptions, Outage};
 pub use plan::Plan;
 
 use crate::Verdict;
@@ -55,7 +55,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// A run from its seed to its verdict.
 pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
-    let plan = Plan::of(seed, options.faults(), options.brokers());
+    let plan = options.plan(seed);
     println!("seed {seed}");
     if options.plan {
         print!("{plan}");
@@ -163,6 +163,7 @@ fn sum_up(
         took,
         ends,
         counts: front.history.counts(),
+        resumed: injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment)),
         watched: watcher.watched,
         acked: bounds().map(|(acked, _)| acked.total).sum(),
         possible: bounds().map(|(_, possible)| possible.total).sum(),

@@ -26,6 +26,8 @@ pub(super) struct Outcome {
     pub(super) watched: Watched,
     pub(super) acked: u64,
     pub(super) possible: u64,
+    /// From the last fault being undone to the first read that showed something new.
+    pub(super) resumed: Option<Duration>,
     /// From everything being well to everything acknowledged being readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
@@ -41,7 +43,11 @@ impl Outcome {
     }
 
     fn command(&self) -> String {
-        let ChaosOptions { smoke, three_brokers, .. } = &self.options;
+        let ChaosOptions { smoke, three_brokers, outage, outage_seconds, .. } = &self.options;
+        if let Some(outage) = outage {
+            let outage = format!("{outage:?}").to_lowercase();
+            return format!("cargo chaos --seed {} --outage {outage} --outage-seconds {outage_seconds}", self.plan.seed);
+        }
         let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers")];
         let flags: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
         format!(
@@ -109,11 +115,14 @@ impl fmt::Display for Outcome {
         self.faults(f)?;
         self.ends(f)?;
         self.operations(f)?;
-        let Watched { checked, failed, rounds } = &self.watched;
+        let Watched { checked, failed, rounds, .. } = &self.watched;
         writeln!(f, "  checks      {} answers in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;
         writeln!(f, "    not answered during faults: {}", listed(failed))?;
+        if let Some(resumed) = self.resumed {
+            writeln!(f, "  resumed     {:.1} s after the last fault was undone", resumed.as_secs_f64())?;
+        }
         match self.quiesced {
-            Some(after) => writeln!(f, "  quiesced    {:.1} s after the last fault was undone", after.as_secs_f64())?,
+            Some(after) => writeln!(f, "  quiesced    {:.1} s after the end of the load", after.as_secs_f64())?,
             None => writeln!(f, "  quiesced    NEVER: something acknowledged is still missing")?,
         }
         for (violation, times) in &self.violations {

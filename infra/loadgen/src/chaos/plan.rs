@@ -4,6 +4,7 @@
 //! once before any comes up again.
 
 use super::fault::{Blow, Fault, Target};
+use super::options::Outage;
 use super::proxy::Mode;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -72,6 +73,16 @@ impl Plan {
             at += Duration::from_millis(random.random_range(GAPS_MS));
         }
         Self { seed, faults: plan }
+    }
+
+    /// One store away for long, and back.
+    pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
+        let (target, blow) = match outage {
+            Outage::Broker => (Target::Broker(0), Blow::Kill),
+            Outage::Clickhouse => (Target::ClickHouse, Blow::Kill),
+            Outage::Postgres => (Target::Postgres, Blow::Pause),
+        };
+        Self { seed, faults: vec![Fault { at: FIRST * 4, target, blow, lasts }] }
     }
 
     /// When the last fault is over, if all goes as planned.

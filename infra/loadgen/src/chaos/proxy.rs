@@ -149,6 +149,9 @@ async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mo
     let (mut there, mut back) = (pipe(Way::There, from_client, to_server), pipe(Way::Back, from_server, to_client));
     if tokio::try_join!(there.carry(), back.carry()).is_err() {
         let _ = (there.to.as_ref().set_zero_linger(), back.to.as_ref().set_zero_linger());
+        // dropped, they would say an orderly goodbye first
+        there.to.forget();
+        back.to.forget();
     }
 }
 

@@ -39,6 +39,17 @@ pub(super) struct Watched {
     /// Reads that were not answered, by surface.
     pub(super) failed: BTreeMap<&'static str, u64>,
     pub(super) rounds: u64,
+    /// When a round showed more events than the one before, or as many.
+    grown: Vec<(Instant, u64)>,
+}
+
+impl Watched {
+    /// How long after `moment` the first read showed something new.
+    pub(super) fn first_news_after(&self, moment: Instant) -> Option<Duration> {
+        let before = self.grown.iter().take_while(|(at, _)| *at < moment).map(|(_, total)| *total).max().unwrap_or(0);
+        let news = self.grown.iter().find(|(at, total)| *at >= moment && *total > before)?;
+        Some(news.0 - moment)
+    }
 }
 
 /// Reads and has everything judged.
@@ -67,6 +78,8 @@ impl Watcher {
             let looked = self.raw.look(&self.front).await;
             self.count("clickhouse", looked.is_some());
             self.watched.rounds += 1;
+            let seen = lock(&self.front.oracle).seen();
+            self.watched.grown.push((Instant::now(), seen));
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = sleep_until(next) => {}

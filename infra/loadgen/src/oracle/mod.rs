@@ -121,6 +121,11 @@ impl Oracle {
         self.keep(tenant, vec![(rule, what)]);
     }
 
+    /// Events that reads have shown so far, of all tenants.
+    pub fn seen(&self) -> u64 {
+        self.tenants.iter().map(|watched| watched.previous.total).sum()
+    }
+
     /// What was sent for a tenant and what became of it.
     pub fn ledger(&self, tenant: usize) -> &Ledger {
         &self.tenants[tenant].ledger

@@ -69,6 +69,16 @@ impl TestProcess {
         self.child.kill().await.expect("a child can be killed");
     }
 
+    /// Stops its clock: connections stay open and nothing answers.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Sends a signal.
     fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
