@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// What an orderly stop may take.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 /// A Kafka of one test.
 #[derive(Debug)]
@@ -107,6 +107,11 @@ macro_rules! controls {
             /// Asks it to stop, as a supervisor does, and waits until it is gone; killed when it takes too long. Data stays.
             pub fn terminate(&mut self) {
                 self.0.terminate();
+            }
+
+            /// Whether it has ended, by itself or by our doing.
+            pub fn has_ended(&mut self) -> bool {
+                self.0.child.try_wait().is_ok_and(|ended| ended.is_some())
             }
 
             /// Stops its clock: connections stay open and nothing answers.

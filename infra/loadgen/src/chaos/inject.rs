@@ -153,6 +153,8 @@ impl Injector {
 
     async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {
         let Some(store) = self.world.stores.store(fault.target) else { return Ok(()) };
+        // while only the way to it is disturbed, a server that ends is started again
+        let _held = if matches!(fault.blow, Blow::Link(_)) { None } else { Some(store.held.lock().await) };
         match fault.blow {
             Blow::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,
             Blow::Terminate => end_and_restart(store, Act::Terminate, fault.lasts).await,

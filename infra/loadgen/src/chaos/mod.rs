@@ -79,7 +79,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     println!("{outcome}");
     let verdict = outcome.verdict();
     let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
-    world.strike(verdict == Verdict::Broken)?;
+    world.strike(verdict == Verdict::Broken).await?;
     Ok(verdict)
 }
 
@@ -162,6 +162,7 @@ fn sum_up(
         plan,
         took,
         ends,
+        revived: world.stores.revived(),
         counts: front.history.counts(),
         resumed: injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment)),
         watched: watcher.watched,

@@ -22,6 +22,8 @@ pub(super) struct Outcome {
     pub(super) took: Duration,
     pub(super) injected: Injected,
     pub(super) ends: Vec<Ends>,
+    /// Servers that ended by themselves and were started again.
+    pub(super) revived: BTreeMap<String, u64>,
     pub(super) counts: Counts,
     pub(super) watched: Watched,
     pub(super) acked: u64,
@@ -114,6 +116,9 @@ impl fmt::Display for Outcome {
         writeln!(f, "chaos: seed {}, {brokers} broker(s), {:.0} s", self.plan.seed, self.took.as_secs_f64())?;
         self.faults(f)?;
         self.ends(f)?;
+        if !self.revived.is_empty() {
+            writeln!(f, "  servers     ended by themselves and were started again: {}", listed(&self.revived))?;
+        }
         self.operations(f)?;
         let Watched { checked, failed, rounds, .. } = &self.watched;
         writeln!(f, "  checks      {} answers in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;

@@ -101,7 +101,8 @@ impl Post {
 
     fn ended_by_itself(&self, status: ExitStatus) {
         let said = tail(&self.seat.log(&self.launchpad.folder));
-        let last = said.lines().last().unwrap_or_default();
+        // the reason is a plain line; lines of the log, which are JSON, may come after it
+        let last = said.lines().rfind(|line| !line.starts_with('{')).unwrap_or_default();
         let mut ends = lock(&self.ends);
         if STORE_SETTINGS.iter().any(|setting| last.starts_with(setting)) {
             ends.refused += 1;

@@ -9,9 +9,16 @@ use anyhow::Context as _;
 use local::ports::Ports;
 use local::private::{ClickHouse, Kafka, Postgres};
 use local::stack::Endpoints;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// How often servers are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What can be done to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,9 @@ enum Server {
 pub(super) struct Store {
     server: Arc<Mutex<Server>>,
     pub(super) proxy: Proxy,
+    /// Held while a fault keeps the server from running.
+    pub(super) held: tokio::sync::Mutex<()>,
+    revived: AtomicU64,
 }
 
 /// All of them.
@@ -81,10 +91,21 @@ impl Server {
 }
 
 impl Store {
+    /// Starts it again whenever it ends by itself, as a supervisor does.
+    async fn supervise(&self) {
+        let _free = self.held.lock().await;
+        let server = Arc::clone(&self.server);
+        let has_ended = spawn_blocking(move || each!(&mut *lock(&server), server => server.has_ended())).await.unwrap_or(false);
+        if has_ended && self.act(Act::Restart).await.is_ok() {
+            self.revived.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     async fn behind(port: u16, server: Server) -> anyhow::Result<Self> {
         let own = url::Url::parse(&server.url())?.port().context("a server has a port")?;
         let proxy = Proxy::start(port, own).await.context("a proxy cannot listen")?;
-        Ok(Self { server: Arc::new(Mutex::new(server)), proxy })
+        let (held, revived) = (tokio::sync::Mutex::default(), AtomicU64::new(0));
+        Ok(Self { server: Arc::new(Mutex::new(server)), proxy, held, revived })
     }
 
     pub(super) async fn act(&self, act: Act) -> anyhow::Result<()> {
@@ -133,6 +154,28 @@ impl Stores {
             Target::Postgres => Some(&self.postgres),
             Target::Gateway(_) | Target::Worker(_) | Target::Query => None,
         }
+    }
+
+    /// Keeps them all alive. Never ends.
+    pub(super) async fn supervise(&self) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            for (_, store) in self.all() {
+                store.supervise().await;
+            }
+        }
+    }
+
+    /// How often each ended by itself and was started again.
+    pub(super) fn revived(&self) -> BTreeMap<String, u64> {
+        let revived = self.all().map(|(name, store)| (name, store.revived.load(Ordering::Relaxed)));
+        revived.filter(|(_, times)| *times > 0).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (String, &Store)> {
+        let brokers = (0..).map(Target::Broker).zip(&self.brokers);
+        let others = [(Target::ClickHouse, &self.clickhouse), (Target::Postgres, &self.postgres)];
+        brokers.chain(others).map(|(target, store)| (target.to_string(), store))
     }
 
     /// All brokers: what keeps the gateways from the log.

@@ -31,6 +31,23 @@ pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks meanwhile.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
+/// At the end a read is asked for so often, on a machine that may be busy.
+const LAST_TRIES: u32 = 20;
+
+macro_rules! patiently {
+    ($asked:expr) => {{
+        let mut answered = None;
+        for _ in 0..LAST_TRIES {
+            answered = $asked.await;
+            if answered.is_some() {
+                break;
+            }
+            sleep(ASK_AGAIN).await;
+        }
+        answered
+    }};
+}
+
 /// What was read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
@@ -131,15 +148,15 @@ impl Watcher {
     }
 
     async fn everything_of(&mut self, tenant: usize) -> Result<(), &'static str> {
-        let observed = self.summary(tenant).await.ok_or("the summary was not answered")?;
+        let observed = patiently!(self.summary(tenant)).ok_or("the summary was not answered")?;
         lock(&self.front.oracle).read_last(tenant, &observed, &observed);
         let total = observed.figures.total;
         let (mut seen, mut of_urls, mut urls) = (Vec::new(), 0, 0);
         for from in (0..total).step_by(PAGE as usize) {
-            seen.extend(self.events(tenant, from, PAGE).await.ok_or("a page of events was not answered")?);
+            seen.extend(patiently!(self.events(tenant, from, PAGE)).ok_or("a page of events was not answered")?);
         }
         for from in (0..).step_by(PAGE as usize) {
-            let (listed, events) = self.urls(tenant, from, PAGE).await.ok_or("a page of URLs was not answered")?;
+            let (listed, events) = patiently!(self.urls(tenant, from, PAGE)).ok_or("a page of URLs was not answered")?;
             (of_urls, urls) = (of_urls + events, urls + listed);
             if listed < PAGE {
                 break;
@@ -148,7 +165,7 @@ impl Watcher {
         let own = observed.figures.by_role[AGENT];
         let mut own_seen = Vec::new();
         for from in (0..own).step_by(PAGE as usize) {
-            own_seen.extend(self.own_events(tenant, from, PAGE).await.ok_or("a page of own events was not answered")?);
+            own_seen.extend(patiently!(self.own_events(tenant, from, PAGE)).ok_or("a page of own events was not answered")?);
         }
         let mut oracle = lock(&self.front.oracle);
         for (what, mut seen, total) in [("/content-owners/events", seen, total), ("/agent/events", own_seen, own)] {

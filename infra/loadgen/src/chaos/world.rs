@@ -21,7 +21,7 @@ pub(super) const TENANTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) folder: PathBuf,
-    pub(super) stores: Stores,
+    pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
     pub(super) tenants: Vec<Tenant>,
     pub(super) gateways: Vec<Arc<Post>>,
@@ -45,7 +45,7 @@ impl World {
         let name = stage::run_name();
         let folder = runs.join(&name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let stores = Stores::start(&folder, options.brokers()).await?;
+        let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
         let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
@@ -63,8 +63,10 @@ impl World {
         for post in world.posts() {
             post.open().await?;
         }
-        world.supervisors =
-            world.posts().map(|post| AbortOnDropHandle::new(tokio::spawn(Arc::clone(post).supervise()))).collect();
+        let mut supervisors: Vec<_> = world.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
+        let stores = Arc::clone(&world.stores);
+        supervisors.push(tokio::spawn(async move { stores.supervise().await }));
+        world.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
         Ok(world)
     }
 
@@ -92,9 +94,14 @@ impl World {
     }
 
     /// Deletes everything, or keeps the logs.
-    pub(super) fn strike(self, keep: bool) -> anyhow::Result<()> {
-        let folder = self.folder.clone();
-        drop(self);
+    pub(super) async fn strike(self, keep: bool) -> anyhow::Result<()> {
+        let Self { folder, stores, supervisors, .. } = self;
+        for supervisor in supervisors {
+            supervisor.abort();
+            // an aborted task ends with an error, and with it its hold on the stores
+            let _ = supervisor.await;
+        }
+        drop(stores);
         if keep {
             eprintln!("logs and history are in {}", folder.display());
             return stage::keep(&folder).context("the run's folder cannot be kept");
