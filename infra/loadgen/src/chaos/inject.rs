@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// What a process gets beyond the time of the fault to come to the point where it dies.
-const CRASH_PATIENCE: Duration = Duration::from_secs(30);
+const CRASH_PATIENCE: Duration = Duration::from_secs(90);
+/// What a worker needs to have a block in hand that its store does not acknowledge.
+const IN_HAND: Duration = Duration::from_millis(1_500);
 
 /// What was done.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +109,10 @@ impl Injector {
         post.hold().await;
         match fault.blow {
             Blow::Kill => {
-                post.kill().await;
+                match fault.target {
+                    Target::Worker(_) => self.kill_with_a_block_in_hand(post, fault).await,
+                    _ => post.kill().await,
+                }
                 sleep(fault.lasts).await;
             }
             Blow::Terminate => {
@@ -149,6 +154,20 @@ impl Injector {
         if !has_crashed {
             lock(&self.injected).unreached.push(format!("{} {}", fault.target, fault.blow));
         }
+    }
+
+    /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
+    async fn kill_with_a_block_in_hand(&self, worker: &Post, fault: Fault) {
+        let Some(store) = self.world.stores.store(Target::ClickHouse) else { return };
+        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
+        let _alone = lane.lock().await;
+        store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
+        sleep(IN_HAND).await;
+        worker.kill().await;
+        // what a black hole holds must not arrive after the death of its sender
+        store.proxy.set(Mode::Reset);
+        sleep(IN_HAND / 10).await;
+        store.proxy.set(Mode::Pass);
     }
 
     async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {

@@ -69,6 +69,9 @@ impl Plan {
             if blow.needs_spill() {
                 free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
             }
+            if matches!((target, blow), (Target::Worker(_), Blow::Kill)) {
+                free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
+            }
             plan.push(fault);
             at += Duration::from_millis(random.random_range(GAPS_MS));
         }

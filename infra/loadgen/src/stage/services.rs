@@ -151,6 +151,8 @@ impl Launchpad {
         command.env("TELEMETRY_LISTEN", format!("127.0.0.1:{port}"));
         command.env("TELEMETRY_METRICS_LISTEN", format!("127.0.0.1:{metrics_port}"));
         command.env("TELEMETRY_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).kill_on_drop(true);
+        // a Ctrl-C in the terminal is for the run, which stops them in order
+        command.process_group(0);
         if service == Service::Gateway {
             command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", seat.name)));
             command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
