@@ -7,8 +7,11 @@ use service_kit::clock::Clock;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    process::main(start())
+}
+
+async fn start() -> ExitCode {
     let cli: Cli = settings::parse();
     if let Some(Command::Health) = cli.command {
         return health::report_own(cli.process.listen).await;

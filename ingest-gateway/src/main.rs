@@ -12,8 +12,11 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    process::main(start())
+}
+
+async fn start() -> ExitCode {
     let cli: Cli = settings::parse();
     if let Some(Command::Health) = cli.command {
         return health::report_own(cli.process.listen).await;

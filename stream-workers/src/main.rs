@@ -14,8 +14,11 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    process::main(start())
+}
+
+async fn start() -> ExitCode {
     let Cli { command, process, settings } = settings::parse();
     match command.unwrap_or(Command::Run) {
         Command::Run => until_stopped(&process, |stop| run(&process, &settings, stop)).await,

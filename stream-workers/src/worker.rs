@@ -10,6 +10,7 @@ use crate::rejected::RejectedTopic;
 use crate::resolve::Resolver;
 use crate::store::Store;
 use service_kit::clock::Clock;
+use service_kit::crash_point;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -64,13 +65,16 @@ impl Worker {
         let folded = fold(std::mem::take(&mut block.rows));
         let store = async {
             self.rejected.send_all(&block.dead_letters).await;
+            crash_point::reached("before_insert");
             self.store.insert(folded, &block.offsets).await;
         };
         tokio::select! {
             () = store => {}
             lost = self.collector.keep_polling() => match lost? {},
         }
+        crash_point::reached("after_insert_before_commit");
         self.collector.commit(&block.offsets).await;
+        crash_point::reached("after_commit");
         Ok(())
     }
 }

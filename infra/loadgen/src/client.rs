@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -55,6 +55,8 @@ pub struct Answer {
     pub status: u16,
     /// Whether it says when to try again.
     pub has_retry_after: bool,
+    /// How long the whole list is, of a list that comes line by line.
+    pub total: Option<u64>,
     /// The body.
     pub body: Bytes,
 }
@@ -82,6 +84,12 @@ impl Connection {
     /// `GET`.
     pub async fn get(&mut self, path: &str, key: &HeaderValue) -> Exchange {
         let request = self.request(Method::GET, path, key);
+        self.exchange(request.body(Full::default())).await
+    }
+
+    /// `GET` of one JSON object a line.
+    pub async fn get_lines(&mut self, path: &str, key: &HeaderValue) -> Exchange {
+        let request = self.request(Method::GET, path, key).header(ACCEPT, "application/x-ndjson");
         self.exchange(request.body(Full::default())).await
     }
 
@@ -138,6 +146,7 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
         Ok(body) => Exchange::Answered(Answer {
             status: head.status.as_u16(),
             has_retry_after: head.headers.contains_key(RETRY_AFTER),
+            total: head.headers.get("x-total-count").and_then(|total| total.to_str().ok()?.parse().ok()),
             body: body.to_bytes(),
         }),
         Err(_) => Exchange::Lost("half an answer"),

@@ -16,6 +16,7 @@
 //! Must not be needed by any service, and must not report a figure that it did not measure.
 
 pub mod bench;
+pub mod chaos;
 pub mod client;
 pub mod drive;
 pub mod fuzz_api;
@@ -46,6 +47,9 @@ pub enum Verdict {
     Broken,
 }
 
+/// A fault must not wait for a sender to come to its next pause.
+const CHAOS_THREADS: usize = 2;
+
 impl Cli {
     /// Threads that work on it.
     pub fn threads(&self) -> usize {
@@ -53,6 +57,7 @@ impl Cli {
             Command::Run(options) => &options.conduct,
             Command::Bench(options) => &options.conduct,
             Command::Reads(_) | Command::FuzzApi(_) => return 1,
+            Command::Chaos(_) => return CHAOS_THREADS,
         }
         .threads
         .max(1)
@@ -66,6 +71,7 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
         Command::Bench(options) => bench::run(options, stop).await,
         Command::Reads(options) => read_bench::run(options, stop).await,
         Command::FuzzApi(options) => fuzz(options, &stop).await,
+        Command::Chaos(options) => chaos::run(options, stop).await,
     }
 }
 

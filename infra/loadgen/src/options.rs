@@ -2,6 +2,7 @@
 //!
 //! Must not do anything but read the command line.
 
+use crate::chaos::ChaosOptions;
 use crate::drive::{Arrivals, Pace};
 use crate::workload::Mix;
 use clap::{Args, Parser, Subcommand};
@@ -28,6 +29,8 @@ pub enum Command {
     Reads(ReadBenchOptions),
     /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
     FuzzApi(FuzzApiOptions),
+    /// Kills, stops, pauses and cuts off every process of a stack of its own under load; ends with 1 unless every check held (`cargo chaos`)
+    Chaos(ChaosOptions),
 }
 
 /// How reads are measured.

@@ -50,6 +50,7 @@ impl Session {
             run: rand::random(),
             started_at_ms: Clock::System.now().timestamp_millis(),
             late_percent: workload.late_percent,
+            request_lengths: Vec::new(),
         };
         eprintln!("seed {} (repeat the workload with --seed {0})", shape.seed);
         let skew = Skew::new(stage.tenants.len(), workload.skew);

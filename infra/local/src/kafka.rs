@@ -1,4 +1,4 @@
-//! Apache Kafka: one KRaft node, broker and controller in one process. It creates no topics: that is the services' job.
+//! Apache Kafka: KRaft nodes, each broker and controller in one process; the stack has one. It creates no topics: that is the services' job.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::server::Site;
+use crate::server::{Broker, Site};
 
-/// Any 16 bytes in base64 do: the cluster has one node.
+/// Any 16 bytes in base64 do: a cluster is told apart by its ports.
 const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";
 /// Loggers that print whole configurations or one line per partition at start.
 const CHATTY: [&str; 3] = ["org.apache.kafka.common.config", "kafka.server.KafkaConfig", "org.apache.kafka.storage"];
@@ -91,23 +91,35 @@ fn java(software: &Path) -> Command {
 fn config(site: &Site) -> String {
     let (port, controller) = (site.listen.port, site.listen.second_port);
     let data = site.data.display();
+    let alone = Broker { number: 1, advertised: port, internal: 0, controllers: vec![controller] };
+    let Broker { number, advertised, internal, controllers } = site.broker.as_ref().unwrap_or(&alone);
+    let voters = controllers.iter().zip(1..).map(|(port, number)| format!("{number}@127.0.0.1:{port}"));
+    let voters = voters.collect::<Vec<_>>().join(",");
+    let (replicas, in_sync) = (controllers.len(), controllers.len().min(2));
+    // brokers talk to each other past the proxy, where there is one
+    let (listener, inter_broker) = match internal {
+        0 => (String::new(), "PLAINTEXT"),
+        port => (format!(",INTERNAL://127.0.0.1:{port}"), "INTERNAL"),
+    };
     format!(
         "# written by `cargo local start` each time
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
+node.id={number}
+controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listener}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}{listener}
+inter.broker.listener.name={inter_broker}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
-# one node holds everything
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 # fifty partitions of bookkeeping only slow down the start
 offsets.topic.num.partitions=8
 transaction.state.log.num.partitions=4

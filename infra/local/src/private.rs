@@ -1,8 +1,8 @@
 //! Servers that belong to one test: own ports, own data, nothing shared with the stack, gone when dropped. They can be
-//! killed, paused and restarted to see what the services do then.
+//! killed, stopped, paused and restarted to see what the services do then.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
@@ -14,13 +14,16 @@ use crate::interrupt::Interrupt;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::server::{Kind, Listen, Site, end};
+use crate::server::{Broker, Kind, Listen, Site, end};
 use crate::stack::own_address;
 use crate::tether::Tether;
 use crate::workspace::Workspace;
 
 /// Generous: many tests start servers at once on few cores.
 const START_LIMIT: Duration = Duration::from_secs(180);
+
+/// What an orderly stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 /// A Kafka of one test.
 #[derive(Debug)]
@@ -39,6 +42,36 @@ impl Kafka {
     #[must_use]
     pub fn address(&self) -> String {
         self.0.address()
+    }
+
+    /// Where the brokers of [`Kafka::behind`] talk to each other: the way past the proxies.
+    #[must_use]
+    pub fn internal_address(&self) -> String {
+        let internal = self.0.site.broker.as_ref().map_or(self.0.site.listen.port, |broker| broker.internal);
+        own_address(Kind::Kafka, internal)
+    }
+
+    /// Starts as many brokers as there are ports, as one cluster, each of which tells its clients to come back to its port
+    /// of these, where a proxy listens. Three of them keep every record three times and acknowledge what two have.
+    pub fn behind(dir: &Path, proxies: &[u16]) -> Result<Vec<Self>> {
+        let launcher = fetched(Kind::Kafka)?;
+        let mut ports = Ports::default();
+        proxies.iter().for_each(|port| ports.reserve(*port));
+        let controllers: Vec<u16> = proxies.iter().map(|_| ports.choose(&[])).collect::<Result<_>>()?;
+        let site = |(place, advertised): (usize, &u16)| {
+            let home = dir.join(format!("broker-{}", place + 1));
+            let mut site = site(Kind::Kafka, &home, &launcher)?;
+            site.listen = Listen { port: ports.choose(&[])?, second_port: controllers[place] };
+            let (advertised, internal) = (*advertised, ports.choose(&[])?);
+            site.broker = Some(Broker { number: place + 1, advertised, internal, controllers: controllers.clone() });
+            Ok(site)
+        };
+        let sites: Vec<Site> = proxies.iter().enumerate().map(site).collect::<Result<_>>()?;
+        // none is ready before most of them are there
+        std::thread::scope(|scope| {
+            let starting: Vec<_> = sites.into_iter().map(|site| scope.spawn(|| Server::launch(site).map(Self))).collect();
+            starting.into_iter().map(|broker| broker.join().expect("starting a broker does not panic")).collect()
+        })
     }
 }
 
@@ -71,6 +104,16 @@ macro_rules! controls {
                 self.0.kill_9();
             }
 
+            /// Asks it to stop, as a supervisor does, and waits until it is gone; killed when it takes too long. Data stays.
+            pub fn terminate(&mut self) {
+                self.0.terminate();
+            }
+
+            /// Whether it has ended, by itself or by our doing.
+            pub fn has_ended(&mut self) -> bool {
+                self.0.child.try_wait().is_ok_and(|ended| ended.is_some())
+            }
+
             /// Stops its clock: connections stay open and nothing answers.
             pub fn pause(&self) {
                 self.0.signal(Signal::STOP);
@@ -100,12 +143,13 @@ struct Server {
 
 impl Server {
     fn start(kind: Kind, dir: &Path) -> Result<Self> {
-        fetch::fetch(&[kind], &Progress::lines(), &Interrupt::default())?;
-        let launcher = Workspace::find()?.ensure_launcher()?;
-        let dir = std::path::absolute(dir).context("the folder for the data has no absolute path")?;
-        let mut site = Site::new(kind, &dir.join(kind.name()), Listen::default(), &launcher)?;
+        let mut site = site(kind, &dir.join(kind.name()), &fetched(kind)?)?;
         let mut ports = Ports::default();
         site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        Self::launch(site)
+    }
+
+    fn launch(site: Site) -> Result<Self> {
         let (child, tether) = bring_up(&site)?;
         Ok(Self { site, child, tether })
     }
@@ -116,6 +160,14 @@ impl Server {
 
     fn kill_9(&mut self) {
         end(&mut self.child);
+    }
+
+    fn terminate(&mut self) {
+        if let Some(process) = Process::of(self.child.id()) {
+            process.signal(self.site.kind.stop_signal());
+            process.wait_until_gone(STOP_LIMIT, || false);
+        }
+        self.kill_9();
     }
 
     fn signal(&self, signal: Signal) {
@@ -142,6 +194,17 @@ impl Drop for Server {
             let _ = fs::remove_dir_all(elsewhere);
         }
     }
+}
+
+/// Fetches the release if it is missing, and names the launcher.
+fn fetched(kind: Kind) -> Result<PathBuf> {
+    fetch::fetch(&[kind], &Progress::lines(), &Interrupt::default())?;
+    Workspace::find()?.ensure_launcher()
+}
+
+fn site(kind: Kind, home: &Path, launcher: &Path) -> Result<Site> {
+    let home = std::path::absolute(home).context("the folder for the data has no absolute path")?;
+    Site::new(kind, &home, Listen::default(), launcher)
 }
 
 /// Starts the server, and beside it what ends it should this process be killed.

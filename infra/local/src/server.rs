@@ -107,6 +107,19 @@ pub struct Listen {
     pub second_port: u16,
 }
 
+/// One Kafka of several, or one behind a proxy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Broker {
+    /// From 1.
+    pub(crate) number: usize,
+    /// The port clients are told to come back to: that of the proxy.
+    pub(crate) advertised: u16,
+    /// Where the brokers talk to each other, with no proxy between.
+    pub(crate) internal: u16,
+    /// The controllers' ports of all brokers, by number.
+    pub(crate) controllers: Vec<u16>,
+}
+
 /// One server in one folder: everything needed to run it.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
@@ -120,6 +133,8 @@ pub(crate) struct Site {
     /// The binary that can become ClickHouse.
     pub(crate) launcher: PathBuf,
     pub(crate) account: Option<Account>,
+    /// What sets a broker apart from the single one of the stack.
+    pub(crate) broker: Option<Broker>,
 }
 
 impl Site {
@@ -135,6 +150,7 @@ impl Site {
             software: fetch::software(kind)?,
             launcher: launcher.to_path_buf(),
             account,
+            broker: None,
         })
     }
 

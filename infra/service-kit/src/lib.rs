@@ -6,6 +6,7 @@ pub mod auth;
 pub mod clicks;
 pub mod client_address;
 pub mod clock;
+pub mod crash_point;
 pub mod directory;
 pub mod egress;
 pub mod health;

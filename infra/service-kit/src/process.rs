@@ -2,6 +2,7 @@
 //!
 //! Must not hold a service's own work; that takes the token from here.
 
+use crate::crash_point;
 use crate::server::DRAIN_DEADLINE;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
@@ -11,6 +12,18 @@ use tokio_util::sync::CancellationToken;
 /// What draining may take beyond the servers' own deadline before the process gives up.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// What is still blocked in a thread gets so long at the end; nothing waits for it.
+const BLOCKED_GRACE: Duration = Duration::from_millis(100);
+
+/// Runs all of a process. A call that still blocks a thread at the end, such as a commit that waits for a broker, does
+/// not hold its exit up.
+pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("the system gives a process threads");
+    let code = runtime.block_on(all);
+    runtime.shutdown_timeout(BLOCKED_GRACE);
+    code
+}
+
 /// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal, or a drain that takes too
 /// long, ends the process at once. Work that ends unasked, or with an error, is a failure.
 pub async fn run<F, Fut>(work: F) -> ExitCode
@@ -18,6 +31,7 @@ where
     F: FnOnce(CancellationToken) -> Fut,
     Fut: Future<Output = anyhow::Result<()>>,
 {
+    crash_point::announce();
     let open_files = raise_open_files();
     tracing::debug!(open_files, "may keep so many files and connections open");
     let stop = CancellationToken::new();
@@ -77,5 +91,27 @@ async fn signal() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c12_a_call_that_blocks_a_thread_does_not_hold_the_exit_up() {
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        // released only after the end: an end that waits for it never comes
+        let code = main(async move {
+            tokio::task::spawn_blocking(move || {
+                let _ = begun.send(());
+                let _ = blocked.recv();
+            });
+            tokio::task::spawn_blocking(move || has_begun.recv()).await.unwrap().unwrap();
+            ExitCode::SUCCESS
+        });
+        drop(release);
+        assert_eq!(code, ExitCode::SUCCESS);
     }
 }

@@ -14,8 +14,8 @@ use super::message::Message;
 use crate::metrics;
 use crate::seldom::Seldom;
 use crate::spill::{Backlog, Pending, Position, Spilled};
-use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
+use service_kit::{crash_point, kafka};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -244,6 +244,7 @@ impl<'a> Course<'a> {
 
     async fn release(&mut self) {
         if let Some(done) = self.done.take() {
+            crash_point::reached("drained_before_release");
             self.on_disk(move |backlog| backlog.release(done.position, done.count)).await;
         }
     }

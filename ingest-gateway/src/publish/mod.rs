@@ -32,6 +32,7 @@ use link::{Failure, Link};
 use message::Message;
 use schemas::log::LogRecord;
 use schemas::problem::Code;
+use service_kit::crash_point;
 use service_kit::health::{PROBE_DEADLINE, Probe};
 use service_kit::http::ApiError;
 use service_kit::kafka;
@@ -110,6 +111,7 @@ impl Log {
             && let Some(handed_over) = self.0.link.send(&message)
             && self.is_acknowledged(handed_over).await?
         {
+            crash_point::reached("after_ack_before_answer");
             return Ok(());
         }
         self.spill(&message).await

@@ -7,6 +7,7 @@ use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
 use crate::metrics;
 use crate::seldom::Seldom;
+use service_kit::crash_point;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -111,9 +112,12 @@ impl Writer {
     fn make_durable(&mut self, bytes: &[u8]) -> io::Result<()> {
         let active = self.writable_segment()?;
         active.end = End::Torn;
+        crash_point::reached_halfway("spill_half_written", || drop(active.file.write_all(&bytes[..bytes.len() / 2])));
         active.file.write_all(bytes)?;
         active.end = End::Unknown;
+        crash_point::reached("spill_before_fsync");
         active.file.sync_data()?;
+        crash_point::reached("spill_after_fsync");
         active.end = End::Clean;
         active.durable_bytes += bytes.len() as u64;
         Ok(())

@@ -2,11 +2,12 @@
 //!
 //! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as threats.md asks for.
 
-use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
+use crate::world::{BINARY, NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestProcess, eventually, random_seed, size};
+use service_kit::testing::{TestProcess, client, eventually, free_address, random_seed, size};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -141,4 +142,46 @@ async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await, written);
     assert_eq!(zombie.terminate().await, Some(0), "{}", zombie.stderr());
+}
+
+/// What a counter of a worker says; 0 while it has not been touched.
+async fn counter(metrics: &str, name: &str) -> Option<u64> {
+    let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+    Some(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or(0))
+}
+
+/// A worker that slept through the loss of its partitions wakes up with a block in hand that another has inserted since.
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_two_workers_forced_onto_one_partition_change_no_row() {
+    let world = World::new().await;
+    let (listen, metrics) = (free_address().to_string(), free_address().to_string());
+    let mut environment = world.environment(&listen, &metrics);
+    // it is still filling its block when it falls asleep
+    environment.push(("TELEMETRY_BLOCK_AGE_MS", "30000".to_owned()));
+    let mut sleeper = TestProcess::start(Path::new(BINARY), &[], &environment);
+    sleeper.answers(&format!("http://{listen}/ready")).await;
+    world.put(&stream()).await;
+    let records = u64::try_from(EVENTS).unwrap();
+    eventually("it has read everything", || async {
+        (counter(&metrics, "worker_records_total").await? == records).then_some(())
+    })
+    .await;
+    sleeper.pause();
+    assert_eq!(world.visible().await, Vec::<String>::new(), "nothing of it is inserted yet");
+
+    let heir = world.worker();
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ids());
+    sleeper.resume();
+    eventually("the sleeper inserts what it holds", || async {
+        (counter(&metrics, "worker_rows_inserted_total").await? >= records).then_some(())
+    })
+    .await;
+    assert_eq!(world.visible().await, ids());
+    world.put(&stream()).await;
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await, ids());
+    assert!(heir.is_running());
+    heir.stop().await;
+    assert_eq!(sleeper.terminate().await, Some(0), "{}", sleeper.stderr());
 }

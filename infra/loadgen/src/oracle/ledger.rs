@@ -63,6 +63,25 @@ impl Ledger {
         &self.possible
     }
 
+    /// Whether a report of an event by this role may be visible.
+    pub fn may_show(&self, number: u32, role: usize) -> bool {
+        self.events.get(number as usize).is_some_and(|event| event.may_show(role))
+    }
+
+    /// Whether an event may be visible, whoever reported it.
+    pub fn may_show_at_all(&self, number: u32) -> bool {
+        self.events.get(number as usize).is_some_and(Event::may_show_at_all)
+    }
+
+    /// Every report that must become visible, as number and role.
+    pub fn all_acked(&self) -> impl Iterator<Item = (u32, usize)> {
+        let of_event = |(number, event): (u32, &Event)| {
+            let acked = event.acked;
+            (0..ROLES.len()).filter(move |role| acked[*role]).map(move |role| (number, role))
+        };
+        (0..).zip(&self.events).flat_map(of_event)
+    }
+
     /// A report leaves.
     pub fn sent(&mut self, number: u32, role: usize, described: Described) {
         let place = number as usize;

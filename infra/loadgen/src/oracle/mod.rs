@@ -116,6 +116,21 @@ impl Oracle {
         self.keep(tenant, vec![(Rule::Foreign, what)]);
     }
 
+    /// A read was answered with something that breaks this rule.
+    pub fn accuse(&mut self, tenant: usize, rule: Rule, what: String) {
+        self.keep(tenant, vec![(rule, what)]);
+    }
+
+    /// Events that reads have shown so far, of all tenants.
+    pub fn seen(&self) -> u64 {
+        self.tenants.iter().map(|watched| watched.previous.total).sum()
+    }
+
+    /// What was sent for a tenant and what became of it.
+    pub fn ledger(&self, tenant: usize) -> &Ledger {
+        &self.tenants[tenant].ledger
+    }
+
     /// What was acked, and what may be visible, of one tenant.
     pub fn bounds(&self, tenant: usize) -> (&Figures, &Figures) {
         let ledger = &self.tenants[tenant].ledger;

@@ -17,6 +17,12 @@ pub enum Rule {
     TooMany,
     /// A part does not add up to its whole.
     Sum,
+    /// Something is there that was never sent, or was refused.
+    Phantom,
+    /// The same thing stands there twice.
+    Double,
+    /// A part of a request is there and the rest is not.
+    Torn,
     /// A figure fell although nothing was deleted.
     Fell,
     /// Something of somebody else, or that nobody sent.
@@ -40,6 +46,9 @@ impl fmt::Display for Violation {
             Rule::Lost => "lost",
             Rule::TooMany => "counted twice, or a phantom",
             Rule::Sum => "parts do not add up",
+            Rule::Phantom => "a phantom",
+            Rule::Double => "there twice",
+            Rule::Torn => "a part of a request",
             Rule::Fell => "a figure fell",
             Rule::Foreign => "foreign",
         };

@@ -66,7 +66,7 @@ async fn measure_all(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
-    let client = service_kit::stores::clickhouse(&stores.clickhouse)?;
+    let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
     fill(options, stores, &tenant.domain, stop).await?;
     client.query(RETRIEVALS).execute().await?;
     client.query(FILL_RETRIEVALS).execute().await?;
@@ -74,7 +74,7 @@ async fn measure_all(
 
     let settings = query_api::Settings {
         clicks: query_api::ClickSettings { click_lookup_rate: 0 },
-        ..query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone())
+        ..query_api::Settings::on(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
     };
     let state = query_api::State::connect(&settings).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -125,7 +125,7 @@ async fn measure_all(
 }
 
 async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
-    let filler = Filler::connect(&stores.clickhouse)?;
+    let filler = Filler::connect(&stores.addresses.clickhouse)?;
     let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
     for records in History::new(options.seed, domain, options.observations) {
         ensure!(!stop.is_cancelled(), "stopped");

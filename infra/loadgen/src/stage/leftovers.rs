@@ -16,7 +16,7 @@ pub(super) fn is_leftover(name: &str) -> bool {
 }
 
 /// Ends the services of dead runs and deletes their folders under `runs`, except logs that were kept on purpose.
-pub(super) fn sweep(runs: &Path) {
+pub(crate) fn sweep(runs: &Path) {
     // links in /proc name folders as they are, without detours
     let Ok(runs) = runs.canonicalize() else { return };
     let folders = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -33,7 +33,7 @@ pub(super) fn sweep(runs: &Path) {
 }
 
 /// Marks a folder as one that somebody wants to look at.
-pub(super) fn keep(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn keep(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join(KEPT), "logs of a run that broke a rule; delete this folder when they are read\n")
 }
 

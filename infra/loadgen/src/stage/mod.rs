@@ -7,8 +7,10 @@ mod leftovers;
 mod services;
 mod stores;
 
+pub(crate) use leftovers::{keep, sweep};
+pub(crate) use services::{Launchpad, Seat, build, tail};
 pub use services::{Running, Service};
-pub(crate) use stores::{FreshStores, run_name};
+pub(crate) use stores::{Addresses, FreshStores, run_name};
 
 use crate::client::Place;
 use crate::options::Where;
@@ -18,7 +20,6 @@ use anyhow::Context as _;
 use local::Kind;
 use local::stack::{Endpoints, Record};
 use service_kit::settings::PostgresSettings;
-use services::Launchpad;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,7 @@ pub struct Stage {
 #[derive(Debug)]
 struct Own {
     launchpad: Launchpad,
+    stores: FreshStores,
     running: Vec<Running>,
 }
 
@@ -55,15 +57,16 @@ impl Stage {
         let root = workspace_root();
         let binaries = match &options.binaries {
             Some(binaries) => std::path::absolute(binaries)?,
-            None => services::build(&root).await?,
+            None => build(&root, &[]).await?,
         };
         let runs = root.join(".local/load");
-        leftovers::sweep(&runs);
+        sweep(&runs);
         let folder = runs.join(&name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
-        let launchpad = Launchpad { binaries, folder, stores, gateway_settings: options.gateway_settings.clone() };
+        let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());
+        let launchpad = Launchpad { binaries, folder, stores: addresses, gateway_settings };
         let mut running = Vec::new();
         for service in Service::ALL.into_iter().filter(|service| *service != Service::Worker) {
             running.push(launchpad.start(service).await?);
@@ -72,7 +75,7 @@ impl Stage {
         let ingest = Place::parse(url(Service::Gateway).context("there is a gateway")?)?;
         let base = Place::parse(url(Service::Query).context("there is a query-api")?)?;
         let outside = servers(&root);
-        Ok(Self { name, ingest, base, tenants, own: Some(Own { launchpad, running }), outside })
+        Ok(Self { name, ingest, base, tenants, own: Some(Own { launchpad, stores, running }), outside })
     }
 
     async fn find(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
@@ -142,10 +145,10 @@ impl Stage {
                 eprintln!("{name} ended with {status}");
             }
         }
-        own.launchpad.stores.delete().await;
+        own.stores.delete().await;
         if keep_logs {
             eprintln!("the services' logs are in {}", own.launchpad.folder.display());
-            return leftovers::keep(&own.launchpad.folder).context("the run's folder cannot be kept");
+            return keep(&own.launchpad.folder).context("the run's folder cannot be kept");
         }
         std::fs::remove_dir_all(&own.launchpad.folder).context("the run's folder cannot be deleted")
     }
@@ -162,7 +165,7 @@ fn servers(root: &Path) -> Vec<Watched> {
 }
 
 /// The clone that holds the current folder, else the one that this program was built from.
-fn workspace_root() -> PathBuf {
+pub(crate) fn workspace_root() -> PathBuf {
     let is_root = |folder: &&Path| folder.join("infra/loadgen/Cargo.toml").is_file();
     let current = std::env::current_dir().unwrap_or_default();
     let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

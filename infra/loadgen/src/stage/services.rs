@@ -2,7 +2,7 @@
 //!
 //! Must not inherit a setting: what the developer's shell exports is not the run's.
 
-use super::stores::FreshStores;
+use super::stores::Addresses;
 use crate::client::{Connection, Exchange, Place};
 use crate::processes::Watched;
 use anyhow::{Context as _, bail};
@@ -51,7 +51,7 @@ impl Service {
         }
     }
 
-    fn settings(self, stores: &FreshStores) -> Vec<(&'static str, String)> {
+    fn settings(self, stores: &Addresses) -> Vec<(&'static str, String)> {
         let kafka = [
             ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone()),
             ("TELEMETRY_TOPIC", stores.kafka.topic.clone()),
@@ -93,37 +93,73 @@ pub struct Running {
 
 /// What starting a service needs.
 #[derive(Debug)]
-pub(super) struct Launchpad {
-    pub(super) binaries: PathBuf,
+pub(crate) struct Launchpad {
+    pub(crate) binaries: PathBuf,
     /// Logs, and what a service writes where it runs.
-    pub(super) folder: PathBuf,
-    pub(super) stores: FreshStores,
+    pub(crate) folder: PathBuf,
+    /// Where services find their stores.
+    pub(crate) stores: Addresses,
     /// `NAME=VALUE` settings of the gateway besides the usual ones.
-    pub(super) gateway_settings: Vec<(String, String)>,
+    pub(crate) gateway_settings: Vec<(String, String)>,
+}
+
+/// The place of one process: a name and ports that it keeps when it is started again.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    pub(crate) service: Service,
+    /// Also names its log and its spill.
+    pub(crate) name: String,
+    port: u16,
+    metrics_port: u16,
+}
+
+impl Seat {
+    /// A place on free ports.
+    pub(crate) fn free(service: Service, name: &str, ports: &mut Ports) -> anyhow::Result<Self> {
+        Ok(Self { service, name: name.to_owned(), port: ports.choose(&[])?, metrics_port: ports.choose(&[])? })
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What it says, also of its lives before.
+    pub(crate) fn log(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.log", self.name))
+    }
 }
 
 impl Launchpad {
     /// Starts a service and waits until it is ready.
     pub(super) async fn start(&self, service: Service) -> anyhow::Result<Running> {
-        let mut ports = Ports::default();
-        let (port, metrics_port) = (ports.choose(&[])?, ports.choose(&[])?);
+        let mut running = self.spawn(&Seat::free(service, service.name(), &mut Ports::default())?, &[])?;
+        running.until_ready().await?;
+        Ok(running)
+    }
+
+    /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
+    pub(crate) fn spawn(&self, seat: &Seat, besides: &[(&str, String)]) -> anyhow::Result<Running> {
+        let Seat { service, port, metrics_port, .. } = *seat;
         let binary = self.binaries.join(service.name());
-        let log = self.folder.join(format!("{}.log", service.name()));
-        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let log = seat.log(&self.folder);
+        let output = File::options().create(true).append(true).open(&log);
+        let output = output.with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(&binary);
         command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).current_dir(&self.folder);
         command.env("TELEMETRY_LISTEN", format!("127.0.0.1:{port}"));
         command.env("TELEMETRY_METRICS_LISTEN", format!("127.0.0.1:{metrics_port}"));
         command.env("TELEMETRY_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).kill_on_drop(true);
+        // a Ctrl-C in the terminal is for the run, which stops them in order
+        command.process_group(0);
         if service == Service::Gateway {
-            command.env("TELEMETRY_SPILL_DIR", self.folder.join("spill"));
+            command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", seat.name)));
             command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
         }
-        let child = command.spawn().with_context(|| format!("{} cannot be started", binary.display()))?;
-        let mut running = Running { service, url: format!("http://127.0.0.1:{port}"), child, log };
-        running.until_ready().await?;
-        Ok(running)
+        let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
+        let child = child.with_context(|| format!("{} cannot be started", binary.display()))?;
+        Ok(Running { service, url: seat.url(), child, log })
     }
 }
 
@@ -136,10 +172,7 @@ impl Running {
 
     /// Asks it to stop, as a supervisor does; kills it when it takes too long.
     pub async fn stop(mut self) -> anyhow::Result<ExitStatus> {
-        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
-            // it may end between the question and the signal; both outcomes are fine
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.signal(Signal::TERM);
         match timeout(STOP_LIMIT, self.child.wait()).await {
             Ok(ended) => Ok(ended?),
             Err(_) => {
@@ -149,7 +182,25 @@ impl Running {
         }
     }
 
-    async fn until_ready(&mut self) -> anyhow::Result<()> {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
+            // it may end between the question and the signal; both outcomes are fine
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn end(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    pub(crate) async fn until_ready(&mut self) -> anyhow::Result<()> {
         let mut connection = Connection::new(Place::parse(&self.url)?, Duration::from_secs(2));
         let deadline = Instant::now() + START_LIMIT;
         while Instant::now() < deadline {
@@ -166,17 +217,19 @@ impl Running {
     }
 }
 
-fn tail(log: &Path) -> String {
+/// The end of a log.
+pub(crate) fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
 }
 
 /// Builds the services in the profile of this program and returns the folder of their binaries.
-pub(super) async fn build(root: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the running program's own file")?;
     let mut command = Command::new("cargo");
     command.arg("build").current_dir(root);
     command.args(Service::ALL.into_iter().flat_map(|service| ["--package", service.name()]));
+    command.args(features.iter().flat_map(|feature| ["--features", feature]));
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }

@@ -15,12 +15,18 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use std::time::Duration;
 
-/// The stores of one run.
+/// Where the stores of one run are.
 #[derive(Clone, Debug)]
-pub(crate) struct FreshStores {
+pub(crate) struct Addresses {
     pub(crate) kafka: KafkaSettings,
     pub(crate) clickhouse: ClickHouseSettings,
     pub(crate) postgres: PostgresSettings,
+}
+
+/// The stores of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct FreshStores {
+    pub(crate) addresses: Addresses,
     pub(crate) pool: PgPool,
     servers: Endpoints,
     name: String,
@@ -51,14 +57,15 @@ impl FreshStores {
             rejected_topic: format!("{name}.rejected"),
         };
         kafka::create_topics(&kafka).await?;
-        Ok(Self { kafka, clickhouse, postgres, pool, servers, name: name.to_owned() })
+        Ok(Self { addresses: Addresses { kafka, clickhouse, postgres }, pool, servers, name: name.to_owned() })
     }
 
     /// Deletes them; what cannot be deleted is left to the next run.
     pub(crate) async fn delete(self) {
         self.pool.close().await;
         drop_databases(&self.servers, &self.name).await;
-        delete_topics(&self.servers.kafka_brokers, |topic| topic == self.kafka.topic || topic == self.kafka.rejected_topic).await;
+        let kafka = &self.addresses.kafka;
+        delete_topics(&self.servers.kafka_brokers, |topic| topic == kafka.topic || topic == kafka.rejected_topic).await;
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Shape {
     pub started_at_ms: i64,
     /// How many events in a hundred happened long ago.
     pub late_percent: u64,
+    /// How many events a request has, by tenant and from the first again, when every request is about a page of its own and
+    /// every event tells its number; empty when events are spread over pages.
+    pub request_lengths: Vec<u32>,
 }
 
 /// What the oracle must know of an event.
@@ -80,6 +83,24 @@ impl Shape {
         Described { event_type, session: number / SESSION_LENGTH, is_late: self.is_late(tenant, number) }
     }
 
+    /// How many events the requests of a tenant have.
+    pub fn request_length(&self, tenant: usize) -> u32 {
+        self.request_lengths.get(tenant % self.request_lengths.len().max(1)).copied().unwrap_or(1)
+    }
+
+    /// The page of an event, as its URL ends.
+    fn page(&self, tenant: usize, number: u32) -> String {
+        match self.request_lengths.is_empty() {
+            true => format!("articles/{}", self.draw(Aspect::Page, tenant, number) % PAGES),
+            false => format!("requests/{}", number / self.request_length(tenant)),
+        }
+    }
+
+    /// The id under which `role` reports an event.
+    pub fn report_id(&self, tenant: usize, role: usize, number: u32) -> Uuid {
+        self.id(Aspect::Report, tenant, (number << 2) | u32::try_from(role).unwrap_or(0))
+    }
+
     /// Whether several observers report it.
     pub fn is_retrieval(&self, tenant: usize, number: u32) -> bool {
         self.describe(tenant, number).event_type == 0
@@ -89,13 +110,12 @@ impl Shape {
     pub fn render(&self, out: &mut Vec<u8>, tenant: usize, domain: &str, role: usize, number: u32) {
         let described = self.describe(tenant, number);
         let event_type = described.event_type;
-        let report = (number << 2) | u32::try_from(role).unwrap_or(0);
         let (mut id, mut other) = ([0; 36], [0; 36]);
-        let id = self.id(Aspect::Report, tenant, report).hyphenated().encode_lower(&mut id);
-        let page = self.draw(Aspect::Page, tenant, number) % PAGES;
+        let id = self.report_id(tenant, role, number).hyphenated().encode_lower(&mut id);
+        let page = self.page(tenant, number);
         let written = write!(
             out,
-            r#"{{"id":"{id}","type":"{}","timestamp":"{}","source_role":"{}","content_url":"https://www.{domain}/articles/{page}","#,
+            r#"{{"id":"{id}","type":"{}","timestamp":"{}","source_role":"{}","content_url":"https://www.{domain}/{page}","#,
             TYPES[event_type],
             self.timestamp(tenant, number, role),
             ROLES[role].as_str(),
@@ -109,7 +129,8 @@ impl Shape {
             let session = self.id(Aspect::Session, tenant, described.session).hyphenated().encode_lower(&mut other);
             write!(out, r#""session_id":"{session}","#).expect("writing to memory cannot fail");
         }
-        write!(out, r#""data":{{{}}}}}"#, DATA[event_type]).expect("writing to memory cannot fail");
+        let number = if self.request_lengths.is_empty() { String::new() } else { format!(r#""n":{number},"#) };
+        write!(out, r#""data":{{{number}{}}}}}"#, DATA[event_type]).expect("writing to memory cannot fail");
     }
 
     /// Observers of one retrieval disagree by a few milliseconds, as real clocks do.

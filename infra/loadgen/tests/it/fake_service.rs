@@ -41,7 +41,7 @@ pub(crate) async fn start(manner: Manner) -> TestServer {
 }
 
 pub(crate) fn course(url: &str, deadline: Duration) -> Arc<Course> {
-    let shape = Shape { seed: 1, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 0 };
+    let shape = Shape { seed: 1, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 0, request_lengths: Vec::new() };
     let tenant = Tenant::given("example.com", "agent", "owner").expect("the keys are valid headers");
     let mix = Mix { batch: 1, observers: 1, duplicate_percent: 0 };
     Arc::new(Course {

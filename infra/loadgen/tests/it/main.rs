@@ -3,8 +3,10 @@
 //!
 //! Must not time the service: figures come from benches.
 
+mod chaos;
 mod fake_service;
 mod oracle;
 mod pacing;
+mod proxy;
 mod real_service;
 mod workload;

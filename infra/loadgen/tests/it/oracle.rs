@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 fn shape() -> Shape {
-    Shape { seed: 7, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 20 }
+    Shape { seed: 7, run: 1, started_at_ms: 1_790_000_000_000, late_percent: 20, request_lengths: Vec::new() }
 }
 
 fn oracle() -> Oracle {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn shape(seed: u64) -> Shape {
-    Shape { seed, run: 9, started_at_ms: 1_790_000_000_000, late_percent: 10 }
+    Shape { seed, run: 9, started_at_ms: 1_790_000_000_000, late_percent: 10, request_lengths: Vec::new() }
 }
 
 fn rendered(shape: &Shape, role: usize, number: u32) -> Value {

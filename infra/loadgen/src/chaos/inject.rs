@@ -1,0 +1,200 @@
+//! Carries out the schedule: every fault at its time, and everything well again afterwards.
+//!
+//! Must undo every fault, also when the run is cut short.
+
+use super::fault::{Blow, Fault, Target};
+use super::history::History;
+use super::plan::Plan;
+use super::post::Post;
+use super::proxy::Mode;
+use super::stores::{Act, Store};
+use super::world::World;
+use crate::drive::lock;
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What a process gets beyond the time of the fault to come to the point where it dies.
+const CRASH_PATIENCE: Duration = Duration::from_secs(90);
+/// What a worker needs to have a block in hand that its store does not acknowledge.
+const IN_HAND: Duration = Duration::from_millis(1_500);
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Injected {
+    /// Faults by kind and target.
+    pub(super) done: BTreeMap<(&'static str, String), u64>,
+    /// Crash points that were never come to.
+    pub(super) unreached: Vec<String>,
+    /// When the last fault was undone.
+    pub(super) last_undone: Option<Instant>,
+    /// Servers that did not come back.
+    pub(super) failed: Vec<String>,
+}
+
+impl Injected {
+    /// How many faults there were.
+    pub(super) fn count(&self) -> u64 {
+        self.done.values().sum()
+    }
+}
+
+/// Carries out faults.
+pub(super) struct Injector {
+    world: Arc<World>,
+    history: Arc<History>,
+    /// One fault at a time for each target.
+    lanes: Mutex<BTreeMap<Target, Arc<tokio::sync::Mutex<()>>>>,
+    injected: Mutex<Injected>,
+}
+
+impl Injector {
+    pub(super) fn new(world: &Arc<World>, history: &Arc<History>) -> Arc<Self> {
+        let (world, history) = (Arc::clone(world), Arc::clone(history));
+        Arc::new(Self { world, history, lanes: Mutex::default(), injected: Mutex::default() })
+    }
+
+    /// How many faults are over.
+    pub(super) fn so_far(&self) -> u64 {
+        lock(&self.injected).count()
+    }
+
+    /// Follows the plan to its end, or until `stop`; returns once everything is undone.
+    pub(super) async fn follow(self: Arc<Self>, plan: Plan, stop: CancellationToken) -> Injected {
+        let (begun, tracker) = (Instant::now(), TaskTracker::new());
+        for fault in plan.faults {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep_until(begun + fault.at) => {}
+            }
+            let injector = Arc::clone(&self);
+            tracker.spawn(async move { injector.carry_out(fault).await });
+        }
+        tracker.close();
+        tracker.wait().await;
+        lock(&self.injected).clone()
+    }
+
+    async fn carry_out(&self, fault: Fault) {
+        let lane = Arc::clone(lock(&self.lanes).entry(fault.target.lane()).or_default());
+        let _alone = lane.lock().await;
+        self.history.note(&format!("begin {} {}", fault.target, fault.blow));
+        let outcome = match self.post(fault.target) {
+            Some(post) => self.strike_service(post, fault).await,
+            None => self.strike_store(fault).await,
+        };
+        self.history.note(&format!("end   {} {}", fault.target, fault.blow));
+        let mut injected = lock(&self.injected);
+        injected.last_undone = Some(Instant::now());
+        *injected.done.entry((fault.blow.kind(), fault.target.to_string())).or_default() += 1;
+        if let Err(error) = outcome {
+            injected.failed.push(format!("{fault}: {error:#}"));
+        }
+    }
+
+    fn post(&self, target: Target) -> Option<&Arc<Post>> {
+        match target {
+            Target::Gateway(number) => self.world.gateways.get(number),
+            Target::Worker(number) => self.world.workers.get(number),
+            Target::Query => Some(&self.world.query),
+            Target::Broker(_) | Target::ClickHouse | Target::Postgres => None,
+        }
+    }
+
+    async fn strike_service(&self, post: &Post, fault: Fault) -> anyhow::Result<()> {
+        post.hold().await;
+        match fault.blow {
+            Blow::Kill => {
+                match fault.target {
+                    Target::Worker(_) => self.kill_with_a_block_in_hand(post, fault).await,
+                    _ => post.kill().await,
+                }
+                sleep(fault.lasts).await;
+            }
+            Blow::Terminate => {
+                post.terminate().await;
+                sleep(fault.lasts).await;
+            }
+            Blow::Pause => {
+                post.signal(Signal::STOP).await;
+                sleep(fault.lasts).await;
+                post.signal(Signal::CONT).await;
+            }
+            Blow::CrashAt(point, pass) => self.crash(post, fault, &format!("{point}:1/{pass}")).await,
+            Blow::Link(_) => {}
+        }
+        post.release().await;
+        Ok(())
+    }
+
+    /// A point of the spill is passed only while the log is away, one of its draining only after that.
+    async fn crash(&self, post: &Post, fault: Fault, point: &str) {
+        let set_log = |mode| self.world.stores.brokers().for_each(|broker| broker.proxy.set(mode));
+        let crash = post.crash_at(point, fault.lasts + CRASH_PATIENCE);
+        let has_crashed = if fault.blow.needs_spill() {
+            let lane = Arc::clone(lock(&self.lanes).entry(Target::Broker(0)).or_default());
+            let _alone = lane.lock().await;
+            set_log(Mode::BlackHole);
+            let back = async {
+                sleep(fault.lasts).await;
+                if point.starts_with("drain") {
+                    set_log(Mode::Pass);
+                }
+            };
+            let (has_crashed, ()) = tokio::join!(crash, back);
+            set_log(Mode::Pass);
+            has_crashed
+        } else {
+            crash.await
+        };
+        if !has_crashed {
+            lock(&self.injected).unreached.push(format!("{} {}", fault.target, fault.blow));
+        }
+    }
+
+    /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
+    async fn kill_with_a_block_in_hand(&self, worker: &Post, fault: Fault) {
+        let Some(store) = self.world.stores.store(Target::ClickHouse) else { return };
+        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
+        let _alone = lane.lock().await;
+        store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
+        sleep(IN_HAND).await;
+        worker.kill().await;
+        // what a black hole holds must not arrive after the death of its sender
+        store.proxy.set(Mode::Reset);
+        sleep(IN_HAND / 10).await;
+        store.proxy.set(Mode::Pass);
+    }
+
+    async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {
+        let Some(store) = self.world.stores.store(fault.target) else { return Ok(()) };
+        // while only the way to it is disturbed, a server that ends is started again
+        let _held = if matches!(fault.blow, Blow::Link(_)) { None } else { Some(store.held.lock().await) };
+        match fault.blow {
+            Blow::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,
+            Blow::Terminate => end_and_restart(store, Act::Terminate, fault.lasts).await,
+            Blow::Pause => {
+                store.act(Act::Pause).await?;
+                sleep(fault.lasts).await;
+                store.act(Act::Resume).await
+            }
+            Blow::Link(mode) => {
+                store.proxy.set(mode);
+                sleep(fault.lasts).await;
+                store.proxy.set(Mode::Pass);
+                Ok(())
+            }
+            Blow::CrashAt(..) => Ok(()),
+        }
+    }
+}
+
+async fn end_and_restart(store: &Store, act: Act, lasts: Duration) -> anyhow::Result<()> {
+    store.act(act).await?;
+    sleep(lasts).await;
+    store.act(Act::Restart).await
+}

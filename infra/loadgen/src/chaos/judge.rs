@@ -1,0 +1,101 @@
+//! Whether what a read shows may be shown: every item held against what was sent.
+//!
+//! Must not ask anybody: it is handed answers.
+
+use super::campaign::items;
+use super::sender::Front;
+use crate::drive::lock;
+use crate::oracle::{Ledger, Rule};
+use crate::workload::{AGENT, ROLES, TYPES};
+use schemas::pages::{EventItem, UrlMetric};
+use std::collections::BTreeSet;
+
+type Broken = Vec<(Rule, String)>;
+
+impl Front {
+    /// Judges one page of events, as numbers of what it shows; an agent's own page shows its own reports alone.
+    pub(super) fn judge_events(&self, tenant: usize, page: &[EventItem], is_own: bool) -> Vec<u32> {
+        let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
+        let mut oracle = lock(&self.oracle);
+        for item in page {
+            match self.judge_event(oracle.ledger(tenant), tenant, item, is_own) {
+                Ok(number) if seen.insert(number) => {}
+                Ok(number) => broken.push((Rule::Double, format!("event {number} is on a page twice"))),
+                Err(fault) => broken.push(fault),
+            }
+        }
+        broken.into_iter().for_each(|(rule, what)| oracle.accuse(tenant, rule, what));
+        seen.into_iter().collect()
+    }
+
+    fn judge_event(&self, ledger: &Ledger, tenant: usize, item: &EventItem, is_own: bool) -> Result<u32, (Rule, String)> {
+        let EventItem { event_id, content_url, event_type, .. } = item;
+        let member = |name: &str| item.event_data.get(name).map(|value| value.get());
+        let foreign = |what: &str| (Rule::Foreign, format!("event {event_id} of {content_url}: {what}"));
+        let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it is not of this tenant"))?;
+        let number: u32 = member("n").and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has lost its number"))?;
+        if number / self.shape.request_length(tenant) != request {
+            return Err(foreign("its number is that of another request"));
+        }
+        if *event_type != TYPES[self.shape.describe(tenant, number).event_type] {
+            return Err(foreign("its type is that of another event"));
+        }
+        let is_visible = if is_own { ledger.may_show(number, AGENT) } else { ledger.may_show_at_all(number) };
+        if !is_visible {
+            return Err((Rule::Phantom, format!("event {number} was refused or never sent, and is shown")));
+        }
+        let has_id = |role: &usize| self.shape.report_id(tenant, *role, number).to_string() == *event_id;
+        let teller = (0..ROLES.len()).find(has_id).ok_or_else(|| foreign("nobody reported it under this id"))?;
+        if !ledger.may_show(number, teller) {
+            return Err((Rule::Phantom, format!("event {number} is told by {}, who did not report it", ROLES[teller].as_str())));
+        }
+        let observers: Vec<String> = member("observers").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+        let place = |observer: &String| ROLES.iter().position(|role| role.as_str() == observer);
+        match observers.iter().find(|observer| !place(observer).is_some_and(|role| ledger.may_show(number, role))) {
+            Some(observer) => {
+                Err((Rule::Phantom, format!("event {number} names {observer} as an observer, who did not report it")))
+            }
+            None => Ok(number),
+        }
+    }
+
+    /// Judges one page of URLs, each of which is one request: all of it is there, or what its other observers saw.
+    pub(super) fn judge_urls(&self, tenant: usize, page: &[UrlMetric]) -> u64 {
+        let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
+        for item in page {
+            let UrlMetric { content_url, total_events, .. } = item;
+            let Some(request) = self.request_of(tenant, content_url) else {
+                broken.push((Rule::Foreign, format!("{content_url} is not of this tenant")));
+                continue;
+            };
+            if !seen.insert(request) {
+                broken.push((Rule::Double, format!("{content_url} is on a page twice")));
+            }
+            let of_types: u64 = item.event_types.iter().map(|row| row.count).sum();
+            if of_types != *total_events {
+                broken.push((Rule::Sum, format!("{content_url}: types add up to {of_types}, total_events is {total_events}")));
+            }
+            let whole = [AGENT, AGENT + 1].map(|role| items(&self.shape, tenant, role, request).len() as u64);
+            if !whole.contains(total_events) {
+                broken.push((Rule::Torn, format!("{content_url}: {total_events} events of a request of {}", whole[0])));
+            }
+            let first = request * self.shape.request_length(tenant);
+            let ledger_shows = (first..first + self.shape.request_length(tenant)).any(|number| {
+                let oracle = lock(&self.oracle);
+                oracle.ledger(tenant).may_show_at_all(number)
+            });
+            if !ledger_shows {
+                broken.push((Rule::Phantom, format!("{content_url} was refused or never sent, and is shown")));
+            }
+        }
+        let mut oracle = lock(&self.oracle);
+        broken.into_iter().for_each(|(rule, what)| oracle.accuse(tenant, rule, what));
+        page.iter().map(|item| item.total_events).sum()
+    }
+
+    /// The request that a URL is of, if it is one of the tenant's.
+    pub(super) fn request_of(&self, tenant: usize, content_url: &str) -> Option<u32> {
+        let rest = content_url.strip_prefix("https://www.")?.strip_prefix(self.tenants[tenant].domain.as_str())?;
+        rest.strip_prefix("/requests/")?.parse().ok()
+    }
+}

@@ -1,0 +1,176 @@
+//! Chaos: a stack of its own under load while everything in it is killed, paused and cut off, and every read is judged.
+//!
+//! ```text
+//!  seed ──► plan ──► inject ──► post (processes), stores, proxy          campaign ──► sender ──► gateways
+//!                                      │                                                 │ what became of each
+//!                                      ▼                                                 ▼
+//!              tenants' reads and the table, every second ──► watch, raw ──► judge ──► oracle, history ──► outcome
+//! ```
+//!
+//! Must end clean only when every check held: a check that could not be made at the end is a check that failed.
+
+mod campaign;
+mod fault;
+mod history;
+mod inject;
+mod judge;
+mod options;
+mod outcome;
+mod plan;
+mod post;
+pub mod proxy;
+mod raw;
+mod sender;
+mod stores;
+mod watch;
+mod world;
+
+pub use fault::{Blow, Fault, Target};
+pub use options::{ChaosOptions, Outage};
+pub use plan::Plan;
+
+use crate::Verdict;
+use crate::client::Place;
+use crate::drive::lock;
+use crate::workload::Shape;
+use campaign::REQUEST_LENGTHS;
+use history::History;
+use inject::{Injected, Injector};
+use outcome::Outcome;
+use raw::Raw;
+use sender::{Front, SENDERS};
+use service_kit::clock::Clock;
+use service_kit::stores::clickhouse;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use watch::Watcher;
+use world::World;
+
+/// Between two lines about how it goes.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// A run from its seed to its verdict.
+pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
+    let plan = options.plan(seed);
+    println!("seed {seed}");
+    if options.plan {
+        print!("{plan}");
+        return Ok(Verdict::Clean);
+    }
+    let begun = Instant::now();
+    let world = Arc::new(World::start(options).await?);
+    eprintln!("everything is up after {:.0} s", begun.elapsed().as_secs_f64());
+    let history = Arc::new(History::begin(&world.folder)?);
+    let front = front(options, &plan, &world, &history)?;
+    let (injected, mut watcher) = storm(options, &plan, &world, &front, &stop).await?;
+    eprintln!("everything is well again; waiting until everything acknowledged is readable");
+    for post in world.posts() {
+        post.recover().await;
+    }
+    let quiesced = watcher.settle().await;
+    watcher.look_at_everything().await;
+    world.close().await;
+    history.flush();
+    let outcome = sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher, quiesced);
+    println!("{outcome}");
+    let verdict = outcome.verdict();
+    let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
+    world.strike(verdict == Verdict::Broken).await?;
+    Ok(verdict)
+}
+
+fn front(options: &ChaosOptions, plan: &Plan, world: &World, history: &Arc<History>) -> anyhow::Result<Arc<Front>> {
+    let shape = Shape {
+        seed: plan.seed,
+        run: rand::random(),
+        started_at_ms: Clock::System.now().timestamp_millis(),
+        late_percent: 0,
+        request_lengths: REQUEST_LENGTHS.to_vec(),
+    };
+    let gateways = world.gateways.iter().map(|post| Place::parse(&post.seat.url())).collect::<Result<_, _>>()?;
+    // repeats are acknowledged too, and while everything is away nothing is
+    #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
+    let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
+    Ok(Front::new(shape, world.tenants.clone(), gateways, history, rate))
+}
+
+/// Load, faults and reads together, until the plan is carried out and enough is acknowledged.
+async fn storm(
+    options: &ChaosOptions,
+    plan: &Plan,
+    world: &Arc<World>,
+    front: &Arc<Front>,
+    stop: &CancellationToken,
+) -> anyhow::Result<(Injected, Watcher)> {
+    let (end_of_load, end_of_reads) = (stop.child_token(), CancellationToken::new());
+    let senders = TaskTracker::new();
+    for number in 0..SENDERS {
+        senders.spawn(Arc::clone(front).keep_sending(number, end_of_load.clone()));
+    }
+    senders.close();
+    let raw = Raw::new(clickhouse(&world.fresh.addresses.clickhouse)?);
+    let watcher = Watcher::new(front, Place::parse(&world.query.seat.url())?, raw);
+    let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
+    let injector = Injector::new(world, &front.history);
+    let injecting = tokio::spawn(Arc::clone(&injector).follow(plan.clone(), stop.clone()));
+    let begun = Instant::now();
+    while !stop.is_cancelled() && (!injecting.is_finished() || front.distinct_acked() < options.events()) {
+        sleep(TELL_EVERY.min(Duration::from_millis(200))).await;
+        if begun.elapsed().as_millis() % TELL_EVERY.as_millis() < 200 {
+            tell(begun.elapsed(), front, &injector);
+        }
+    }
+    end_of_load.cancel();
+    senders.wait().await;
+    let injected = injecting.await?;
+    end_of_reads.cancel();
+    Ok((injected, watching.await?))
+}
+
+fn tell(after: Duration, front: &Front, injector: &Injector) {
+    let violations = lock(&front.oracle).violations().count();
+    let (acked, faults) = (front.distinct_acked(), injector.so_far());
+    eprintln!("{:>5} s: {acked} events acknowledged, {faults} faults, {violations} violations", after.as_secs());
+}
+
+#[expect(clippy::too_many_arguments, reason = "everything that the run has left behind, once")]
+fn sum_up(
+    options: &ChaosOptions,
+    plan: Plan,
+    took: Duration,
+    world: &World,
+    front: &Front,
+    injected: Injected,
+    watcher: Watcher,
+    quiesced: Option<Duration>,
+) -> Outcome {
+    let oracle = lock(&front.oracle);
+    let bounds = || (0..front.tenants.len()).map(|tenant| oracle.bounds(tenant));
+    let ends: Vec<_> = world.posts().map(|post| post.ends()).collect();
+    let mut wrong: Vec<String> = ends.iter().flat_map(|ends| ends.wrong.clone()).collect();
+    wrong.extend(world.said("panicked at"));
+    if !injected.unreached.is_empty() && world.said("FAIL_POINT is armed").is_empty() {
+        wrong.push("no service has crash points: build them with --features crash-points".to_owned());
+    }
+    wrong.extend(injected.failed.clone());
+    Outcome {
+        options: options.clone(),
+        plan,
+        took,
+        ends,
+        revived: world.stores.revived(),
+        counts: front.history.counts(),
+        resumed: injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment)),
+        watched: watcher.watched,
+        acked: bounds().map(|(acked, _)| acked.total).sum(),
+        possible: bounds().map(|(_, possible)| possible.total).sum(),
+        quiesced,
+        violations: oracle.violations().map(|(violation, times)| (violation.clone(), times)).collect(),
+        wrong,
+        injected,
+    }
+}

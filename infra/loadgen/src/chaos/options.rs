@@ -1,0 +1,83 @@
+//! What can be typed after `cargo chaos`; the help text is the documentation.
+//!
+//! Must not do anything but read the command line.
+
+use super::plan::Plan;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Events a second of an outage, when none are asked for.
+const OUTAGE_PACE: u64 = 300;
+
+/// A store that is away for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Outage {
+    /// C9.
+    Broker,
+    /// C10.
+    Clickhouse,
+    /// C11.
+    Postgres,
+}
+
+/// How hard a chaos run is.
+#[derive(Args, Clone, Debug)]
+pub struct ChaosOptions {
+    /// Repeats an earlier run: faults, their order and their targets follow from it alone
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Distinct events to be acknowledged, at least [default: 1000000; with --smoke 15000, with --outage 300 a second]
+    #[arg(long)]
+    pub events: Option<u64>,
+    /// Faults to inject [default: 200; with --smoke 16]
+    #[arg(long)]
+    pub faults: Option<usize>,
+    /// A short run, for every change: about a minute
+    #[arg(long)]
+    pub smoke: bool,
+    /// Three brokers that keep every record three times, killed and stopped in turn
+    #[arg(long)]
+    pub three_brokers: bool,
+    /// Instead of many faults one long one: this store is away (PostgreSQL: stopped in its tracks) and comes back
+    #[arg(long, value_enum, conflicts_with_all = ["faults", "smoke"])]
+    pub outage: Option<Outage>,
+    /// How long it is away, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "outage")]
+    pub outage_seconds: u64,
+    /// Print the schedule of the seed and leave
+    #[arg(long)]
+    pub plan: bool,
+    /// Folder of the services' binaries, built with their feature crash-points, instead of building them
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Option<PathBuf>,
+}
+
+impl ChaosOptions {
+    /// Events to be acknowledged.
+    pub(super) fn events(&self) -> u64 {
+        self.events.unwrap_or(match self.outage {
+            Some(_) => self.outage_seconds * OUTAGE_PACE,
+            None if self.smoke => 15_000,
+            None => 1_000_000,
+        })
+    }
+
+    /// Faults to inject.
+    pub(super) fn faults(&self) -> usize {
+        self.faults.unwrap_or(if self.smoke { 16 } else { 200 })
+    }
+
+    /// The schedule of a seed.
+    pub(super) fn plan(&self, seed: u64) -> Plan {
+        match self.outage {
+            Some(outage) => Plan::outage(seed, outage, Duration::from_secs(self.outage_seconds)),
+            None => Plan::of(seed, self.faults(), self.brokers()),
+        }
+    }
+
+    /// Brokers to start.
+    pub(super) fn brokers(&self) -> usize {
+        if self.three_brokers { 3 } else { 1 }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a chaos run came to, as lines for people.
+//!
+//! Must say how to repeat a run that failed.
+
+use super::history::Counts;
+use super::inject::Injected;
+use super::options::ChaosOptions;
+use super::plan::Plan;
+use super::post::Ends;
+use super::watch::Watched;
+use crate::Verdict;
+use crate::oracle::{Fate, Violation};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The whole run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) options: ChaosOptions,
+    pub(super) plan: Plan,
+    pub(super) took: Duration,
+    pub(super) injected: Injected,
+    pub(super) ends: Vec<Ends>,
+    /// Servers that ended by themselves and were started again.
+    pub(super) revived: BTreeMap<String, u64>,
+    pub(super) counts: Counts,
+    pub(super) watched: Watched,
+    pub(super) acked: u64,
+    pub(super) possible: u64,
+    /// From the last fault being undone to the first read that showed something new.
+    pub(super) resumed: Option<Duration>,
+    /// From everything being well to everything acknowledged being readable.
+    pub(super) quiesced: Option<Duration>,
+    pub(super) violations: Vec<(Violation, u64)>,
+    /// What went wrong besides what reads showed.
+    pub(super) wrong: Vec<String>,
+}
+
+impl Outcome {
+    /// Clean only when every check held and everything that was to happen has happened.
+    pub(super) fn verdict(&self) -> Verdict {
+        let is_clean = self.violations.is_empty() && self.wrong.is_empty() && self.quiesced.is_some();
+        if is_clean { Verdict::Clean } else { Verdict::Broken }
+    }
+
+    fn command(&self) -> String {
+        let ChaosOptions { smoke, three_brokers, outage, outage_seconds, .. } = &self.options;
+        if let Some(outage) = outage {
+            let outage = format!("{outage:?}").to_lowercase();
+            return format!("cargo chaos --seed {} --outage {outage} --outage-seconds {outage_seconds}", self.plan.seed);
+        }
+        let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers")];
+        let flags: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
+        format!(
+            "cargo chaos --seed {} --events {} --faults {}{flags}",
+            self.plan.seed,
+            self.options.events(),
+            self.options.faults()
+        )
+    }
+
+    fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  faults      {} injected over {:.0} s", self.injected.count(), self.plan.length().as_secs_f64())?;
+        let mut by_kind: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((kind, target), times) in &self.injected.done {
+            by_kind.entry(kind).or_default().push(format!("{target} {times}"));
+        }
+        for (kind, targets) in by_kind {
+            writeln!(f, "    {kind:<16} {}", targets.join(", "))?;
+        }
+        for unreached in &self.injected.unreached {
+            writeln!(f, "    not come to: {unreached}")?;
+        }
+        Ok(())
+    }
+
+    fn ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |part: fn(&Ends) -> u64| self.ends.iter().map(part).sum::<u64>();
+        let longest = self.ends.iter().map(|ends| ends.longest_stop).max().unwrap_or_default();
+        writeln!(
+            f,
+            "  services    {} killed, {} died at a crash point, {} stopped when asked to (the longest took {:.2} s), {} starts \
+             refused while a store was away",
+            sum(|ends| ends.killed),
+            sum(|ends| ends.crashed),
+            sum(|ends| ends.terminated),
+            longest.as_secs_f64(),
+            sum(|ends| ends.refused),
+        )
+    }
+
+    fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fate = |fate| self.counts.fates.get(&fate).copied().unwrap_or(0);
+        writeln!(
+            f,
+            "  operations  {} ok, {} fail, {} unknown, {} of them repeats with the same ids; {} that had to be refused",
+            fate(Fate::Acked),
+            fate(Fate::Refused),
+            fate(Fate::Unknown),
+            self.counts.retries,
+            self.counts.bad
+        )?;
+        writeln!(f, "    {}", listed(&self.counts.answers))?;
+        writeln!(f, "  events      {} distinct acknowledged, {} possible", self.acked, self.possible)
+    }
+}
+
+fn listed<K: fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
+    counts.iter().map(|(what, times)| format!("{what} × {times}")).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let brokers = self.options.brokers();
+        writeln!(f, "chaos: seed {}, {brokers} broker(s), {:.0} s", self.plan.seed, self.took.as_secs_f64())?;
+        self.faults(f)?;
+        self.ends(f)?;
+        if !self.revived.is_empty() {
+            writeln!(f, "  servers     ended by themselves and were started again: {}", listed(&self.revived))?;
+        }
+        self.operations(f)?;
+        let Watched { checked, failed, rounds, .. } = &self.watched;
+        writeln!(f, "  checks      {} answers in {rounds} rounds: {}", checked.values().sum::<u64>(), listed(checked))?;
+        writeln!(f, "    not answered during faults: {}", listed(failed))?;
+        if let Some(resumed) = self.resumed {
+            writeln!(f, "  resumed     {:.1} s after the last fault was undone", resumed.as_secs_f64())?;
+        }
+        match self.quiesced {
+            Some(after) => writeln!(f, "  quiesced    {:.1} s after the end of the load", after.as_secs_f64())?,
+            None => writeln!(f, "  quiesced    NEVER: something acknowledged is still missing")?,
+        }
+        for (violation, times) in &self.violations {
+            writeln!(f, "  VIOLATION × {times}: {violation}")?;
+        }
+        for wrong in &self.wrong {
+            writeln!(f, "  WRONG: {wrong}")?;
+        }
+        match self.verdict() {
+            Verdict::Clean => {
+                writeln!(f, "  verdict     CLEAN: nothing LOST, no PHANTOM, no DOUBLE, every SUM right, no TENANT crossed")
+            }
+            Verdict::Broken => {
+                writeln!(f, "  verdict     BROKEN; repeat it with: {}", self.command())?;
+                write!(f, "{}", self.plan)
+            }
+        }
+    }
+}

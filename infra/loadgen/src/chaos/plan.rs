@@ -1,0 +1,152 @@
+//! The schedule of faults, drawn from a seed.
+//!
+//! Must follow from the seed and the options alone: no clock, nothing of how the run goes. Every kind of fault comes up
+//! once before any comes up again.
+
+use super::fault::{Blow, Fault, Target};
+use super::options::Outage;
+use super::proxy::Mode;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Processes of each kind.
+pub(super) const GATEWAYS: usize = 2;
+pub(super) const WORKERS: usize = 2;
+
+/// Nothing is struck before the load is under way.
+const FIRST: Duration = Duration::from_millis(1_500);
+/// Between the begins of two faults, in milliseconds: often shorter than a fault lasts, so that they overlap.
+const GAPS_MS: std::ops::Range<u64> = 500..4_500;
+/// How long a fault lasts, in milliseconds.
+const LASTS_MS: std::ops::Range<u64> = 200..5_000;
+/// What a store or a service gets to come back before it is struck again.
+const STORE_RECOVERY: Duration = Duration::from_secs(9);
+const SERVICE_RECOVERY: Duration = Duration::from_secs(4);
+
+/// Crash points and the latest pass at which they fire.
+const WORKER_POINTS: [(&str, u64); 3] = [("before_insert", 3), ("after_insert_before_commit", 3), ("after_commit", 3)];
+const GATEWAY_POINTS: [(&str, u64); 5] = [
+    ("after_ack_before_answer", 20),
+    ("spill_half_written", 10),
+    ("spill_before_fsync", 10),
+    ("spill_after_fsync", 10),
+    ("drained_before_release", 3),
+];
+
+/// What is going to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// In the order in which they begin.
+    pub faults: Vec<Fault>,
+}
+
+impl Plan {
+    /// The schedule of a seed.
+    pub fn of(seed: u64, faults: usize, brokers: usize) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
+        let mut free_at: BTreeMap<Target, Duration> = BTreeMap::new();
+        while plan.len() < faults {
+            if deck.is_empty() {
+                deck = whole_deck(&mut random, brokers);
+            }
+            let is_free = |target: Target| free_at.get(&target.lane()).is_none_or(|free| *free <= at);
+            let Some(place) = deck.iter().rposition(|(target, _)| is_free(*target)) else {
+                at += Duration::from_millis(GAPS_MS.start);
+                continue;
+            };
+            let (target, blow) = deck.remove(place);
+            let lasts = Duration::from_millis(random.random_range(LASTS_MS));
+            let fault = Fault { at, target, blow, lasts };
+            let recovery = if target.is_store() { STORE_RECOVERY } else { SERVICE_RECOVERY };
+            free_at.insert(target.lane(), at + lasts + recovery);
+            if blow.needs_spill() {
+                free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
+            }
+            if matches!((target, blow), (Target::Worker(_), Blow::Kill)) {
+                free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
+            }
+            plan.push(fault);
+            at += Duration::from_millis(random.random_range(GAPS_MS));
+        }
+        Self { seed, faults: plan }
+    }
+
+    /// One store away for long, and back.
+    pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
+        let (target, blow) = match outage {
+            Outage::Broker => (Target::Broker(0), Blow::Kill),
+            Outage::Clickhouse => (Target::ClickHouse, Blow::Kill),
+            Outage::Postgres => (Target::Postgres, Blow::Pause),
+        };
+        Self { seed, faults: vec![Fault { at: FIRST * 4, target, blow, lasts }] }
+    }
+
+    /// When the last fault is over, if all goes as planned.
+    pub fn length(&self) -> Duration {
+        self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or_default()
+    }
+}
+
+/// Every kind of fault once, in an order of chance.
+fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, Blow)> {
+    let (gateway, worker) = (Target::Gateway(random.random_range(0..GATEWAYS)), Target::Worker(random.random_range(0..WORKERS)));
+    let stores = (0..brokers).map(Target::Broker).chain([Target::ClickHouse, Target::Postgres]);
+    let stores: Vec<Target> = stores.collect();
+    let mut deck = vec![(Target::Query, Blow::Kill)];
+    for target in [gateway, worker].into_iter().chain(stores.iter().copied()) {
+        deck.extend([Blow::Kill, Blow::Pause, Blow::Terminate].map(|blow| (target, blow)));
+    }
+    for target in stores {
+        deck.extend(Mode::all_faults(random).map(|mode| (target, Blow::Link(mode))));
+    }
+    let crash = |random: &mut StdRng, (point, latest)| Blow::CrashAt(point, random.random_range(1..=latest));
+    for point in WORKER_POINTS {
+        deck.push((Target::Worker(random.random_range(0..WORKERS)), crash(random, point)));
+    }
+    for point in GATEWAY_POINTS {
+        deck.push((Target::Gateway(random.random_range(0..GATEWAYS)), crash(random, point)));
+    }
+    deck.shuffle(random);
+    deck
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "schedule of seed {}:", self.seed)?;
+        self.faults.iter().zip(1..).try_for_each(|(fault, number)| writeln!(f, "  {number:>4} {fault}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_schedules_and_others_do_not() {
+        assert_eq!(Plan::of(1, 200, 1), Plan::of(1, 200, 1));
+        assert_ne!(Plan::of(1, 200, 1).faults, Plan::of(2, 200, 1).faults);
+        assert_eq!(Plan::of(1, 200, 1).faults[..16], Plan::of(1, 16, 1).faults, "a shorter run is the beginning of a longer one");
+    }
+
+    #[test]
+    fn nothing_is_struck_while_it_is_still_down_and_every_kind_comes_up() {
+        for (seed, brokers) in (0..20).flat_map(|seed| [(seed, 1), (seed, 3)]) {
+            let plan = Plan::of(seed, 200, brokers);
+            for (place, fault) in plan.faults.iter().enumerate() {
+                let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
+                assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
+            }
+            let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.blow.kind()).collect();
+            assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
+            let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
+            assert_eq!(struck.len(), GATEWAYS + WORKERS + 3 + brokers, "seed {seed}: {struck:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One service process that is killed, paused, stopped and always started again: its place, and its life so far.
+//!
+//! Must tell an end that was brought about from one that nobody asked for.
+
+use crate::drive::lock;
+use crate::stage::{Launchpad, Running, Seat, tail};
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// How often a process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What a supervisor waits before it starts a process again that ended by itself.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+/// What a process may take to stop when asked to (C12).
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// Beyond this it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// What a process may take to become ready once everything is well.
+const READY_PATIENCE: Duration = Duration::from_secs(90);
+/// A start that is refused because a store is away names the setting that says where it is.
+const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_URL"];
+
+/// A place and who holds it.
+#[derive(Debug)]
+pub(super) struct Post {
+    pub(super) seat: Seat,
+    launchpad: Arc<Launchpad>,
+    life: tokio::sync::Mutex<Life>,
+    ends: Mutex<Ends>,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    running: Option<Running>,
+    /// A fault is at work here: nobody else starts it.
+    is_held: bool,
+}
+
+/// How its processes ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    pub(super) killed: u64,
+    pub(super) terminated: u64,
+    pub(super) crashed: u64,
+    /// Refused to start while a store was away.
+    pub(super) refused: u64,
+    pub(super) longest_stop: Duration,
+    /// What nobody asked for.
+    pub(super) wrong: Vec<String>,
+}
+
+impl Post {
+    pub(super) fn new(seat: Seat, launchpad: &Arc<Launchpad>) -> Arc<Self> {
+        Arc::new(Self { seat, launchpad: Arc::clone(launchpad), life: tokio::sync::Mutex::default(), ends: Mutex::default() })
+    }
+
+    /// Starts it and waits until it is ready.
+    pub(super) async fn open(&self) -> anyhow::Result<()> {
+        let mut running = self.launchpad.spawn(&self.seat, &[])?;
+        running.until_ready().await?;
+        self.life.lock().await.running = Some(running);
+        Ok(())
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        lock(&self.ends).clone()
+    }
+
+    /// Starts it again whenever it ends, as a supervisor does, unless a fault is at work.
+    pub(super) async fn supervise(self: Arc<Self>) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            let mut life = self.life.lock().await;
+            if life.is_held {
+                continue;
+            }
+            match life.running.as_mut().map(Running::ended) {
+                Some(Ok(None)) => {}
+                Some(Ok(Some(status))) => {
+                    life.running = None;
+                    drop(life);
+                    self.ended_by_itself(status);
+                    sleep(RESTART_PAUSE).await;
+                }
+                Some(Err(error)) => lock(&self.ends).wrong.push(format!("{}: cannot be waited for: {error}", self.seat.name)),
+                None => self.spawn(&mut life, &[]),
+            }
+        }
+    }
+
+    fn spawn(&self, life: &mut Life, besides: &[(&str, String)]) {
+        match self.launchpad.spawn(&self.seat, besides) {
+            Ok(running) => life.running = Some(running),
+            Err(error) => lock(&self.ends).wrong.push(format!("{}: {error:#}", self.seat.name)),
+        }
+    }
+
+    fn ended_by_itself(&self, status: ExitStatus) {
+        let said = tail(&self.seat.log(&self.launchpad.folder));
+        // the reason is a plain line; lines of the log, which are JSON, may come after it
+        let last = said.lines().rfind(|line| !line.starts_with('{')).unwrap_or_default();
+        let mut ends = lock(&self.ends);
+        if STORE_SETTINGS.iter().any(|setting| last.starts_with(setting)) {
+            ends.refused += 1;
+        } else {
+            ends.wrong.push(format!("{} ended by itself with {status}: {last}", self.seat.name));
+        }
+    }
+
+    /// Takes it away from its supervisor for the time of a fault.
+    pub(super) async fn hold(&self) {
+        self.life.lock().await.is_held = true;
+    }
+
+    /// Gives it back.
+    pub(super) async fn release(&self) {
+        self.life.lock().await.is_held = false;
+    }
+
+    pub(super) async fn signal(&self, signal: Signal) {
+        if let Some(running) = &self.life.lock().await.running {
+            running.signal(signal);
+        }
+    }
+
+    pub(super) async fn kill(&self) {
+        let mut life = self.life.lock().await;
+        if let Some(mut running) = life.running.take() {
+            running.signal(Signal::KILL);
+            let _ = running.end().await;
+            lock(&self.ends).killed += 1;
+        }
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(super) async fn terminate(&self) {
+        let mut life = self.life.lock().await;
+        let Some(mut running) = life.running.take() else { return };
+        let begun = Instant::now();
+        running.signal(Signal::TERM);
+        let ended = timeout(STOP_PATIENCE, running.end()).await;
+        let took = begun.elapsed();
+        let mut ends = lock(&self.ends);
+        ends.terminated += 1;
+        ends.longest_stop = ends.longest_stop.max(took);
+        if ended.is_err() || took > STOP_LIMIT {
+            ends.wrong.push(format!("{} took {:.1} s to stop when asked to", self.seat.name, took.as_secs_f64()));
+        }
+    }
+
+    /// Starts it so that it dies at a point, and waits until it has, at most `patience`; whether it has.
+    pub(super) async fn crash_at(&self, point: &str, patience: Duration) -> bool {
+        // in order, so that a worker's partitions are free at once
+        self.terminate().await;
+        let deadline = Instant::now() + patience;
+        let mut life = self.life.lock().await;
+        while Instant::now() < deadline {
+            self.spawn(&mut life, &[("FAIL_POINT", point.to_owned())]);
+            let Some(mut running) = life.running.take() else { return false };
+            let Ok(Ok(status)) = timeout_at(deadline, running.end()).await else {
+                running.signal(Signal::KILL);
+                let _ = running.end().await;
+                return false;
+            };
+            if status.signal() == Some(Signal::ABORT.as_raw()) {
+                lock(&self.ends).crashed += 1;
+                return true;
+            }
+            // a store is away: it is started again, like any other
+            self.ended_by_itself(status);
+            sleep(RESTART_PAUSE).await;
+        }
+        false
+    }
+
+    /// Waits until it is ready, everything being well again.
+    pub(super) async fn recover(&self) {
+        let deadline = Instant::now() + READY_PATIENCE;
+        while Instant::now() < deadline {
+            let mut life = self.life.lock().await;
+            if let Some(running) = &mut life.running
+                && matches!(timeout(Duration::from_secs(5), running.until_ready()).await, Ok(Ok(())))
+            {
+                return;
+            }
+            drop(life);
+            sleep(RESTART_PAUSE).await;
+        }
+        lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after everything is well", self.seat.name));
+    }
+
+    /// Stops it for good.
+    pub(super) async fn close(&self) {
+        self.hold().await;
+        self.terminate().await;
+    }
+}

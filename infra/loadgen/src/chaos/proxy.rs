@@ -1,0 +1,223 @@
+//! A TCP proxy before one server, that can be told to misbehave.
+//!
+//! Must do to connections that stand what it does to new ones: a network fails under both.
+
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+const CHUNK: usize = 32 * 1024;
+/// Between two tries to accept when the system refuses.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What the proxy does with what it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Hands everything on.
+    Pass,
+    /// Hands everything on, each piece so much later.
+    Latency(Duration),
+    /// Hands nothing on and says nothing; what is held comes through afterwards, as after a partition.
+    BlackHole,
+    /// Resets every connection.
+    Reset,
+    /// Tells clients that the server says no more, and still hands on what they say.
+    HalfClose,
+    /// Resets every connection after so many bytes more, on the way to the server or back.
+    CutAfter(u64, Way),
+    /// Hands requests on and swallows the answers; resets the connection afterwards.
+    DropAnswers,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the server.
+    There,
+    /// From the server to the client.
+    Back,
+}
+
+impl Mode {
+    /// Every kind of disturbance, with strengths of chance.
+    pub(super) fn all_faults(random: &mut StdRng) -> [Self; 7] {
+        [
+            Self::Latency(Duration::from_millis(random.random_range(20..700))),
+            Self::BlackHole,
+            Self::Reset,
+            Self::HalfClose,
+            Self::CutAfter(random.random_range(0..60_000), Way::There),
+            Self::CutAfter(random.random_range(0..4_000), Way::Back),
+            Self::DropAnswers,
+        ]
+    }
+
+    /// As the report sums them up.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Latency(_) => "latency",
+            Self::BlackHole => "black hole",
+            Self::Reset => "reset",
+            Self::HalfClose => "half-close",
+            Self::CutAfter(_, Way::There) => "cut (request)",
+            Self::CutAfter(_, Way::Back) => "cut (answer)",
+            Self::DropAnswers => "answers dropped",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latency(by) => write!(f, "link: latency of {by:?}"),
+            Self::CutAfter(bytes, _) => write!(f, "link: {} after {bytes} bytes", self.kind()),
+            other => write!(f, "link: {}", other.kind()),
+        }
+    }
+}
+
+/// A proxy; gone, with its connections, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    mode: watch::Sender<Mode>,
+    accepting: JoinHandle<()>,
+}
+
+/// The connection is to be reset.
+struct Broken;
+
+/// One way of one connection.
+struct Pipe {
+    way: Way,
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    mode: watch::Receiver<Mode>,
+    /// Bytes handed on since the mode changed.
+    handed_on: u64,
+    /// Something was swallowed: the two sides would never agree again.
+    is_spoilt: bool,
+}
+
+impl Proxy {
+    /// Listens on `port` of this machine for the server on another one.
+    pub async fn start(port: u16, server: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let (mode, watched) = watch::channel(Mode::Pass);
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, server));
+        Ok(Self { mode, accepting: tokio::spawn(accept(listener, server, watched)) })
+    }
+
+    /// From now on it does this.
+    pub fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.set(Mode::Reset);
+    }
+}
+
+async fn accept(listener: TcpListener, server: SocketAddr, mode: watch::Receiver<Mode>) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => drop(tokio::spawn(connect(client, server, mode.clone()))),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn connect(client: TcpStream, server: SocketAddr, mode: watch::Receiver<Mode>) {
+    let Ok(server) = TcpStream::connect(server).await else {
+        let _ = client.set_zero_linger();
+        return;
+    };
+    // pieces go on as they come, or a delay would be the proxy's own
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let pipe = |way, from, to| Pipe { way, from, to, mode: mode.clone(), handed_on: 0, is_spoilt: false };
+    let (mut there, mut back) = (pipe(Way::There, from_client, to_server), pipe(Way::Back, from_server, to_client));
+    if tokio::try_join!(there.carry(), back.carry()).is_err() {
+        let _ = (there.to.as_ref().set_zero_linger(), back.to.as_ref().set_zero_linger());
+        // dropped, they would say an orderly goodbye first
+        there.to.forget();
+        back.to.forget();
+    }
+}
+
+impl Pipe {
+    /// Carries until its side has no more to say.
+    async fn carry(&mut self) -> Result<(), Broken> {
+        let mut piece = vec![0; CHUNK];
+        loop {
+            let mode = self.passable().await?;
+            if mode == Mode::HalfClose && self.way == Way::Back {
+                return self.to.shutdown().await.map_err(|_| Broken);
+            }
+            let length = tokio::select! {
+                changed = self.mode.changed() => {
+                    changed.map_err(|_| Broken)?;
+                    self.begin_mode()?;
+                    continue;
+                }
+                read = self.from.read(&mut piece) => read.map_err(|_| Broken)?,
+            };
+            if length == 0 {
+                return self.to.shutdown().await.map_err(|_| Broken);
+            }
+            self.hand_on(&piece[..length]).await?;
+        }
+    }
+
+    async fn hand_on(&mut self, mut piece: &[u8]) -> Result<(), Broken> {
+        // it may have changed while there was nothing to read
+        match self.passable().await? {
+            Mode::DropAnswers if self.way == Way::Back => {
+                self.is_spoilt = true;
+                return Ok(());
+            }
+            Mode::Latency(by) => tokio::time::sleep(by).await,
+            Mode::CutAfter(bytes, way) if way == self.way => {
+                let left = usize::try_from(bytes.saturating_sub(self.handed_on)).unwrap_or(usize::MAX);
+                piece = &piece[..piece.len().min(left)];
+                self.handed_on += piece.len() as u64;
+                let is_cut = self.handed_on >= bytes;
+                let written = self.to.write_all(piece).await;
+                return if is_cut { Err(Broken) } else { written.map_err(|_| Broken) };
+            }
+            _ => {}
+        }
+        self.to.write_all(piece).await.map_err(|_| Broken)
+    }
+
+    /// Waits while nothing is handed on; the mode that holds then.
+    async fn passable(&mut self) -> Result<Mode, Broken> {
+        loop {
+            if self.mode.has_changed().map_err(|_| Broken)? {
+                self.begin_mode()?;
+            }
+            let mode = *self.mode.borrow();
+            match mode {
+                Mode::Reset => return Err(Broken),
+                Mode::BlackHole => self.mode.changed().await.map_err(|_| Broken).and_then(|()| self.begin_mode())?,
+                mode => return Ok(mode),
+            }
+        }
+    }
+
+    fn begin_mode(&mut self) -> Result<(), Broken> {
+        self.mode.mark_unchanged();
+        self.handed_on = 0;
+        if self.is_spoilt { Err(Broken) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,115 @@
+//! The table itself, past query-api and past the proxies: requests that are torn, reports that are lost, there twice, or
+//! phantoms.
+//!
+//! Must not use a statement of the services: whoever checks must not make the same mistake.
+
+use super::campaign::items;
+use super::sender::Front;
+use crate::drive::lock;
+use crate::oracle::Rule;
+use crate::workload::ROLES;
+use clickhouse::Client;
+use std::time::Duration;
+use tokio::time::timeout;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+/// How far back requests are looked at while the run goes on, in seconds.
+const LATELY: u32 = 45;
+
+/// Every request that was accepted lately, as often as it was: rows of one acceptance bear the same time.
+const REQUESTS: &str = "SELECT content_url, toString(source_role), uniqExact(event_key) FROM observations \
+    WHERE received_at > now64(6) - toIntervalSecond(?) GROUP BY content_url, org_id, source_role, received_at";
+const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUInt(data, 'n'), event_id FROM observations FINAL";
+
+/// The table.
+pub(super) struct Raw {
+    client: Client,
+}
+
+/// Reports of one tenant that were found, by number and role.
+#[derive(Default)]
+struct Found(Vec<[bool; ROLES.len()]>);
+
+impl Raw {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Looks at what was accepted lately; none when the store does not answer.
+    pub(super) async fn look(&self, front: &Front) -> Option<()> {
+        let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
+        let requests = timeout(DEADLINE, asked).await.ok()?.ok()?;
+        for (url, role, count) in requests {
+            let Some((tenant, request, role)) = front.place(&url, &role) else {
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url} is in the table, and nobody sent it"));
+                continue;
+            };
+            let items = items(&front.shape, tenant, role, request);
+            let mut oracle = lock(&front.oracle);
+            if items.len() as u64 != count {
+                let what = format!("{url} as {}: {count} rows of a request of {}", ROLES[role].as_str(), items.len());
+                oracle.accuse(tenant, Rule::Torn, what);
+            }
+            if !items.iter().all(|number| oracle.ledger(tenant).may_show(*number, role)) {
+                oracle.accuse(tenant, Rule::Phantom, format!("{url} as {} is in the table", ROLES[role].as_str()));
+            }
+        }
+        Some(())
+    }
+
+    /// Holds every report in the table against every report that was sent.
+    pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
+        let mut found: Vec<Found> = front.tenants.iter().map(|_| Found::default()).collect();
+        let mut reports = self.client.query(REPORTS).fetch::<(String, String, u64, String)>()?;
+        while let Some((url, role, number, id)) = reports.next().await? {
+            let place = front.place(&url, &role);
+            let number = u32::try_from(number)?;
+            let Some((tenant, _, role)) =
+                place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
+            else {
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
+                continue;
+            };
+            let mut oracle = lock(&front.oracle);
+            if !oracle.ledger(tenant).may_show(number, role) {
+                oracle.accuse(tenant, Rule::Phantom, format!("event {number} as {} is in the table", ROLES[role].as_str()));
+            }
+            if !found[tenant].add(number, role) {
+                oracle.accuse(tenant, Rule::Double, format!("event {number} as {} is in the table twice", ROLES[role].as_str()));
+            }
+        }
+        for (tenant, found) in found.iter().enumerate() {
+            let mut oracle = lock(&front.oracle);
+            let missing = oracle.ledger(tenant).all_acked().filter(|(number, role)| !found.has(*number, *role));
+            let missing: Vec<(u32, usize)> = missing.collect();
+            if let Some((number, role)) = missing.first() {
+                let what = format!("{} reports, the first is event {number} as {}", missing.len(), ROLES[*role].as_str());
+                oracle.accuse(tenant, Rule::Lost, what);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Front {
+    /// Tenant, request and role of a row; none when it is nobody's.
+    fn place(&self, url: &str, role: &str) -> Option<(usize, u32, usize)> {
+        let role = ROLES.iter().position(|known| known.as_str() == role)?;
+        (0..self.tenants.len()).find_map(|tenant| Some((tenant, self.request_of(tenant, url)?, role)))
+    }
+}
+
+impl Found {
+    /// False when it was there already.
+    fn add(&mut self, number: u32, role: usize) -> bool {
+        let place = number as usize;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, [false; ROLES.len()]);
+        }
+        !std::mem::replace(&mut self.0[place][role], true)
+    }
+
+    fn has(&self, number: u32, role: usize) -> bool {
+        self.0.get(number as usize).is_some_and(|roles| roles[role])
+    }
+}

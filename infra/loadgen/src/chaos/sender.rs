@@ -1,0 +1,142 @@
+//! Sends the operations to the gateways, one connection each, and tells the oracle.
+//!
+//! Must call nothing refused that may have arrived: no answer and 5xx are unknown, and are sometimes sent again.
+
+use super::campaign::{Campaign, Kind, Operation};
+use super::history::History;
+use crate::client::{Connection, Exchange, Place};
+use crate::drive::{fate, lock};
+use crate::oracle::{Fate, Oracle, Rule};
+use crate::tenants::Tenant;
+use crate::workload::Shape;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Connections that send.
+pub(super) const SENDERS: usize = 12;
+/// Longest wait for an answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// After an exchange that failed.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Most repeats of an operation whose fate is unknown.
+const MOST_RETRIES: u32 = 4;
+/// How far the load may run ahead of its pace.
+const PACE_STEP: Duration = Duration::from_millis(20);
+
+/// What senders and readers share.
+#[derive(Debug)]
+pub(super) struct Front {
+    pub(super) shape: Shape,
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) gateways: Vec<Place>,
+    pub(super) oracle: Mutex<Oracle>,
+    pub(super) campaign: Mutex<Campaign>,
+    pub(super) history: Arc<History>,
+    /// Events acknowledged, repeats included.
+    pub(super) acked: AtomicU64,
+    /// Events a second at most.
+    pub(super) rate: f64,
+    begun: Instant,
+}
+
+impl Front {
+    pub(super) fn new(shape: Shape, tenants: Vec<Tenant>, gateways: Vec<Place>, history: &Arc<History>, rate: f64) -> Arc<Self> {
+        let names: Vec<String> = tenants.iter().map(|tenant| tenant.name.clone()).collect();
+        Arc::new(Self {
+            oracle: Mutex::new(Oracle::new(shape.clone(), names)),
+            campaign: Mutex::new(Campaign::new(shape.clone())),
+            shape,
+            tenants,
+            gateways,
+            history: Arc::clone(history),
+            acked: AtomicU64::new(0),
+            rate,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Distinct events that must be visible.
+    pub(super) fn distinct_acked(&self) -> u64 {
+        let oracle = lock(&self.oracle);
+        (0..self.tenants.len()).map(|tenant| oracle.bounds(tenant).0.total).sum()
+    }
+
+    /// Sends until `stop`.
+    pub(super) async fn keep_sending(self: Arc<Self>, number: usize, stop: CancellationToken) {
+        let mut random = StdRng::seed_from_u64(self.shape.seed ^ number as u64);
+        let mut connections: Vec<Connection> =
+            self.gateways.iter().map(|place| Connection::new(place.clone(), DEADLINE)).collect();
+        while !stop.is_cancelled() {
+            if self.is_ahead() {
+                sleep(PACE_STEP).await;
+                continue;
+            }
+            let operation = lock(&self.campaign).next();
+            self.carry_out(&operation, &mut connections, &mut random).await;
+        }
+    }
+
+    fn is_ahead(&self) -> bool {
+        // a count of events is far below 2^53
+        #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
+        let acked = self.acked.load(Ordering::Relaxed) as f64;
+        acked > self.rate * self.begun.elapsed().as_secs_f64()
+    }
+
+    async fn carry_out(&self, operation: &Operation, connections: &mut [Connection], random: &mut StdRng) {
+        let body = operation.render(&self.shape, &self.tenants[operation.plan.tenant]);
+        let key = &self.tenants[operation.sender()].keys[operation.plan.role];
+        for attempt in 0..=MOST_RETRIES {
+            let gateway = random.random_range(0..connections.len());
+            if operation.kind == Kind::Good {
+                lock(&self.oracle).sent(&operation.plan);
+            }
+            let exchange = connections[gateway].post("/events", key, body.clone()).await;
+            let fate = fate(&exchange);
+            self.settle(operation, &exchange, fate);
+            self.history.add(operation, gateway, &exchange, fate, attempt > 0);
+            if matches!(exchange, Exchange::Answered(_)) && fate != Fate::Unknown {
+                return;
+            }
+            sleep(PAUSE).await;
+            // what never left is sent again as well: nothing else is to be had of a gateway that is down
+            if fate == Fate::Unknown && random.random_ratio(1, 3) {
+                return;
+            }
+        }
+    }
+
+    fn settle(&self, operation: &Operation, exchange: &Exchange, fate: Fate) {
+        let plan = &operation.plan;
+        let mut oracle = lock(&self.oracle);
+        match (operation.kind, fate) {
+            (Kind::Good, Fate::Refused) if is_a_judgement(exchange) => {
+                oracle.settled(plan, fate);
+                oracle.accuse(plan.tenant, Rule::Lost, format!("a good request was refused: {}", said(exchange)));
+            }
+            (Kind::Good, _) => oracle.settled(plan, fate),
+            (kind, Fate::Acked) => oracle.accuse(plan.tenant, Rule::Phantom, format!("{kind:?} events were accepted")),
+            _ => {}
+        }
+        if fate == Fate::Acked {
+            self.acked.fetch_add(plan.items.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A refusal of what the request says; 408 and 429 are about how it came.
+fn is_a_judgement(exchange: &Exchange) -> bool {
+    matches!(exchange, Exchange::Answered(answer) if !matches!(answer.status, 408 | 429))
+}
+
+fn said(exchange: &Exchange) -> String {
+    match exchange {
+        Exchange::Answered(answer) => format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)),
+        Exchange::NeverSent(why) | Exchange::Lost(why) => (*why).to_owned(),
+    }
+}

@@ -1,0 +1,192 @@
+//! The servers of a chaos run, each behind a proxy: Kafka, ClickHouse and PostgreSQL of its own.
+//!
+//! Must leave a way past the proxies: whoever judges must see what is there, not what a fault shows.
+
+use super::fault::Target;
+use super::proxy::Proxy;
+use crate::drive::lock;
+use anyhow::Context as _;
+use local::ports::Ports;
+use local::private::{ClickHouse, Kafka, Postgres};
+use local::stack::Endpoints;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// How often servers are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What can be done to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Kill,
+    Terminate,
+    Pause,
+    Resume,
+    Restart,
+}
+
+#[derive(Debug)]
+enum Server {
+    Kafka(Kafka),
+    ClickHouse(ClickHouse),
+    Postgres(Postgres),
+}
+
+/// A server and the proxy before it.
+#[derive(Debug)]
+pub(super) struct Store {
+    server: Arc<Mutex<Server>>,
+    pub(super) proxy: Proxy,
+    /// Held while a fault keeps the server from running.
+    pub(super) held: tokio::sync::Mutex<()>,
+    revived: AtomicU64,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Stores {
+    brokers: Vec<Store>,
+    clickhouse: Store,
+    postgres: Store,
+    /// The way past the proxies.
+    pub(super) direct: Endpoints,
+    /// The way the services take.
+    pub(super) proxied: Endpoints,
+}
+
+macro_rules! each {
+    ($server:expr, $inner:ident => $act:expr) => {
+        match $server {
+            Server::Kafka($inner) => $act,
+            Server::ClickHouse($inner) => $act,
+            Server::Postgres($inner) => $act,
+        }
+    };
+}
+
+impl Server {
+    fn act(&mut self, act: Act) -> anyhow::Result<()> {
+        match act {
+            Act::Kill => each!(self, server => server.kill_9()),
+            Act::Terminate => each!(self, server => server.terminate()),
+            Act::Pause => each!(self, server => server.pause()),
+            Act::Resume => each!(self, server => server.resume()),
+            Act::Restart => return each!(self, server => server.restart()),
+        }
+        Ok(())
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Kafka(server) => format!("kafka://{}", server.address()),
+            Self::ClickHouse(server) => server.url(),
+            Self::Postgres(server) => server.url(),
+        }
+    }
+}
+
+impl Store {
+    /// Starts it again whenever it ends by itself, as a supervisor does.
+    async fn supervise(&self) {
+        let _free = self.held.lock().await;
+        let server = Arc::clone(&self.server);
+        let has_ended = spawn_blocking(move || each!(&mut *lock(&server), server => server.has_ended())).await.unwrap_or(false);
+        if has_ended && self.act(Act::Restart).await.is_ok() {
+            self.revived.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn behind(port: u16, server: Server) -> anyhow::Result<Self> {
+        let own = url::Url::parse(&server.url())?.port().context("a server has a port")?;
+        let proxy = Proxy::start(port, own).await.context("a proxy cannot listen")?;
+        let (held, revived) = (tokio::sync::Mutex::default(), AtomicU64::new(0));
+        Ok(Self { server: Arc::new(Mutex::new(server)), proxy, held, revived })
+    }
+
+    pub(super) async fn act(&self, act: Act) -> anyhow::Result<()> {
+        let server = Arc::clone(&self.server);
+        spawn_blocking(move || lock(&server).act(act)).await?
+    }
+}
+
+impl Stores {
+    /// Starts them with their data under `folder`.
+    pub(super) async fn start(folder: &Path, brokers: usize) -> anyhow::Result<Self> {
+        let mut ports = Ports::default();
+        let proxies: Vec<u16> = (0..brokers + 2).map(|_| ports.choose(&[])).collect::<Result<_, _>>()?;
+        let (folder, kafka_ports) = (folder.to_owned(), proxies[..brokers].to_vec());
+        let (for_clickhouse, for_postgres) = (folder.clone(), folder.clone());
+        let (kafkas, clickhouse, postgres) = tokio::try_join!(
+            spawn_blocking(move || Kafka::behind(&folder, &kafka_ports)),
+            spawn_blocking(move || ClickHouse::start(&for_clickhouse)),
+            spawn_blocking(move || Postgres::start(&for_postgres)),
+        )?;
+        let (kafkas, clickhouse, postgres) = (kafkas?, clickhouse?, postgres?);
+        let direct = Endpoints {
+            kafka_brokers: kafkas.iter().map(Kafka::internal_address).collect::<Vec<_>>().join(","),
+            clickhouse_url: clickhouse.url(),
+            database_url: postgres.url(),
+        };
+        let proxied = Endpoints {
+            kafka_brokers: proxies[..brokers].iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(","),
+            clickhouse_url: at_port(&direct.clickhouse_url, proxies[brokers])?,
+            database_url: at_port(&direct.database_url, proxies[brokers + 1])?,
+        };
+        let mut behind = Vec::new();
+        for (port, kafka) in proxies.iter().zip(kafkas) {
+            behind.push(Store::behind(*port, Server::Kafka(kafka)).await?);
+        }
+        let clickhouse = Store::behind(proxies[brokers], Server::ClickHouse(clickhouse)).await?;
+        let postgres = Store::behind(proxies[brokers + 1], Server::Postgres(postgres)).await?;
+        Ok(Self { brokers: behind, clickhouse, postgres, direct, proxied })
+    }
+
+    /// The store that a target names, if it is one.
+    pub(super) fn store(&self, target: Target) -> Option<&Store> {
+        match target {
+            Target::Broker(number) => self.brokers.get(number),
+            Target::ClickHouse => Some(&self.clickhouse),
+            Target::Postgres => Some(&self.postgres),
+            Target::Gateway(_) | Target::Worker(_) | Target::Query => None,
+        }
+    }
+
+    /// Keeps them all alive. Never ends.
+    pub(super) async fn supervise(&self) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            for (_, store) in self.all() {
+                store.supervise().await;
+            }
+        }
+    }
+
+    /// How often each ended by itself and was started again.
+    pub(super) fn revived(&self) -> BTreeMap<String, u64> {
+        let revived = self.all().map(|(name, store)| (name, store.revived.load(Ordering::Relaxed)));
+        revived.filter(|(_, times)| *times > 0).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (String, &Store)> {
+        let brokers = (0..).map(Target::Broker).zip(&self.brokers);
+        let others = [(Target::ClickHouse, &self.clickhouse), (Target::Postgres, &self.postgres)];
+        brokers.chain(others).map(|(target, store)| (target.to_string(), store))
+    }
+
+    /// All brokers: what keeps the gateways from the log.
+    pub(super) fn brokers(&self) -> impl Iterator<Item = &Store> {
+        self.brokers.iter()
+    }
+}
+
+/// The same address at another port.
+pub(super) fn at_port(url: &str, port: u16) -> anyhow::Result<String> {
+    let mut url = url::Url::parse(url)?;
+    url.set_port(Some(port)).map_err(|()| anyhow::anyhow!("{url} takes no port"))?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}

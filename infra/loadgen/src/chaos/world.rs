@@ -1,0 +1,122 @@
+//! The stack of a chaos run: stores behind proxies, several gateways and workers, reads, identity, tenants.
+//!
+//! Must be a run's own from the first process to the last, and leave nothing behind but the logs of a run that failed.
+
+use super::options::ChaosOptions;
+use super::plan::{GATEWAYS, WORKERS};
+use super::post::Post;
+use super::stores::Stores;
+use crate::stage::{self, Addresses, FreshStores, Launchpad, Seat, Service};
+use crate::tenants::{self, Tenant};
+use anyhow::Context as _;
+use local::ports::Ports;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Content owners, each with an agent of its own.
+pub(super) const TENANTS: usize = 4;
+
+/// Everything that runs.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) folder: PathBuf,
+    pub(super) stores: Arc<Stores>,
+    pub(super) fresh: FreshStores,
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) gateways: Vec<Arc<Post>>,
+    pub(super) workers: Vec<Arc<Post>>,
+    pub(super) query: Arc<Post>,
+    identity: Arc<Post>,
+    supervisors: Vec<AbortOnDropHandle<()>>,
+}
+
+impl World {
+    /// Starts it all, and waits until everything is ready.
+    pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
+        let root = stage::workspace_root();
+        let binaries = match &options.binaries {
+            Some(binaries) => std::path::absolute(binaries)?,
+            // this program among them: then they are built with what it was built with, and nothing twice
+            None => stage::build(&root, &["loadgen/crash-points"]).await?,
+        };
+        let runs = root.join(".local/load");
+        stage::sweep(&runs);
+        let name = stage::run_name();
+        let folder = runs.join(&name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
+        let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
+        let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
+        let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
+        let launchpad = Arc::new(Launchpad { binaries, folder: folder.clone(), stores: addresses, gateway_settings: Vec::new() });
+        let mut ports = Ports::default();
+        let mut post = |service: Service, number: usize| {
+            let seat = Seat::free(service, &format!("{}-{}", service.name(), number + 1), &mut ports);
+            seat.map(|seat| Post::new(seat, &launchpad))
+        };
+        let identity = post(Service::Identity, 0)?;
+        let query = post(Service::Query, 0)?;
+        let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
+        let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
+        let mut world = Self { folder, stores, fresh, tenants, gateways, workers, query, identity, supervisors: Vec::new() };
+        for post in world.posts() {
+            post.open().await?;
+        }
+        let mut supervisors: Vec<_> = world.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
+        let stores = Arc::clone(&world.stores);
+        supervisors.push(tokio::spawn(async move { stores.supervise().await }));
+        world.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
+        Ok(world)
+    }
+
+    /// Every service process.
+    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+        [&self.identity, &self.query].into_iter().chain(&self.gateways).chain(&self.workers)
+    }
+
+    /// The lines of the services' logs that hold `words`.
+    pub(super) fn said(&self, words: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for post in self.posts() {
+            let said = std::fs::read(post.seat.log(&self.folder)).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said);
+            found.extend(said.lines().filter(|line| line.contains(words)).map(|line| format!("{}: {line}", post.seat.name)));
+        }
+        found
+    }
+
+    /// Stops the services; how they ended is known afterwards.
+    pub(super) async fn close(&self) {
+        for post in self.posts() {
+            post.close().await;
+        }
+    }
+
+    /// Deletes everything, or keeps the logs.
+    pub(super) async fn strike(self, keep: bool) -> anyhow::Result<()> {
+        let Self { folder, stores, supervisors, .. } = self;
+        for supervisor in supervisors {
+            supervisor.abort();
+            // an aborted task ends with an error, and with it its hold on the stores
+            let _ = supervisor.await;
+        }
+        drop(stores);
+        if keep {
+            eprintln!("logs and history are in {}", folder.display());
+            return stage::keep(&folder).context("the run's folder cannot be kept");
+        }
+        std::fs::remove_dir_all(&folder).context("the run's folder cannot be deleted")
+    }
+}
+
+/// The stores as the services are to find them.
+fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::Result<Addresses> {
+    let mut proxied = direct.clone();
+    let mut database = url::Url::parse(&stores.proxied.database_url)?;
+    database.set_path(name);
+    proxied.kafka.kafka_brokers = stores.proxied.kafka_brokers.clone();
+    proxied.clickhouse.clickhouse_url = stores.proxied.clickhouse_url.clone();
+    proxied.postgres.database_url = database.into();
+    Ok(proxied)
+}

@@ -1,0 +1,136 @@
+//! The proxy of a chaos run does to connections what it is told to, to those that stand as to new ones.
+
+use loadgen::chaos::proxy::{Mode, Proxy, Way};
+use local::ports::Ports;
+use std::io::ErrorKind;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// Long enough to see that something does not come.
+const A_WHILE: Duration = Duration::from_millis(300);
+/// Longer than a loaded machine takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An echo behind a proxy.
+struct Behind {
+    proxy: Proxy,
+    port: u16,
+}
+
+impl Behind {
+    async fn start() -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server_port = server.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = server.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = connection.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        let port = Ports::default().choose(&[]).unwrap();
+        Self { proxy: Proxy::start(port, server_port).await.unwrap(), port }
+    }
+
+    /// A connection over which something has come and gone.
+    async fn connect(&self) -> TcpStream {
+        let mut connection = self.dial().await.unwrap();
+        connection.write_all(b"hello").await.unwrap();
+        assert_eq!(heard(&mut connection, 5).await, b"hello");
+        connection
+    }
+
+    async fn dial(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.port)).await
+    }
+}
+
+async fn heard(connection: &mut TcpStream, bytes: usize) -> Vec<u8> {
+    let mut heard = vec![0; bytes];
+    timeout(PATIENCE, connection.read_exact(&mut heard)).await.expect("it comes").expect("it comes whole");
+    heard
+}
+
+/// What is heard until the connection ends, and how it ends.
+async fn to_the_end(connection: &mut TcpStream) -> (Vec<u8>, Result<(), ErrorKind>) {
+    let mut heard = Vec::new();
+    let ended = timeout(PATIENCE, connection.read_to_end(&mut heard)).await.expect("it ends");
+    (heard, ended.map(drop).map_err(|error| error.kind()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_black_hole_holds_everything_and_gives_it_back() {
+    let behind = Behind::start().await;
+    let mut standing = behind.connect().await;
+    behind.proxy.set(Mode::BlackHole);
+    standing.write_all(b"held").await.unwrap();
+    let mut byte = [0; 1];
+    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "nothing comes through");
+    behind.proxy.set(Mode::Pass);
+    assert_eq!(heard(&mut standing, 4).await, b"held");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_ends_what_stands_and_what_comes() {
+    let behind = Behind::start().await;
+    let mut standing = behind.connect().await;
+    behind.proxy.set(Mode::Reset);
+    assert_eq!(to_the_end(&mut standing).await, (vec![], Err(ErrorKind::ConnectionReset)));
+    // it may be reset before it is known to stand
+    let ended = match behind.dial().await {
+        Ok(mut coming) => to_the_end(&mut coming).await.1,
+        Err(error) => Err(error.kind()),
+    };
+    assert_eq!(ended, Err(ErrorKind::ConnectionReset));
+    behind.proxy.set(Mode::Pass);
+    behind.connect().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_close_ends_one_way_only() {
+    let behind = Behind::start().await;
+    let mut standing = behind.connect().await;
+    behind.proxy.set(Mode::HalfClose);
+    assert_eq!(to_the_end(&mut standing).await, (vec![], Ok(())), "an orderly end, and no more answers");
+    standing.write_all(b"still taken").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_lets_so_many_bytes_through() {
+    let behind = Behind::start().await;
+    for (way, through) in [(Way::There, 7), (Way::Back, 3)] {
+        behind.proxy.set(Mode::Pass);
+        let mut standing = behind.connect().await;
+        behind.proxy.set(Mode::CutAfter(through, way));
+        standing.write_all(b"more than that, by far").await.unwrap();
+        let (heard, ended) = to_the_end(&mut standing).await;
+        assert!(heard.len() as u64 <= through && ended.is_err(), "{way:?}: {heard:?} {ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_answers_never_come_although_the_request_was_heard() {
+    let behind = Behind::start().await;
+    let mut standing = behind.connect().await;
+    behind.proxy.set(Mode::DropAnswers);
+    standing.write_all(b"heard and not answered").await.unwrap();
+    let mut byte = [0; 1];
+    assert!(timeout(A_WHILE, standing.read(&mut byte)).await.is_err(), "no answer, and no end of the connection");
+    behind.proxy.set(Mode::Pass);
+    assert_eq!(to_the_end(&mut standing).await.0, b"", "what was swallowed does not come later, and nothing goes on without it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn latency_delays_and_keeps_the_order() {
+    let behind = Behind::start().await;
+    let mut standing = behind.connect().await;
+    behind.proxy.set(Mode::Latency(A_WHILE));
+    standing.write_all(b"first ").await.unwrap();
+    let mut byte = [0; 1];
+    assert!(timeout(A_WHILE / 2, standing.peek(&mut byte)).await.is_err(), "it takes at least so long");
+    standing.write_all(b"second").await.unwrap();
+    assert_eq!(heard(&mut standing, 12).await, b"first second");
+}
