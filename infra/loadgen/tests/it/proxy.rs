@@ -21,8 +21,8 @@ struct Behind {
 
 impl Behind {
     async fn start() -> Self {
-        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server_port = server.local_addr().unwrap().port();
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
+        let server_port = server.local_addr().expect("a bound listener has an address").port();
         tokio::spawn(async move {
             while let Ok((mut connection, _)) = server.accept().await {
                 tokio::spawn(async move {
@@ -31,14 +31,14 @@ impl Behind {
                 });
             }
         });
-        let port = Ports::default().choose(&[]).unwrap();
-        Self { proxy: Proxy::start(port, server_port).await.unwrap(), port }
+        let port = Ports::default().choose(&[]).expect("there is a free port");
+        Self { proxy: Proxy::start(port, server_port).await.expect("the port is free"), port }
     }
 
     /// A connection over which something has come and gone.
     async fn connect(&self) -> TcpStream {
-        let mut connection = self.dial().await.unwrap();
-        connection.write_all(b"hello").await.unwrap();
+        let mut connection = self.dial().await.expect("the proxy listens");
+        connection.write_all(b"hello").await.expect("it stands");
         assert_eq!(heard(&mut connection, 5).await, b"hello");
         connection
     }
