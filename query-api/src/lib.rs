@@ -45,6 +45,7 @@ pub use at_once::ReadSettings;
 pub use clicks::ClickSettings;
 pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
+pub use sql::query_plans;
 
 use axum::Router;
 use axum::routing::get;

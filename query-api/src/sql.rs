@@ -4,6 +4,7 @@
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
 mod plain;
+mod plans;
 mod rows;
 mod sessions;
 mod statements;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use within::Within;
 
+pub use plans::query_plans;
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
 pub(crate) use sessions::{SessionEvent, SessionPart};
 pub(crate) use statements::FunnelBy;

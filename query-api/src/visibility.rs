@@ -53,7 +53,8 @@ impl Visibility {
         }
     }
 
-    fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
+    /// All that its organisation has verified.
+    pub(crate) fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
         domains.sort_unstable();
         let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();

@@ -36,9 +36,18 @@ pub enum Command {
 /// How reads are measured.
 #[derive(Args, Clone, Debug)]
 pub struct ReadBenchOptions {
-    /// Rows of the store; a tenth of them is the owner's who reads
+    /// Rows of the store
     #[arg(long, default_value_t = 12_000_000)]
     pub observations: u64,
+    /// One row in so many is the owner's who reads; the others are of other owners
+    #[arg(long, default_value_t = 10)]
+    pub share: u32,
+    /// Rows a second that arrive during the last part of the run, two blocks a second
+    #[arg(long, default_value_t = 3_000)]
+    pub ingest: u64,
+    /// Print the query plan of each read, too
+    #[arg(long)]
+    pub plans: bool,
     /// Timed runs of each read, over windows of all lengths
     #[arg(long, default_value_t = 200)]
     pub runs: usize,

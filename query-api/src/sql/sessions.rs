@@ -44,7 +44,7 @@ pub(crate) enum SessionPart {
 
 /// The rows of a session are found by their projection, and then by the sorting key, whatever session their repeats name.
 /// `LIMIT 1 BY` keeps of each the one that FINAL would keep, the oldest report, without merging the whole granules around it.
-fn statement(part: SessionPart) -> String {
+pub(super) fn statement(part: SessionPart) -> String {
     let types = match part {
         SessionPart::Disclosable => {
             " AND event_type IN ('content_grounded', 'content_cited', 'content_presented', 'turn_started', 'turn_completed')"

@@ -43,6 +43,7 @@ pub(super) struct History {
     pages: Skew,
     agents: Skew,
     observations: u64,
+    share: u32,
     made: u64,
     session: Session,
 }
@@ -56,7 +57,7 @@ struct Session {
 }
 
 impl History {
-    pub(super) fn new(seed: u64, domain: &str, observations: u64) -> Self {
+    pub(super) fn new(seed: u64, domain: &str, observations: u64, share: u32) -> Self {
         Self {
             random: SmallRng::seed_from_u64(seed),
             domain: domain.to_owned(),
@@ -65,6 +66,7 @@ impl History {
             pages: Skew::new(PAGES, 1.0),
             agents: Skew::new(AGENTS, 1.0),
             observations,
+            share,
             made: 0,
             session: Session { id: Uuid::nil(), left: 0, is_owners: false, agent: 0 },
         }
@@ -79,7 +81,8 @@ impl History {
         if self.session.left == 0 {
             // Most are short, few are long.
             let left = 1 + (1.0 / self.random.random_range(0.01..1.0_f64)) as u32;
-            let (id, is_owners, agent) = (self.uuid(), self.random.random_ratio(1, 10), self.agents.pick(self.random.random()));
+            let (id, is_owners, agent) =
+                (self.uuid(), self.random.random_ratio(1, self.share), self.agents.pick(self.random.random()));
             self.session = Session { id, left, is_owners, agent };
         }
         self.session.left -= 1;

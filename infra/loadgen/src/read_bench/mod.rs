@@ -18,9 +18,11 @@ use crate::stage::FreshStores;
 use crate::tenants;
 use anyhow::{Context as _, ensure};
 use history::{BEGIN_MS, History, YEAR_MS};
+use hyper::header::HeaderValue;
 use local::stack::Endpoints;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use service_kit::settings::ClickHouseSettings;
 use std::time::{Duration, Instant};
 use stream_workers::Filler;
 use tokio_util::sync::CancellationToken;
@@ -83,7 +85,7 @@ async fn measure_all(
     let mut connection = Connection::new(place, Duration::from_secs(30));
 
     println!("{:>8}  {:34} {:>10} {:>10} {:>10}", "days", "read", "p50 ms", "p99 ms", "x floor");
-    let mut random = SmallRng::seed_from_u64(options.seed);
+    let random = SmallRng::seed_from_u64(options.seed);
     let site = tenant.domain.split('.').rev().collect::<Vec<_>>().join(".");
     let range = format!("(site = '{site}' OR startsWith(site, '{site}.'))");
     let mut floor = 0.0;
@@ -103,13 +105,41 @@ async fn measure_all(
     }
     let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
     print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
+    let mut reader = Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs };
     for days in WINDOWS {
+        reader.measure_window(days, "").await?;
+    }
+    let arriving =
+        tokio::spawn(arrive(options.clone(), stores.addresses.clickhouse.clone(), tenant.domain.clone(), stop.child_token()));
+    reader.measure_window(365, ", rows arriving").await?;
+    arriving.abort();
+    if options.plans {
+        for (read, plan) in query_api::query_plans(&stores.addresses.clickhouse, &tenant.domain, (None, None)).await? {
+            println!("\nplan of {read}\n{plan}");
+        }
+    }
+    serving.abort();
+    Ok(())
+}
+
+/// Who reads, and how often.
+struct Reader {
+    connection: Connection,
+    key: HeaderValue,
+    random: SmallRng,
+    floor: f64,
+    runs: usize,
+}
+
+impl Reader {
+    /// Times each read over windows of so many days.
+    async fn measure_window(&mut self, days: i64, beside: &str) -> anyhow::Result<()> {
         for (what, path) in READS {
             let mut latencies = Latencies::default();
-            for nth in 0..options.runs.div_ceil(WINDOWS.len()) + WARM_UP {
-                let path = format!("{path}{}", window(days, &mut random));
+            for nth in 0..self.runs.div_ceil(WINDOWS.len()) + WARM_UP {
+                let path = format!("{path}{}", window(days, &mut self.random));
                 let begun = Instant::now();
-                let Exchange::Answered(answer) = connection.get(&path, &tenant.owner_key).await else {
+                let Exchange::Answered(answer) = self.connection.get(&path, &self.key).await else {
                     anyhow::bail!("{path} was not answered");
                 };
                 ensure!(answer.status == 200, "{path}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
@@ -117,17 +147,41 @@ async fn measure_all(
                     latencies.record(begun.elapsed());
                 }
             }
-            print_line(&days.to_string(), what, &Quantiles::from(&latencies), floor);
+            print_line(&days.to_string(), &format!("{what}{beside}"), &Quantiles::from(&latencies), self.floor);
+        }
+        Ok(())
+    }
+}
+
+/// More rows of the same kind, as a worker inserts them, until stopped.
+async fn arrive(
+    options: ReadBenchOptions,
+    clickhouse: ClickHouseSettings,
+    domain: String,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let filler = Filler::connect(&clickhouse)?;
+    let records = History::new(options.seed.wrapping_add(1), &domain, u64::MAX / 2, options.share);
+    let (mut block, mut rows) = (Vec::new(), 0_u64);
+    let mut tick = tokio::time::interval(Duration::from_millis(500));
+    for of_one in records {
+        rows += of_one.iter().map(|record| record.events.len() as u64).sum::<u64>();
+        block.extend(of_one);
+        if rows >= options.ingest / 2 {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                _ = tick.tick() => filler.insert(std::mem::take(&mut block)).await,
+            }
+            rows = 0;
         }
     }
-    serving.abort();
     Ok(())
 }
 
 async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
     let filler = Filler::connect(&stores.addresses.clickhouse)?;
     let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
-    for records in History::new(options.seed, domain, options.observations) {
+    for records in History::new(options.seed, domain, options.observations, options.share) {
         ensure!(!stop.is_cancelled(), "stopped");
         rows += records.iter().map(|record| record.events.len()).sum::<usize>();
         block.extend(records);
