@@ -112,10 +112,10 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
         (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
     };
     let retrievals = retrievals(within, &[], sites, "");
-    event_page(within, offset, &retrievals, found, &all_of("retrievals"))
+    event_page(within, offset, &retrievals, &format!("{found} FROM "), &all_of("retrievals"))
 }
 
-/// A page of `retrievals`, whose rows are `found` by what stands before their `FROM`.
+/// A page of `retrievals`, whose rows are `found` by what stands before those on the page.
 pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &str, total: &str) -> String {
     let columns: Vec<String> = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
@@ -135,12 +135,14 @@ pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: 
     let items = format!(
         "SELECT event_key, {columns}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
          FROM {OBSERVATIONS} FINAL \
-         WHERE {visible} AND {found} FROM ( \
+         WHERE {visible} AND {found}( \
            SELECT * FROM retrievals{reached} \
-           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)) \
+           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES){closed} \
          GROUP BY event_key",
         columns = columns.join(", "),
         visible = within.visible,
+        // As many as `found` has opened.
+        closed = ")".repeat(found.matches('(').count() - found.matches(')').count()),
         reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
