@@ -10,6 +10,7 @@ const UNCLASSIFIED: &str = "gateway_values_unclassified_total";
 const UNRESOLVED: &str = "gateway_events_unresolved_total";
 const ACK: &str = "gateway_ack_duration_seconds";
 const UNACKED: &str = "gateway_requests_unacknowledged_total";
+const ACKED_LATE: &str = "gateway_events_acknowledged_late_total";
 const UNACKED_BYTES: &str = "gateway_unacked_bytes";
 const BREAKER_OPEN: &str = "gateway_log_breaker_open";
 const OVERLOADED: &str = "gateway_requests_overloaded_total";
@@ -42,6 +43,11 @@ pub(crate) fn describe() {
         Unit::Count,
         "records that the log did not acknowledge in time; the spill took them, or the caller was told"
     );
+    describe_counter!(
+        ACKED_LATE,
+        Unit::Count,
+        "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted"
+    );
     describe_histogram!(ACK, Unit::Seconds, "from handing a record to the producer to its acknowledgement");
     describe_gauge!(
         UNACKED_BYTES,
@@ -69,6 +75,10 @@ pub(crate) fn describe() {
 
 pub(crate) fn accepted(events: usize) {
     counter!(ACCEPTED).increment(events as u64);
+}
+
+pub(crate) fn acknowledged_late(events: u32) {
+    counter!(ACKED_LATE).increment(u64::from(events));
 }
 
 pub(crate) fn unclassified(values: usize) {

@@ -55,6 +55,7 @@ struct Reports {
 /// A record on its way.
 struct Flight {
     since: Instant,
+    events: u32,
     answer: oneshot::Sender<Result<(), Failure>>,
     _reservation: Option<Reservation>,
 }
@@ -79,7 +80,7 @@ impl Link {
 
     fn hand_over(&self, message: &Message, reservation: Option<Reservation>) -> Result<Delivery, Failure> {
         let (answer, delivery) = oneshot::channel();
-        let flight = Box::new(Flight { since: Instant::now(), answer, _reservation: reservation });
+        let flight = Box::new(Flight { since: Instant::now(), events: message.events, answer, _reservation: reservation });
         let mut record =
             BaseRecord::with_opaque_to(&self.settings.topic, flight).payload(&message.value).headers(message.headers());
         if let Some(key) = &message.key {
@@ -160,7 +161,9 @@ impl ProducerContext for Reports {
             Err((error, _)) => Err(Failure::Passing(error.clone())),
         };
         // Nobody listening means that the request has gone on to the spill, or its caller is gone.
-        let _ = flight.answer.send(answer);
+        if let Err(Ok(())) = flight.answer.send(answer) {
+            metrics::acknowledged_late(flight.events);
+        }
     }
 }
 
