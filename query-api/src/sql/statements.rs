@@ -112,11 +112,12 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
         (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
     };
     let retrievals = retrievals(within, &[], sites, "");
-    event_page(within, offset, &retrievals, &format!("{found} FROM "), &all_of("retrievals"))
+    let found = (format!("FINAL WHERE {} AND {found} FROM ", within.visible), ")".to_owned());
+    event_page(offset, &retrievals, &found, &all_of("retrievals"))
 }
 
-/// A page of `retrievals`, whose rows are `found` by what stands before those on the page.
-pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &str, total: &str) -> String {
+/// A page of `retrievals`, whose rows are `found` by what stands before and after those on the page.
+pub(super) fn event_page(offset: u64, retrievals: &str, (before, after): &(String, String), total: &str) -> String {
     let columns: Vec<String> = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
         ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
@@ -134,15 +135,11 @@ pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: 
     .into();
     let items = format!(
         "SELECT event_key, {columns}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
-         FROM {OBSERVATIONS} FINAL \
-         WHERE {visible} AND {found}( \
+         FROM {OBSERVATIONS} {before}( \
            SELECT * FROM retrievals{reached} \
-           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES){closed} \
+           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES){after} \
          GROUP BY event_key",
         columns = columns.join(", "),
-        visible = within.visible,
-        // As many as `found` has opened.
-        closed = ")".repeat(found.matches('(').count() - found.matches(')').count()),
         reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
