@@ -5,16 +5,10 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use service_kit::clock::Clock;
+use service_kit::housekeeping;
 use sqlx::PgPool;
-use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pause between two rounds.
-const EVERY: Duration = Duration::from_secs(3_600);
-/// Deliveries of one statement: few enough that nobody waits for their locks.
-const BATCH: i64 = 1_000;
-/// Pause between two statements of a round.
-const BREATH: Duration = Duration::from_millis(50);
 const DEFAULT_DAYS: u32 = 30;
 
 /// How long the delivery log is kept.
@@ -31,42 +25,21 @@ impl Default for DeliveryLogSettings {
     }
 }
 
+/// Deliveries that ended before then; how far they came goes with them.
+const ENDED: &str = "DELETE FROM webhook_deliveries WHERE id = ANY(array( \
+    SELECT delivery_id FROM webhook_queue WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
+
 /// Runs for as long as the handle lives. Several processes may: they pass over what another is deleting.
 pub(crate) fn start(pool: PgPool, clock: Clock, settings: DeliveryLogSettings) -> AbortOnDropHandle<()> {
     let keep = TimeDelta::days(settings.delivery_log_keep.into());
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut rounds = tokio::time::interval(EVERY);
-        rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
-            match delete(&pool, clock.now() - keep).await {
-                Ok(0) => {}
-                Ok(deleted) => tracing::info!(deleted, "old webhook deliveries are deleted"),
-                Err(error) => tracing::warn!("old webhook deliveries are not deleted, the next round will: {error}"),
-            }
-        }
-    }))
+    housekeeping::hourly("old webhook deliveries", move || {
+        let (pool, ended_before) = (pool.clone(), clock.now() - keep);
+        async move { delete(&pool, ended_before).await }
+    })
 }
 
-/// Deletes deliveries that ended before then, batch by batch; how far they came goes with them.
 async fn delete(pool: &PgPool, ended_before: DateTime<Utc>) -> Result<u64, sqlx::Error> {
-    let mut deleted = 0;
-    loop {
-        let batch = sqlx::query(
-            "DELETE FROM webhook_deliveries WHERE id = ANY(array( \
-                 SELECT delivery_id FROM webhook_queue WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-        )
-        .bind(ended_before)
-        .bind(BATCH)
-        .execute(pool)
-        .await?
-        .rows_affected();
-        deleted += batch;
-        if batch < BATCH.unsigned_abs() {
-            return Ok(deleted);
-        }
-        tokio::time::sleep(BREATH).await;
-    }
+    housekeeping::delete_in_batches(pool, ENDED, ended_before).await
 }
 
 #[cfg(test)]

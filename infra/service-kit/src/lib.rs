@@ -10,6 +10,7 @@ pub mod crash_point;
 pub mod directory;
 pub mod egress;
 pub mod health;
+pub mod housekeeping;
 pub mod http;
 pub mod kafka;
 pub mod key_uses;

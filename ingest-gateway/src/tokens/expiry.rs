@@ -7,18 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use schemas::clicks::CLICK_TOKEN_LIFETIME;
 use service_kit::clock::Clock;
+use service_kit::housekeeping;
 use service_kit::kafka::{self, Retention};
 use service_kit::settings::KafkaSettings;
 use sqlx::PgPool;
-use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pause between two rounds.
-const EVERY: Duration = Duration::from_secs(3_600);
-/// Tokens of one statement: few enough that nobody waits for their locks.
-const BATCH: i64 = 1_000;
-/// Pause between two statements of a round.
-const BREATH: Duration = Duration::from_millis(50);
 /// A record outlives the log's retention until its segment is rolled and the broker has looked.
 const OVERSTAY: TimeDelta = TimeDelta::days(30);
 
@@ -44,18 +38,10 @@ impl TokenExpiry {
 
 /// Runs for as long as the handle lives. Several gateways may: they pass over what another is deleting.
 pub(crate) fn start(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: TokenExpiry) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let mut rounds = tokio::time::interval(EVERY);
-        rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            rounds.tick().await;
-            match round(&pool, clock.now(), &kafka, &expiry).await {
-                Ok(0) => {}
-                Ok(deleted) => tracing::info!(deleted, "expired click tokens are deleted"),
-                Err(error) => tracing::warn!("expired click tokens are not deleted, the next round will: {error:#}"),
-            }
-        }
-    }))
+    housekeeping::hourly("expired click tokens", move || {
+        let (pool, now, kafka, expiry) = (pool.clone(), clock.now(), kafka.clone(), expiry.clone());
+        async move { round(&pool, now, &kafka, &expiry).await }
+    })
 }
 
 /// Deletes what may be deleted now. Asks the log each time: its retention may be changed while gateways run.
@@ -65,25 +51,11 @@ async fn round(pool: &PgPool, now: DateTime<Utc>, kafka: &KafkaSettings, expiry:
     Ok(delete(pool, made_before).await?)
 }
 
-/// Deletes tokens made before then, batch by batch. By their expiry, which has the index.
+/// Deletes tokens made before then. By their expiry, which has the index.
 async fn delete(pool: &PgPool, made_before: DateTime<Utc>) -> Result<u64, sqlx::Error> {
-    let mut deleted = 0;
-    loop {
-        let batch = sqlx::query(
-            "DELETE FROM click_tokens WHERE token_hash = ANY(array( \
-                 SELECT token_hash FROM click_tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-        )
-        .bind(made_before + CLICK_TOKEN_LIFETIME)
-        .bind(BATCH)
-        .execute(pool)
-        .await?
-        .rows_affected();
-        deleted += batch;
-        if batch < BATCH.unsigned_abs() {
-            return Ok(deleted);
-        }
-        tokio::time::sleep(BREATH).await;
-    }
+    const EXPIRED: &str = "DELETE FROM click_tokens WHERE token_hash = ANY(array( \
+        SELECT token_hash FROM click_tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
+    housekeeping::delete_in_batches(pool, EXPIRED, made_before + CLICK_TOKEN_LIFETIME).await
 }
 
 #[cfg(test)]
@@ -91,6 +63,7 @@ mod tests {
     use super::*;
     use schemas::secrets::PlainClickToken;
     use service_kit::testing::{Seed, TestStores, eventually};
+    use std::time::Duration;
     use uuid::Uuid;
 
     const DAY: TimeDelta = TimeDelta::days(1);

@@ -49,6 +49,18 @@ impl TestStores {
         kafka::create_topics(&kafka).await.expect("the topics are created");
         Self { pool, postgres, clickhouse, kafka, name }
     }
+
+    /// The settings that lead a process here.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("DATABASE_URL", self.postgres.database_url.clone()),
+            ("CLICKHOUSE_URL", self.clickhouse.clickhouse_url.clone()),
+            ("TELEMETRY_CLICKHOUSE_DATABASE", self.clickhouse.clickhouse_database.clone()),
+            ("KAFKA_BROKERS", self.kafka.kafka_brokers.clone()),
+            ("TELEMETRY_TOPIC", self.kafka.topic.clone()),
+            ("TELEMETRY_REJECTED_TOPIC", self.kafka.rejected_topic.clone()),
+        ]
+    }
 }
 
 async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
