@@ -7,7 +7,7 @@
 //!
 //! Must not answer anything that the statement it stands for would answer otherwise.
 
-use super::statements::{IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, event_page, listed, shown_by};
+use super::statements::{IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, event_page, listed, reported_in_window, shown_by};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -27,8 +27,6 @@ fn retrievals(within: &Within, columns: &[Shown<'_>], aggregates: &[&str], or_od
     let mut columns: Vec<String> = columns.iter().map(|column| shown_by(RANK, column)).collect();
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     let (on_hosts, in_time) = (&within.on_hosts, &within.row_in_time);
-    let in_window =
-        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {on_hosts} AND {reported})");
     format!(
         "SELECT *, reports != bitCount(observers) OR has_turn OR NOT all_in_time OR {or_odd} AS is_odd FROM ( \
            SELECT event_key, {columns}, count() AS reports, groupBitOr(toUInt8(bitShiftLeft(1, observer))) AS observers, \
@@ -36,7 +34,7 @@ fn retrievals(within: &Within, columns: &[Shown<'_>], aggregates: &[&str], or_od
            FROM {OBSERVATIONS} WHERE {on_hosts}{candidates} GROUP BY event_key) \
          WHERE some_in_time",
         columns = columns.join(", "),
-        candidates = within.reported_in_time.as_ref().map(in_window).unwrap_or_default(),
+        candidates = reported_in_window(within, on_hosts),
     )
 }
 

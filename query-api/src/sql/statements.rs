@@ -59,14 +59,19 @@ fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], 
 /// rows of its key are read, wherever and whenever they happened: one of them may say that it happened elsewhen.
 fn candidates(within: &Within) -> String {
     let visible = &within.visible;
-    let in_window =
-        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {visible} AND {reported})");
-    let keys = within.reported_in_time.as_ref().map(in_window).unwrap_or_default();
+    let keys = reported_in_window(within, visible);
     if within.is_by_site {
         return keys;
     }
     // Without FINAL the rows of a reporter are found by their projection, and then by the sorting key.
     format!(" AND (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {visible}{keys})")
+}
+
+/// Only keys with a report in the window, of the rows that `rows` chooses; any without a window.
+pub(super) fn reported_in_window(within: &Within, rows: &str) -> String {
+    let keys =
+        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {rows} AND {reported})");
+    within.reported_in_time.as_ref().map(keys).unwrap_or_default()
 }
 
 /// The figures of a summary, in parts that add up. What is counted once per retrieval comes from `shown`; sessions
