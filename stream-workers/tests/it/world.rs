@@ -97,17 +97,12 @@ impl World {
 
     /// What the binary needs to run on these stores.
     pub(crate) fn environment(&self, listen: &str, metrics: &str) -> Vec<(&'static str, String)> {
-        vec![
+        let own = [
             ("TELEMETRY_LISTEN", listen.to_owned()),
             ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
             ("TELEMETRY_GROUP", self.group()),
-            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
-            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
-            ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
-            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
-            ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
-            ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
-        ]
+        ];
+        own.into_iter().chain(self.stores.environment()).collect()
     }
 
     /// Puts records on the log, each on its partition.

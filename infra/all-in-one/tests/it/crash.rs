@@ -1,14 +1,15 @@
 //! C1 and C2 at the worst moment: the rows are stored, the worker does not know it, and dies.
 
-use crate::demo::{BINARY, answer, retrieval};
+use crate::demo::{answer, retrieval};
+use crate::pipeline::beside;
 use crate::watch::{Watch, seen_by};
 use crate::withholding_proxy::WithholdingProxy;
 use schemas::identity::OrgType;
 use schemas::reads::Summary;
 use service_kit::clock::Clock;
 use service_kit::http;
+use service_kit::settings::ClickHouseSettings;
 use service_kit::testing::{Seed, SeededOrg, TestLog, TestProcess, TestServer, TestStores, client, eventually, free_address};
-use std::path::{Path, PathBuf};
 
 const RETRIEVALS: usize = 5;
 
@@ -67,31 +68,20 @@ impl Front {
     /// The real worker, and the address of its metrics.
     async fn worker(&self, clickhouse_url: &str) -> (TestProcess, String) {
         let (listen, metrics) = (free_address(), free_address());
-        let mut process = TestProcess::start(
-            &worker_binary(),
-            &[],
-            &[
-                ("TELEMETRY_LISTEN", listen.to_string()),
-                ("TELEMETRY_METRICS_LISTEN", metrics.to_string()),
-                ("TELEMETRY_GROUP", self.stores.name.clone()),
-                // Long enough to have all reports in one block: no second one is inserted while the answer to the first is withheld.
-                ("TELEMETRY_BLOCK_AGE_MS", "3000".to_owned()),
-                ("DATABASE_URL", self.stores.postgres.database_url.clone()),
-                ("CLICKHOUSE_URL", clickhouse_url.to_owned()),
-                ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
-                ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
-                ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
-                ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
-            ],
-        );
+        let own = [
+            ("TELEMETRY_LISTEN", listen.to_string()),
+            ("TELEMETRY_METRICS_LISTEN", metrics.to_string()),
+            ("TELEMETRY_GROUP", self.stores.name.clone()),
+            // Long enough to have all reports in one block: no second one is inserted while the answer to the first is withheld.
+            ("TELEMETRY_BLOCK_AGE_MS", "3000".to_owned()),
+        ];
+        let clickhouse = ClickHouseSettings { clickhouse_url: clickhouse_url.to_owned(), ..self.stores.clickhouse.clone() };
+        let stores = TestStores { clickhouse, ..self.stores.clone() };
+        let settings: Vec<_> = own.into_iter().chain(stores.environment()).collect();
+        let mut process = TestProcess::start(&beside("stream-workers"), &[], &settings);
         process.answers(&format!("http://{listen}/ready")).await;
         (process, format!("http://{metrics}/metrics"))
     }
-}
-
-/// The worker that was built beside the binary under test.
-fn worker_binary() -> PathBuf {
-    Path::new(BINARY).with_file_name("stream-workers")
 }
 
 /// The value of a counter; 0 while it has not been touched.

@@ -104,18 +104,13 @@ impl Demo {
 
 /// What the all-in-one needs to run on these stores.
 pub(crate) fn settings(stores: &TestStores, folder: &Path) -> Vec<(&'static str, String)> {
-    vec![
+    let own = [
         ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
         ("TELEMETRY_METRICS_LISTEN", service_kit::testing::free_address().to_string()),
         ("TELEMETRY_STATE_DIR", folder.display().to_string()),
         ("TELEMETRY_GROUP", stores.name.clone()),
-        ("DATABASE_URL", stores.postgres.database_url.clone()),
-        ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
-        ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
-        ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone()),
-        ("TELEMETRY_TOPIC", stores.kafka.topic.clone()),
-        ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone()),
-    ]
+    ];
+    own.into_iter().chain(stores.environment()).collect()
 }
 
 /// The assignments of `demo.env`, as a shell reads them.

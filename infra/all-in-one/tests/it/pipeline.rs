@@ -23,7 +23,11 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     pub(crate) async fn start() -> Self {
-        let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+        Self::on(TestStores::fresh().await).await
+    }
+
+    pub(crate) async fn on(stores: TestStores) -> Self {
+        let spill = tempfile::tempdir().unwrap();
         let durability = Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
         let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
         let gateway = ingest_gateway::Settings { durability, ..usual };
@@ -63,12 +67,22 @@ impl Pipeline {
         worker.await.unwrap().unwrap();
     }
 
+    /// Reports something.
+    pub(crate) async fn offer(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
+        answer(request.header("x-api-key", key).body(body.to_string())).await
+    }
+
     /// Reports something; it must be taken.
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
-        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
-        let taken = answer(request.header("x-api-key", key).body(body.to_string())).await;
+        let taken = self.offer(path, key, body).await;
         assert_eq!(taken.status, 201, "{path}: {}", taken.body);
         taken
+    }
+
+    /// Asks for something.
+    pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
+        answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
     }
 
     /// The bytes of an answer.
@@ -92,17 +106,12 @@ impl Pipeline {
 
     /// What a worker process needs.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let own = [
             ("TELEMETRY_LISTEN", free_address().to_string()),
             ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
             ("TELEMETRY_GROUP", self.stores.name.clone()),
-            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
-            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
-            ("TELEMETRY_CLICKHOUSE_DATABASE", self.stores.clickhouse.clickhouse_database.clone()),
-            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
-            ("TELEMETRY_TOPIC", self.stores.kafka.topic.clone()),
-            ("TELEMETRY_REJECTED_TOPIC", self.stores.kafka.rejected_topic.clone()),
-        ]
+        ];
+        own.into_iter().chain(self.stores.environment()).collect()
     }
 }
 

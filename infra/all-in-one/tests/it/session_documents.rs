@@ -2,17 +2,15 @@
 //!
 //! Must not change a document of the public suite, and must not skip: without the suite it fails and says where it looks.
 
-use crate::demo::{Answer, answer};
+use crate::pipeline::Pipeline;
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
 use schemas::secrets::PlainClickToken;
 use serde_json::{Map, Value, json};
-use service_kit::clock::Clock;
-use service_kit::http;
-use service_kit::testing::{Seed, SeededOrg, TestLog, TestServer, TestStores, client};
+use service_kit::testing::{Seed, SeededOrg};
+use sqlx::PgPool;
 use std::path::{Path, PathBuf};
-use stream_workers::Tuning;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Where the suite lies when this is not set: `shared/fixtures` beside the checkout.
 const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
@@ -37,78 +35,31 @@ fn fixture(name: &str) -> Value {
 }
 
 /// Gateway, worker and reads on stores of their own.
-struct Front {
-    stores: TestStores,
-    gateway: TestServer,
-    query: TestServer,
-    _worker: DropGuard,
-    _spill: tempfile::TempDir,
+async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
+    let statement = format!("UPDATE organizations SET {flag} = true WHERE id = '{}'", org.id);
+    sqlx::query(sqlx::AssertSqlSafe(statement)).execute(pool).await.unwrap();
 }
 
-impl Front {
-    async fn start() -> Self {
-        let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
-        let durability = ingest_gateway::Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
-        let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
-        let gateway = ingest_gateway::Settings { durability, ..usual };
-        let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
-        let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
-        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
-        let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
-        let worker = stream_workers::Settings {
-            kafka: stores.kafka.clone(),
-            clickhouse: stores.clickhouse.clone(),
-            postgres: stores.postgres.clone(),
-            tuning: Tuning { group: stores.name.clone(), block_age_ms: 100 },
-        };
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        tokio::spawn(async move { stream_workers::work(&worker, stopped).await });
-        Self { stores, gateway, query, _worker: stop.drop_guard(), _spill: spill }
-    }
-
-    async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
-        let request = client().post(format!("{}{path}", self.gateway.url)).header("content-type", "application/json");
-        let taken = answer(request.header("x-api-key", key).body(body.to_string())).await;
-        assert_eq!(taken.status, 201, "{path}: {}", taken.body);
-        taken
-    }
-
-    async fn get(&self, path: &str, key: &str) -> Answer {
-        answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
-    }
-
-    /// Until the worker has stored what the log holds.
-    async fn caught_up(&self) {
-        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.name).await;
-    }
-
-    async fn agree(&self, flag: &str, org: &SeededOrg) {
-        let statement = format!("UPDATE organizations SET {flag} = true WHERE id = '{}'", org.id);
-        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&self.stores.pool).await.unwrap();
-    }
-
-    /// The tokens of a document were minted elsewhere.
-    async fn plant_tokens(&self, org: &SeededOrg, document: &Value) {
-        let session: uuid::Uuid = document["session_id"].as_str().unwrap().parse().unwrap();
-        for token in document["events"].as_array().unwrap().iter().filter_map(|event| event["ctx_token"].as_str()) {
-            sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-                .bind(org.id.0)
-                .bind(session)
-                .execute(&self.stores.pool)
-                .await
-                .unwrap();
-            sqlx::query(
-                "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
-                 VALUES ($1, $2, $3, 'https://a.test/', now(), now() + interval '90 days') ON CONFLICT DO NOTHING",
-            )
-            .bind(PlainClickToken::presented(token).hash().as_bytes().as_slice())
+/// The tokens of a document were minted elsewhere.
+async fn plant_tokens(pool: &PgPool, org: &SeededOrg, document: &Value) {
+    let session: uuid::Uuid = document["session_id"].as_str().unwrap().parse().unwrap();
+    for token in document["events"].as_array().unwrap().iter().filter_map(|event| event["ctx_token"].as_str()) {
+        sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(org.id.0)
             .bind(session)
-            .execute(&self.stores.pool)
+            .execute(pool)
             .await
             .unwrap();
-        }
+        sqlx::query(
+            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+             VALUES ($1, $2, $3, 'https://a.test/', now(), now() + interval '90 days') ON CONFLICT DO NOTHING",
+        )
+        .bind(PlainClickToken::presented(token).hash().as_bytes().as_slice())
+        .bind(org.id.0)
+        .bind(session)
+        .execute(pool)
+        .await
+        .unwrap();
     }
 }
 
@@ -134,7 +85,9 @@ fn sorted_events(document: &Value) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
-    let front = Front::start().await;
+    let front = Pipeline::start().await;
+    let stop = CancellationToken::new();
+    let _worker = front.work(&stop);
     let schema = jsonschema::options().should_validate_formats(true).build(&fixture("schemas/telemetry-session.json")).unwrap();
     let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
     let whole = json!({
@@ -150,7 +103,7 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
     let mut documents = vec![("whole", whole)];
     documents.extend(SESSIONS.iter().map(|name| (*name, fixture(&format!("valid/{name}")))));
     for (_, document) in &documents {
-        front.plant_tokens(&agent, document).await;
+        plant_tokens(&front.stores.pool, &agent, document).await;
         front.post("/sessions/bulk", &agent.key, document).await;
     }
     front.caught_up().await;
@@ -192,7 +145,9 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_click_token_walks_from_the_session_to_the_manifest() {
-    let front = Front::start().await;
+    let front = Pipeline::start().await;
+    let stop = CancellationToken::new();
+    let _worker = front.work(&stop);
     let seed = Seed(&front.stores.pool);
     let (agent, owner) = (seed.org("agent", OrgType::Agent).await, seed.owner_of("example.com").await);
     let network = seed.org("network", OrgType::Platform).await;
@@ -208,10 +163,10 @@ async fn a_click_token_walks_from_the_session_to_the_manifest() {
 
     let path = format!("/ctx/{token}");
     assert_eq!(front.get(&path, &network.key).await.status, 404, "the agent does not share");
-    front.agree("share_sessions_via_click_tokens", &agent).await;
+    agree(&front.stores.pool, "share_sessions_via_click_tokens", &agent).await;
     let manifest = front.get(&path, &network.key).await.body;
     assert_eq!((&manifest["events"], &manifest["content_urls_cited"]), (&json!([]), &json!([])), "the owner has not agreed");
-    front.agree("visible_in_click_token_lookups", &owner).await;
+    agree(&front.stores.pool, "visible_in_click_token_lookups", &owner).await;
     let manifest = front.get(&path, &network.key).await.body;
     let event = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/page",
         "turn_id": "1", "data": {"citation_type": "paraphrase", "excerpt_tokens": 7}});
