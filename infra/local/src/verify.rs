@@ -1,5 +1,6 @@
 //! `cargo verify`: everything that must hold before a change lands, against the real servers. CI runs nothing else.
 
+use std::num::NonZeroUsize;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,9 @@ use crate::errand;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
 use crate::session::Session;
+
+/// The test runner's own variable: how many tests of one crate run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
@@ -54,11 +58,19 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
         let mut cargo = errand::cargo(session.workspace.root());
         let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
         cargo.args(["test", "--no-fail-fast"]).args((!names_packages).then_some("--workspace")).args(&options.test_args);
+        if std::env::var_os(THREADS).is_none() {
+            cargo.env(THREADS, test_threads().to_string());
+        }
         if let Some(endpoints) = &endpoints {
             endpoints.apply(&mut cargo);
         }
         session.watch(|| run_cargo(cargo, session))
     })
+}
+
+/// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {

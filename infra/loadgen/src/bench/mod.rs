@@ -1,11 +1,12 @@
 //! A fixed list of loads on a stack of its own, service and baseline in turn, in one run on one machine.
 //!
 //! The gateway is measured without the worker (P1, P5, P11), which then finds a full log (P3); last, the whole pipeline
-//! works at once (P2). One oracle judges all of it.
+//! works at once (P2), also while its whole log is replayed (P10). One oracle judges all of it.
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
 mod reference;
+mod replay;
 mod table;
 
 use crate::Verdict;
@@ -37,6 +38,8 @@ const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.
 const BURST: f64 = 10.0;
 /// The steady load before a burst, as a part of what batch 1 reaches: the burst goes a little beyond that.
 const STEADY: f64 = 0.12;
+/// What is reported during a replay, as a part of what batch 1 reaches.
+const LIVE: f64 = 0.25;
 /// Lets queues run empty between two loads.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -58,9 +61,11 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     let mut bench = Bench { options, session: &mut session, stage: &stage };
     let pipeline = bench.closed("whole pipeline, batch 100", 100).await;
 
+    let replays = bench.replays(peak * LIVE).await?;
+
     let run = session.end(&stage.base).await?;
     let verdict = run.oracle.verdict();
-    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, run };
+    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, replays, run };
     println!("{report}");
     write_json(&report, options.conduct.json.as_deref())?;
     stage.strike(verdict == Verdict::Broken).await?;

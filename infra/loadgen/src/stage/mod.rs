@@ -123,6 +123,14 @@ impl Stage {
         Ok(())
     }
 
+    /// Replays the whole log of a stack of our own; answers what the replay said.
+    pub async fn replay(&self, rate: Option<u32>) -> anyhow::Result<String> {
+        let own = self.own.as_ref().context("only the log of a stack of its own is replayed")?;
+        let rate = rate.map(|rate| rate.to_string());
+        let arguments: Vec<&str> = ["replay"].into_iter().chain(rate.iter().flat_map(|rate| ["--rate", rate])).collect();
+        own.launchpad.run(Service::Worker, &arguments).await
+    }
+
     /// The database of a stack of our own.
     pub fn database_url(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.launchpad.stores.postgres.database_url.as_str())

@@ -141,25 +141,39 @@ impl Launchpad {
     /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
     pub(crate) fn spawn(&self, seat: &Seat, besides: &[(&str, String)]) -> anyhow::Result<Running> {
         let Seat { service, port, metrics_port, .. } = *seat;
-        let binary = self.binaries.join(service.name());
         let log = seat.log(&self.folder);
         let output = File::options().create(true).append(true).open(&log);
         let output = output.with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new(&binary);
-        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
-        command.envs(service.settings(&self.stores)).current_dir(&self.folder);
+        let mut command = self.command(service);
         command.env("TELEMETRY_LISTEN", format!("127.0.0.1:{port}"));
         command.env("TELEMETRY_METRICS_LISTEN", format!("127.0.0.1:{metrics_port}"));
-        command.env("TELEMETRY_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).kill_on_drop(true);
-        // a Ctrl-C in the terminal is for the run, which stops them in order
-        command.process_group(0);
+        command.stdout(Stdio::null()).stderr(output);
         if service == Service::Gateway {
             command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", seat.name)));
             command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
         }
         let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
-        let child = child.with_context(|| format!("{} cannot be started", binary.display()))?;
+        let child = child.with_context(|| format!("{} cannot be started", service.name()))?;
         Ok(Running { service, url: seat.url(), child, log })
+    }
+
+    /// Runs a service's binary for an errand, and answers what it printed on standard error.
+    pub(super) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
+        let done = self.command(service).args(arguments).output().await;
+        let done = done.with_context(|| format!("{} cannot be started", service.name()))?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        anyhow::ensure!(done.status.success(), "{} {} ended with {}: {said}", service.name(), arguments.join(" "), done.status);
+        Ok(said)
+    }
+
+    /// A service's binary with the settings of its stores, and no other.
+    fn command(&self, service: Service) -> Command {
+        let mut command = Command::new(self.binaries.join(service.name()));
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
+        // a Ctrl-C in the terminal is for the run, which stops them in order
+        command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
+        command
     }
 }
 

@@ -1,0 +1,81 @@
+//! P10: what a replay of the whole log reaches, and what it does to those who report meanwhile.
+//!
+//! Must measure the live load without a replay in the same run: only the ratio says anything.
+
+use super::Bench;
+use crate::report::LoadReport;
+use anyhow::Context as _;
+use serde::Serialize;
+use std::fmt;
+
+/// Events a second of the replay that leaves the machine to others.
+const GENTLE: u32 = 50_000;
+
+/// The same live load alone, beside a replay at full speed, and beside one that is held back.
+#[derive(Debug, Serialize)]
+pub(super) struct Replays {
+    alone: LoadReport,
+    beside: Vec<Replay>,
+}
+
+#[derive(Debug, Serialize)]
+struct Replay {
+    /// Events a second it was held to.
+    rate: Option<u32>,
+    seconds: f64,
+    events_per_second: f64,
+    live: LoadReport,
+}
+
+impl Bench<'_> {
+    /// Live load of batch 1 at so many events a second, alone and beside replays; each replay must change nothing.
+    pub(super) async fn replays(&mut self, per_second: f64) -> anyhow::Result<Replays> {
+        let alone = self.open("live, alone", per_second).await;
+        let mut beside = Vec::new();
+        for rate in [None, Some(GENTLE)] {
+            let stage = self.stage;
+            let (live, said) = tokio::join!(self.open("live, beside a replay", per_second), stage.replay(rate));
+            let (seconds, events_per_second) = last_word(&said?)?;
+            beside.push(Replay { rate, seconds, events_per_second, live });
+        }
+        Ok(Replays { alone, beside })
+    }
+}
+
+/// What a replay says last: `12.3 s, 250000 events/s`.
+fn last_word(said: &str) -> anyhow::Result<(f64, f64)> {
+    let figures = said.lines().rev().find_map(|line| {
+        let (seconds, rate) = line.strip_suffix(" events/s")?.split_once(" s, ")?;
+        Some((seconds.parse().ok()?, rate.parse().ok()?))
+    });
+    figures.with_context(|| format!("the replay did not say how fast it was: {said}"))
+}
+
+impl fmt::Display for Replays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { alone, beside } = self;
+        writeln!(f, "P10 live load alone, {:.0} events/s at batch 1: {}", alone.acked_events_per_second, alone.latency)?;
+        for Replay { rate, seconds, events_per_second, live } in beside {
+            let held = rate.map_or_else(|| "at full speed".to_owned(), |rate| format!("held to {rate} events/s"));
+            writeln!(f, "    replay {held}: {events_per_second:.0} events/s for {seconds:.1} s (wanted >= 300000)")?;
+            writeln!(
+                f,
+                "    live meanwhile: {}; p99 x {:.2} (wanted <= 1.2)",
+                live.latency,
+                live.latency.p99_ms / alone.latency.p99_ms
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_a_replay_is_found_among_its_progress() {
+        assert_eq!(last_word("1/2 records, 7 events/s\n12.5 s, 250000 events/s\n").unwrap(), (12.5, 250_000.0));
+        assert!(last_word("1/2 records, 7 events/s\n").is_err());
+    }
+}
