@@ -17,6 +17,7 @@ use schemas::problem::Code;
 use schemas::secrets::PlainClickToken;
 use service_kit::http::ApiError;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 /// Settings of the look-ups.
 #[derive(Args, Clone, Debug)]
@@ -47,9 +48,11 @@ pub(crate) async fn read_manifest(
     let token = uri.path().rsplit('/').next().unwrap_or_default();
     let hash = PlainClickToken::presented(token).hash();
     let clicked = find_clicked(&state.pool, &hash, state.clock.now()).await?.ok_or_else(nothing)?;
-    let events = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
-    let consents = consents(&state.pool, disclose::sites(&events)).await?;
-    Ok(Json(disclose::manifest(&clicked, &events, &consents)))
+    let read = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
+    let consents = consents(&state.pool, disclose::sites(&read.events)).await?;
+    // A long session takes a while: every text is looked through for the session's id.
+    let manifest = spawn_blocking(move || disclose::manifest(&clicked, &read, &consents)).await;
+    manifest.map(Json).map_err(ApiError::internal)
 }
 
 /// Malformed, unknown, expired or not shared: the caller must not learn which.

@@ -5,7 +5,7 @@
 
 use crate::consent::{Clicked, Consents};
 use crate::spellings::Spellings;
-use crate::sql::SessionEvent;
+use crate::sql::{SessionEvent, SessionEvents};
 use chrono::DateTime;
 use schemas::clicks::{ClickManifest, ManifestEvent};
 use schemas::session::PrivacyLevel;
@@ -66,9 +66,10 @@ pub(crate) fn is_shown(name: &str, place: Place, level: PrivacyLevel) -> Option<
 }
 
 /// The level that holds for a session: its own, else the strictest that one of its turns says, else the strictest of all.
-pub(crate) fn level_of(declared: Option<PrivacyLevel>, events: &[SessionEvent]) -> PrivacyLevel {
-    let of_turns = events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
-    declared.or(of_turns).unwrap_or(PrivacyLevel::Minimal)
+/// A turn that was not read may say anything.
+pub(crate) fn level_of(declared: Option<PrivacyLevel>, read: &SessionEvents) -> PrivacyLevel {
+    let of_turns = || read.events.iter().filter(|event| event.event_type.starts_with("turn_")).filter_map(turn_level).min();
+    declared.or_else(|| of_turns().filter(|_| read.is_whole)).unwrap_or(PrivacyLevel::Minimal)
 }
 
 /// The level of a turn; a turn that says none, or one this build does not know, is as strict as can be.
@@ -92,11 +93,11 @@ fn is_disclosable(event: &SessionEvent) -> bool {
 }
 
 /// The manifest.
-pub(crate) fn manifest(clicked: &Clicked, events: &[SessionEvent], consents: &Consents) -> ClickManifest {
-    let level = level_of(clicked.level, events);
+pub(crate) fn manifest(clicked: &Clicked, read: &SessionEvents, consents: &Consents) -> ClickManifest {
+    let level = level_of(clicked.level, read);
     let spellings = Spellings::of(clicked.scope.session());
     let mut told = HashSet::new();
-    let shown = events.iter().filter(|event| is_disclosable(event) && consents.cover(&event.site, event.at_ms));
+    let shown = read.events.iter().filter(|event| is_disclosable(event) && consents.cover(&event.site, event.at_ms));
     // An id that was reported for two hosts is one event.
     let events: Vec<ManifestEvent> =
         shown.filter(|event| told.insert(event.key)).filter_map(|event| disclose(event, level, &spellings)).collect();

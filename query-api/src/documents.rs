@@ -1,6 +1,6 @@
 //! `GET /sessions/{id}/document`: a session as the archival document of the public standard, to whoever reported it.
 //!
-//! Must not show anybody else's session, nor that there is one of this id.
+//! Must not show anybody else's session, nor that there is one of this id, and must not show a part for the whole.
 
 mod assemble;
 
@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 /// What PostgreSQL knows of a session.
@@ -48,8 +49,15 @@ pub(crate) async fn read_document(
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, caller.org_id, session).await?.ok_or_else(unknown)?;
     let scope = SessionScope::granted(caller.org_id, session);
-    let events = state.telemetry.session_events(scope, SessionPart::Whole).await?;
-    Ok(Json(assemble::document(session, &facts, &events)))
+    let read = state.telemetry.session_events(scope, SessionPart::Whole).await?;
+    if !read.is_whole {
+        return Err(ApiError::new(
+            Code::TooLarge,
+            "The session has more events than one document holds; GET /agent/events pages them.",
+        ));
+    }
+    let document = spawn_blocking(move || assemble::document(session, &facts, &read.events)).await;
+    document.map(Json).map_err(ApiError::internal)
 }
 
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {

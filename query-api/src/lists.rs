@@ -123,8 +123,8 @@ pub(crate) async fn read_own_events(
     page::answer(Format::accepted(&headers), AGENT_EVENT_COLUMNS, found, paging, reading.under_way, agent_event).await
 }
 
-const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two independent reporters \
-    makes a retrieval likely, not certain. Claimed by the agent only can mean that no edge or origin of yours reports \
+const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two organisations makes a \
+    retrieval likely, not certain; a server of the very organisation that claims a retrieval is no second one. Claimed by the agent only can mean that no edge or origin of yours reports \
     here, that the answer came from a cache, that the two did not share a correlation id, or that it did not happen. \
     Seen by servers only can mean that the agent does not report, or not yet; whose agent it was is then not known. \
     Late reports move a retrieval from one part to another.";

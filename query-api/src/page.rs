@@ -160,8 +160,9 @@ fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Bytes {
 /// A string as itself, anything else as JSON.
 fn cell(value: &RawValue) -> String {
     let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
-    // A spreadsheet would run a reporter's text as a formula.
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
+    // A spreadsheet would run a reporter's text as a formula; some read full-width characters alike.
+    let may_run = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
+    if may_run && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
 }
 
 fn record(cells: impl Iterator<Item = String>) -> Bytes {
@@ -221,9 +222,17 @@ mod tests {
 
     #[test]
     fn a_cell_is_never_a_formula_and_keeps_separators_and_numbers() {
-        let cells = [r#""=1+1""#, r#""@x""#, "-5", r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890"];
-        let cells = cells.map(|json| cell(&RawValue::from_string(json.to_owned()).unwrap()));
+        let cell = |text: &str| cell(&serde_json::value::to_raw_value(text).unwrap());
+        for first in ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"] {
+            let text = format!("{first}cmd|' /C calc'!A0");
+            assert_eq!(cell(&text), format!("'{text}"));
+        }
+        for text in ["-5", "+1.5", "a=1", "https://a.test/?x=-1", ""] {
+            assert_eq!(cell(text), text);
+        }
+        let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5"];
+        let cells = cells.map(|json| super::cell(&RawValue::from_string(json.to_owned()).unwrap()));
         let text = record(cells.into_iter());
-        assert_eq!(text, "'=1+1,'@x,-5,\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890\n");
+        assert_eq!(text, "\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890,-5\n");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must rather find too much than too little: what is found is withheld, what is missed is told.
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -14,22 +15,32 @@ const MAX_WRAPPINGS: u8 = 4;
 const LEAST_BASE64: usize = 21;
 /// Shorter numbers say nothing.
 const LEAST_NUMBER: usize = 20;
-/// Digits in which an id can be written as one number, from 10 on; hexadecimal is looked for by itself.
-const NUMERALS: [&[u8]; 4] = [
+/// Digits in which an id can be written as one number; hexadecimal is looked for by itself.
+const NUMERALS: [&[u8]; 10] = [
+    b"01",
+    b"01234567",
     b"0123456789",
     b"0123456789abcdefghijklmnopqrstuvwxyz",
-    // Crockford's base 32, as ULIDs are written; folded to lower case.
-    b"0123456789abcdefghjkmnpqrstvwxyz",
-    // RFC 4648's, of the number.
-    b"abcdefghijklmnopqrstuvwxyz234567",
+    CROCKFORD,
+    RFC4648,
+    // Base 58, as Bitcoin and as Flickr write it, and base 62 in its three orders.
+    b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    b"123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ",
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
 ];
+/// Base 32 as ULIDs are written, folded to lower case.
+const CROCKFORD: &[u8] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const RFC4648: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// Digits of base 32, five bits each.
+const BASE32: [&[u8]; 3] = [RFC4648, b"0123456789abcdefghijklmnopqrstuv", CROCKFORD];
 
 /// One session's id in the spellings that are looked for.
 pub(crate) struct Spellings {
     /// As text without anything but letters and digits, in lower case.
-    texts: Vec<String>,
+    texts: AhoCorasick,
     /// As bytes.
-    raw: Vec<Vec<u8>>,
+    raw: AhoCorasick,
 }
 
 impl Spellings {
@@ -38,16 +49,23 @@ impl Spellings {
         // Windows writes the first three fields of a UUID the other way round.
         let orders = [bytes, session.0.to_bytes_le()];
         let mut texts: Vec<String> = orders.iter().map(|bytes| hex(bytes)).collect();
-        let numbers = NUMERALS.iter().map(|digits| number(session.0.as_u128(), digits));
+        let numbers = NUMERALS.iter().map(|digits| number(session.0.as_u128(), digits).to_lowercase());
+        let (high, low) = session.0.as_u64_pair();
+        let pair = format!("{high}{low}");
         // A small number is everywhere, and as an id it is nobody's: ids are random.
-        texts.extend(numbers.filter(|number| number.len() >= LEAST_NUMBER));
+        texts.extend(numbers.chain([pair]).filter(|number| number.len() >= LEAST_NUMBER));
+        texts.extend(orders.iter().flat_map(|bytes| byte_by_byte(bytes)));
+        let written = [session.to_string(), session.0.simple().to_string()];
+        let written = written.iter().flat_map(|text| [text.clone(), text.to_uppercase()]).map(String::into_bytes);
+        let in_fives: Vec<Vec<u8>> = orders.iter().map(|bytes| bytes.to_vec()).chain(written).collect();
+        texts.extend(BASE32.iter().flat_map(|digits| in_fives.iter().map(|bytes| base32(bytes, digits))));
         let raw: Vec<Vec<u8>> = orders.iter().map(|bytes| bytes.to_vec()).collect();
         let reversed = |text: &String| text.chars().rev().collect::<String>();
         let texts: Vec<String> = texts.iter().map(reversed).chain(texts.iter().cloned()).collect();
         let backwards = raw.iter().map(|bytes| bytes.iter().rev().copied().collect());
         let raw: Vec<Vec<u8>> = backwards.chain(raw.iter().cloned()).collect();
         let byte_reversed = raw.iter().map(|bytes| hex(bytes));
-        Self { texts: byte_reversed.chain(texts).collect(), raw }
+        Self { texts: searcher(byte_reversed.chain(texts)), raw: searcher(raw.iter()) }
     }
 
     /// Whether the text holds the id.
@@ -56,8 +74,11 @@ impl Spellings {
     }
 
     fn in_text(&self, text: &str, wrappings: u8) -> bool {
-        let folded: String = text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-        if self.texts.iter().any(|spelling| folded.contains(spelling)) {
+        let folded: String =
+            text.chars().map(narrow).filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        // As programs write bytes: 0x67, 0xe5.
+        let is_marked = || folded.contains("0x") && self.texts.is_match(&folded.replace("0x", ""));
+        if self.texts.is_match(&folded) || is_marked() {
             return true;
         }
         let Some(wrappings) = wrappings.checked_sub(1) else { return false };
@@ -66,12 +87,11 @@ impl Spellings {
             || unescaped(text).is_some_and(|text| self.in_text(&text, wrappings))
             || self.in_base64(text, wrappings)
             || self.in_base64(&text.chars().rev().collect::<String>(), wrappings)
-            || hex_runs(text).any(|bytes| self.in_bytes(&bytes, wrappings))
+            || hex_runs(&folded).any(|bytes| self.in_bytes(&bytes, wrappings))
     }
 
     fn in_bytes(&self, bytes: &[u8], wrappings: u8) -> bool {
-        let is_raw = |raw: &Vec<u8>| bytes.windows(raw.len()).any(|window| window == raw.as_slice());
-        self.raw.iter().any(is_raw) || self.in_text(&String::from_utf8_lossy(bytes), wrappings)
+        self.raw.is_match(bytes) || self.in_text(&String::from_utf8_lossy(bytes), wrappings)
     }
 
     /// Every run of base64 characters, wherever in it the encoding begins.
@@ -97,8 +117,35 @@ impl Spellings {
     }
 }
 
+/// Looks for all of them at once. Of the kind that is made fastest: it searches the texts of one session and is gone.
+fn searcher(spellings: impl Iterator<Item = impl AsRef<[u8]>>) -> AhoCorasick {
+    let made = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(spellings);
+    made.expect("a few short texts can be searched for at once")
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes one after the other as numbers, in tens and in eights, with zeros before them and without.
+fn byte_by_byte(bytes: &[u8]) -> [String; 4] {
+    let spell = |spell: fn(&u8) -> String| bytes.iter().map(spell).collect();
+    [spell(|b| format!("{b}")), spell(|b| format!("{b:03}")), spell(|b| format!("{b:o}")), spell(|b| format!("{b:03o}"))]
+}
+
+/// Five bits a digit, the last one filled up with zeros.
+fn base32(bytes: &[u8], digits: &[u8]) -> String {
+    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let digit = |five: &[u8]| (0..5).fold(0, |value, place| value << 1 | usize::from(*five.get(place).unwrap_or(&0)));
+    bits.chunks(5).map(|five| char::from(digits[digit(five)])).collect()
+}
+
+/// A full-width letter or digit as the usual one.
+fn narrow(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        _ => c,
+    }
 }
 
 fn number(mut value: u128, digits: &[u8]) -> String {
@@ -193,6 +240,21 @@ pub(crate) fn planted(session: SessionId) -> Vec<(&'static str, String)> {
         ("a number", session.0.as_u128().to_string()),
         ("Windows order", uuid::Uuid::from_bytes(session.0.to_bytes_le()).to_string()),
         ("other separators", canonical.replace('-', ":")),
+        ("full-width", each(&canonical, |c| char::from_u32(u32::from(c) + 0xfee0).unwrap().to_string())),
+        ("bytes of a program", session.0.as_bytes().iter().map(|byte| format!("0x{byte:02x}, ")).collect()),
+        ("quoted-printable", each(&canonical, |c| format!("={:02X}", u32::from(c)))),
+        ("decimal bytes", session.0.as_bytes().map(|byte| byte.to_string()).join(".")),
+        ("octal bytes", session.0.as_bytes().map(|byte| format!("\\{byte:03o}")).concat()),
+        ("two numbers", format!("{}-{}", session.0.as_u64_pair().0, session.0.as_u64_pair().1)),
+        ("binary", format!("{:b}", session.0.as_u128())),
+        ("octal", format!("{:o}", session.0.as_u128())),
+        ("base 32 of bytes", base32(session.0.as_bytes(), RFC4648).to_uppercase()),
+        ("base 32 of bytes, extended hex", base32(session.0.as_bytes(), BASE32[1])),
+        ("base 32 of bytes, Crockford", base32(session.0.as_bytes(), CROCKFORD)),
+        ("base 32 of the text", base32(canonical.as_bytes(), RFC4648)),
+        ("base 32 of the number", number(session.0.as_u128(), CROCKFORD)),
+        ("base 58", number(session.0.as_u128(), NUMERALS[6])),
+        ("base 62", number(session.0.as_u128(), NUMERALS[8])),
     ]
 }
 

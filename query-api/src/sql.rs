@@ -25,7 +25,7 @@ use within::Within;
 
 pub use plans::query_plans;
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
-pub(crate) use sessions::{SessionEvent, SessionPart};
+pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;
 
 /// What one read may cost. `readonly` comes with them: no statement of this crate can write.
@@ -34,6 +34,8 @@ const CAPS: &[(&str, &str)] = &[
     ("max_execution_time", "10"),
     ("max_memory_usage", "2147483648"),
     ("max_result_rows", "100000"),
+    // The largest page of the largest events; it is held in memory.
+    ("max_result_bytes", "134217728"),
     ("cancel_http_readonly_queries_on_client_close", "1"),
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),

@@ -33,6 +33,10 @@ fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static 
     }
 }
 
+fn whole(events: &[SessionEvent]) -> SessionEvents {
+    SessionEvents { events: events.to_vec(), is_whole: true }
+}
+
 /// By another way than the code under test: every value, without what is no letter or digit, in lower case.
 fn is_told(spelt: &[String], text: &str) -> bool {
     spelt.iter().any(|spelt| text.contains(spelt.as_str()))
@@ -104,7 +108,7 @@ fn s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_tab
         let events: Vec<SessionEvent> = (0..generator.random.random_range(0..6)).map(|_| generator.event()).collect();
         for (index, level) in PrivacyLevel::ALL.into_iter().enumerate() {
             let clicked = generator.clicked(Some(level));
-            let manifest = manifest(&clicked, &events, &consents);
+            let manifest = manifest(&clicked, &whole(&events), &consents);
             check(&manifest, level, &generator.spelt, &format!("session {number} at {}", level.as_str()));
             shown[index] += manifest.events.iter().map(|event| event.data.len() + 1).sum::<usize>();
         }
@@ -140,7 +144,7 @@ fn an_id_that_was_reported_for_two_hosts_is_one_event_and_one_that_may_not_be_sh
         of(2, SITES[1], "https://example.org/c"),
     ];
     let clicked = Generator::new(StdRng::seed_from_u64(1)).clicked(Some(PrivacyLevel::Full));
-    let manifest = manifest(&clicked, &events, &Consents::to(&SITES[..2]));
+    let manifest = manifest(&clicked, &whole(&events), &Consents::to(&SITES[..2]));
     let expected = ["https://www.example.com/a", "https://example.org/c"];
     assert_eq!(manifest.events.iter().map(|event| event.content_url.as_str()).collect::<Vec<_>>(), expected);
     assert_eq!(manifest.content_urls_cited, expected);
@@ -166,7 +170,7 @@ fn c7_each_level_shows_what_it_is_to_show() {
     ] {
         let mut generator = Generator::new(StdRng::seed_from_u64(1));
         generator.session = session;
-        let manifest = manifest(&generator.clicked(Some(level)), &[cited(&data)], &Consents::to(&SITES[..1]));
+        let manifest = manifest(&generator.clicked(Some(level)), &whole(&[cited(&data)]), &Consents::to(&SITES[..1]));
         let event = &manifest.events[0];
         assert_eq!(event.turn_id.as_deref(), reference, "{level:?}");
         assert_eq!(event.output_id.is_some(), reference.is_some(), "{level:?}");
@@ -189,10 +193,13 @@ fn the_level_is_the_sessions_else_the_strictest_of_its_turns_else_the_strictest_
         (Some(Summary), vec![], Summary),
         (Some(Full), vec![Some("full")], Full),
     ] {
-        assert_eq!(level_of(declared, &turns(&said)), expected, "{declared:?} {said:?}");
+        assert_eq!(level_of(declared, &whole(&turns(&said))), expected, "{declared:?} {said:?}");
     }
     let posing = SessionEvent { extra: turn(Some("full")).extra, ..cited(&json!({})) };
-    assert_eq!(level_of(None, &[posing]), Minimal, "only turns say a level");
+    assert_eq!(level_of(None, &whole(&[posing])), Minimal, "only turns say a level");
+    let part = SessionEvents { is_whole: false, ..whole(&turns(&[Some("full")])) };
+    assert_eq!(level_of(None, &part), Minimal, "a turn that was not read may say anything");
+    assert_eq!(level_of(Some(Summary), &part), Summary);
 }
 
 #[test]

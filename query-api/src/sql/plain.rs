@@ -7,7 +7,7 @@
 //!
 //! Must not answer anything that the statement it stands for would answer otherwise.
 
-use super::statements::{IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, event_page, listed, reported_in_window, shown_by};
+use super::statements::{Found, IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, event_page, listed, reported_in_window, shown_by};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -65,8 +65,8 @@ pub(super) fn summary(within: &Within) -> String {
 /// A page of events.
 pub(super) fn events(within: &Within, offset: u64) -> String {
     let retrievals = retrievals(within, &[("at", "shown_at")], &[], "0");
-    // None of them is odd, so that what is wide needs no `FINAL` either.
-    let found = ("PREWHERE event_key IN (SELECT event_key FROM ".to_owned(), format!(") WHERE {}", within.visible));
+    // None of them is odd, so that what is read again of them needs no `FINAL` either.
+    let found = Found { before: "PREWHERE ".to_owned(), after: format!(" WHERE {}", within.visible), is_by_site: true };
     event_page(offset, &retrievals, &found, &total_unless("countIf(is_odd)", "retrievals"))
 }
 

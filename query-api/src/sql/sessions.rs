@@ -8,8 +8,8 @@ use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Events of one session at most; beyond, the oldest are told.
-const MAX_EVENTS: u64 = 50_000;
+/// Events of one session that are read at most, oldest first.
+const MAX_EVENTS: usize = 50_000;
 
 /// Bytes of one session at most; more is an overload, not an answer.
 const MAX_BYTES: &str = "67108864";
@@ -31,6 +31,14 @@ pub(crate) struct SessionEvent {
     pub(crate) output_id: String,
     pub(crate) data: String,
     pub(crate) extra: String,
+}
+
+/// What was read of a session.
+pub(crate) struct SessionEvents {
+    /// Oldest first.
+    pub(crate) events: Vec<SessionEvent>,
+    /// Whether these are all there are.
+    pub(crate) is_whole: bool,
 }
 
 /// Which events of a session.
@@ -60,18 +68,21 @@ pub(super) fn statement(part: SessionPart) -> String {
            WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) AND org_id = {{org:UUID}} \
            ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
          WHERE {session}{types} \
-         ORDER BY at, version DESC, event_key, observer, site LIMIT {MAX_EVENTS}"
+         ORDER BY at, version DESC, event_key, observer, site LIMIT {MAX_EVENTS} + 1"
     )
 }
 
 impl Telemetry {
-    /// The session's events, oldest first.
-    pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<Vec<SessionEvent>, ApiError> {
+    /// The session's events.
+    pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
         let query = self.client.query(&statement(part)).with_setting("max_result_bytes", MAX_BYTES);
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());
-        tokio::select! {
-            rows = query.fetch_all::<SessionEvent>() => rows.map_err(refused),
-            () = self.until_away() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
-        }
+        let mut events = tokio::select! {
+            rows = query.fetch_all::<SessionEvent>() => rows.map_err(refused)?,
+            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        };
+        let is_whole = events.len() <= MAX_EVENTS;
+        events.truncate(MAX_EVENTS);
+        Ok(SessionEvents { events, is_whole })
     }
 }

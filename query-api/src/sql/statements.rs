@@ -107,25 +107,58 @@ pub(super) fn summary(within: &Within) -> String {
 /// asking reads what is wide of all events there are.
 const DEEP: u64 = 10_000;
 
-/// A page of events, newest first, ties by id. Only times are read of every retrieval; what is wide is read of those
-/// on the page and before it.
+/// A page of events, newest first, ties by id. Only times are read of every retrieval, ids of those that may be on the
+/// page, and what is wide of those that are.
 pub(super) fn events(within: &Within, offset: u64) -> String {
-    // By the whole sorting key where the condition on rows says nothing of the site.
-    let (sites, found): (&[&str], _) = if within.is_by_site {
-        (&[], "event_key IN (SELECT event_key")
-    } else {
-        (&["groupUniqArray(site) AS sites"], "(site, event_key) IN (SELECT arrayJoin(sites), event_key")
-    };
-    let retrievals = retrievals(within, &[], sites, "");
-    let found = (format!("FINAL WHERE {} AND {found} FROM ", within.visible), ")".to_owned());
+    let retrievals = retrievals(within, &[], if within.is_by_site { &[] } else { &[SITES] }, "");
+    let found =
+        Found { before: format!("FINAL WHERE {} AND ", within.visible), after: String::new(), is_by_site: within.is_by_site };
     event_page(offset, &retrievals, &found, &all_of("retrievals"))
 }
 
-/// A page of `retrievals`, whose rows are `found` by what stands before and after those on the page.
-pub(super) fn event_page(offset: u64, retrievals: &str, (before, after): &(String, String), total: &str) -> String {
-    let columns: Vec<String> = [
+/// On which hosts a retrieval was reported, for finding its rows again.
+const SITES: &str = "groupUniqArray(site) AS sites";
+
+/// How the rows of some retrievals are found.
+pub(super) struct Found {
+    /// Between the table and the condition on keys.
+    pub(super) before: String,
+    /// After it.
+    pub(super) after: String,
+    /// Whether what is around the condition says where in the sorting key to look; else each retrieval names its `sites`.
+    pub(super) is_by_site: bool,
+}
+
+impl Found {
+    fn rows_of(&self, retrievals: &str) -> String {
+        let Self { before, after, is_by_site } = self;
+        let (key, keys) =
+            if *is_by_site { ("event_key", "event_key") } else { ("(site, event_key)", "arrayJoin(sites), event_key") };
+        format!("{OBSERVATIONS} {before}{key} IN (SELECT {keys} FROM {retrievals}){after}")
+    }
+}
+
+/// The order of events.
+const NEWEST_FIRST: &str = "at_ms DESC, id, event_key";
+
+/// A page of `retrievals`, whose rows are found twice: of all that are as new as the last on the page the ids, which
+/// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
+/// what is wide is held.
+pub(super) fn event_page(offset: u64, retrievals: &str, found: &Found, total: &str) -> String {
+    let reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" };
+    let as_new = format!("(SELECT * FROM retrievals{reached} ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)");
+    let order = [
         ("toUnixTimestamp64Milli(at)", "at_ms"),
         ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
+    ]
+    .map(|(expression, name)| shown(expression, name));
+    let on_page = format!(
+        "SELECT event_key, {order}{sites} FROM {rows} GROUP BY event_key ORDER BY {NEWEST_FIRST} {ON_PAGE}",
+        order = order.join(", "),
+        sites = if found.is_by_site { String::new() } else { format!(", {SITES}") },
+        rows = found.rows_of(&as_new),
+    );
+    let wide = [
         ("toString(event_type)", "type"),
         ("session_id", "session"),
         ("platform_id", "platform"),
@@ -136,19 +169,16 @@ pub(super) fn event_page(offset: u64, retrievals: &str, (before, after): &(Strin
         ("data", "reported"),
         ("extra", "unknown"),
     ]
-    .map(|(expression, name)| shown(expression, name))
-    .into();
+    .map(|(expression, name)| shown(expression, name));
     let items = format!(
-        "SELECT event_key, {columns}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
-         FROM {OBSERVATIONS} {before}( \
-           SELECT * FROM retrievals{reached} \
-           ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES){after} \
-         GROUP BY event_key",
-        columns = columns.join(", "),
-        reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" },
+        "SELECT * FROM on_page INNER JOIN ( \
+           SELECT event_key, {wide}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
+           FROM {rows} GROUP BY event_key) AS told USING (event_key)",
+        wide = wide.join(", "),
+        rows = found.rows_of("on_page"),
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
-    page(&[("retrievals", retrievals)], total, &items, names, "at_ms DESC, id, event_key")
+    listed(&[("retrievals", retrievals), ("on_page", &on_page)], total, &items, names, NEWEST_FIRST)
 }
 
 /// A page of URLs, most events first.
@@ -164,15 +194,21 @@ pub(super) fn urls(within: &Within) -> String {
     page(&[("urls", &urls)], &all_of("urls"), "SELECT * FROM urls", names, MOST_FIRST)
 }
 
-/// Retrievals per day and agent, by who saw them.
+/// Retrievals per day and agent, by who saw them. A server of the very organisation that claims a retrieval is no second
+/// reporter.
 pub(super) fn corroboration(within: &Within) -> String {
     let agent = agent_columns();
-    let claimed = format!("max(source_role IN ('agent', '') AND {IS_AGENTS}) AS is_claimed");
-    let seen = "max(source_role IN ('edge', 'origin')) AS is_seen";
+    let claimants = format!("groupUniqArrayIf(org_id, source_role IN ('agent', '') AND {IS_AGENTS}) AS claimants");
+    let servers = "groupUniqArrayIf(org_id, source_role IN ('edge', 'origin')) AS servers";
     let retrievals = retrievals(
         within,
         &[("event_type", "shown_type"), (&agent.0, "platform"), (&agent.1, "agent")],
-        &[&claimed, seen],
+        &[
+            &claimants,
+            servers,
+            "notEmpty(claimants) AS is_claimed",
+            "arrayExists(server -> NOT has(claimants, server), servers) AS is_seen",
+        ],
         " AND shown_type = 'content_retrieved'",
     );
     let parts = format!(

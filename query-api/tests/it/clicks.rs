@@ -195,6 +195,19 @@ async fn c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_ver
 }
 
 #[tokio::test]
+async fn what_happened_while_an_owner_had_a_host_beneath_by_itself_is_the_owners_to_show() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(3)).await;
+    let post = "https://blog.example.com/1";
+    let own = "INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) \
+               VALUES ($1, 'blog.example.com', 'com.example.blog', '2025-12-01T00:00:00Z', '2025-12-01T00:00:00Z', '2026-02-01T00:00:00Z')";
+    sqlx::query(own).bind(clicks.owner.id.0).execute(&clicks.world.stores.pool).await.unwrap();
+    clicks.report(&[reported(clicks.agent.id, session, "content_cited", post)]).await;
+    let token = clicks.token(session, PAGE).await;
+    assert_eq!(urls_of(&clicks.manifest(&token).await)[2], json!([post]));
+}
+
+#[tokio::test]
 async fn a_session_without_a_level_is_shown_as_its_strictest_turn_asks() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;

@@ -72,3 +72,57 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
     );
     assert_eq!(document["extensions"]["privacy_level"], "minimal");
 }
+
+#[tokio::test]
+async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(3)).await;
+    clicks.world.command("SYSTEM STOP MERGES observations").await;
+    let first = Reported { version: 200, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/1") };
+    let first = first.with(&json!({"excerpt_tokens": 1}));
+    let repeat = Reported { version: 100, ..first.clone() }.with(&json!({"excerpt_tokens": 2}));
+    clicks.report(&[first]).await;
+    clicks.report(&[repeat]).await;
+    let token = clicks.token(session, "https://www.example.com/1").await;
+    let path = format!("/sessions/{session}/document");
+    for _ in 0..2 {
+        let document = clicks.get(&path, &[("x-api-key", &clicks.agent.key)]).await.json();
+        let manifest = clicks.manifest(&token).await;
+        for told in [&document, &manifest] {
+            let data: Vec<_> = told["events"].as_array().unwrap().iter().map(|event| &event["data"]).collect();
+            assert_eq!(data, [&json!({"excerpt_tokens": 1})], "{told}");
+        }
+        clicks.world.command("SYSTEM START MERGES observations").await;
+        clicks.world.command("OPTIMIZE TABLE observations FINAL").await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_strictest_level_holds() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(None).await;
+    let turn = |level: &str, ms| {
+        let said = Reported {
+            extra: json!({"turn": {"privacy_level": level}}).to_string(),
+            ..reported(clicks.agent.id, session, "turn_completed", "")
+        };
+        said.after(ms)
+    };
+    let cited = reported(clicks.agent.id, session, "content_cited", "https://www.example.com/");
+    let another = |ms: i64| Reported {
+        event_key: ms.unsigned_abs().into(),
+        turn_id: if ms == 1 { "turn-1".to_owned() } else { String::new() },
+        output_id: String::new(),
+        ..cited.clone().after(ms)
+    };
+    clicks.report(&[turn("full", 0)]).await;
+    clicks.report(&(1..50_000).map(another).collect::<Vec<_>>()).await;
+    let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
+    let token = clicks.token(session, "https://www.example.com/").await;
+    let document = clicks.get(&path, &key).await.json();
+    assert_eq!(document["events"].as_array().map(Vec::len), Some(50_000));
+    assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_some());
+    clicks.report(&[turn("minimal", 60_000)]).await;
+    assert_eq!(clicks.get(&path, &key).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "a turn beyond what is read asks for less");
+}

@@ -17,6 +17,7 @@ mod lists;
 mod many_reads;
 mod model;
 mod model_lists;
+mod odd;
 mod paging;
 mod paging_ties;
 mod parameters;

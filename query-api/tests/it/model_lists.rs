@@ -102,8 +102,9 @@ fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     for observations in retrievals.iter().filter(|of| representative(of).event_type == "content_retrieved") {
         let day = instant(representative(observations).at)[..10].to_owned();
         let (platform, agent) = agent_of(observations);
-        let is_claimed = observations.iter().any(|row| is_agents(row));
-        let is_seen = observations.iter().any(|row| matches!(row.source_role, 2 | 3));
+        let claimants: BTreeSet<Uuid> = observations.iter().filter(|row| is_agents(row)).map(|row| row.org_id).collect();
+        let is_claimed = !claimants.is_empty();
+        let is_seen = observations.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
         let place = usize::from(!is_claimed) * 2 + usize::from(is_claimed != is_seen);
         parts.entry((Reverse(day), platform, agent)).or_default()[place] += 1;
     }

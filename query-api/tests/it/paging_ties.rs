@@ -59,3 +59,26 @@ async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_
         assert_eq!(page(&world, &owner.key, limit, offset).await, part, "seed {seed} limit {limit} offset {offset}");
     }
 }
+
+#[tokio::test]
+async fn r18_however_much_was_reported_of_one_moment_a_page_costs_a_page() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    // More than one read may hold, all of it tied with the newest event.
+    let rows = "INSERT INTO observations (site, event_key, org_id, version, source_role, event_type, at, content_url, event_id, data) \
+                SELECT 'com.example', number + 1, toUUID('00000000-0000-0000-0000-000000000001'), 100, 1, 'content_cited', \
+                  toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), 'https://example.com/', toString(number), \
+                  concat('{\"n\":\"', repeat('x', 60000), '\"}') \
+                FROM numbers(40000) SETTINGS max_block_size = 500, min_insert_block_size_bytes = 33554432, max_insert_threads = 1";
+    world.command(rows).await;
+    for _ in 0..2 {
+        let page = world.page(&owner.key, PATH, &[("limit", "1"), ("offset", "4")]).await;
+        assert_eq!(
+            (&page["total"], &page["items"][0]["event_id"]),
+            (&40_000.into(), &"1000".into()),
+            "ids order what is of one time"
+        );
+        // The exact statement, too.
+        world.insert(&[seen("example.com", 1).by(2).role(Agent), seen("example.com", 1).by(2).role(Edge).after(1)]).await;
+    }
+}

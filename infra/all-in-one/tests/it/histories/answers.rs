@@ -147,8 +147,10 @@ pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [usize; 4]> = BTreeMap::new();
     for seen in retrievals.iter().filter(|seen| representative(seen).event_type == "content_retrieved") {
         let (platform, agent) = agent_of(seen);
-        let is_claimed = seen.iter().any(|row| matches!(row.source_role, 0 | 1) && names_agent(row));
-        let is_seen = seen.iter().any(|row| matches!(row.source_role, 2 | 3));
+        let claims = seen.iter().filter(|row| matches!(row.source_role, 0 | 1) && names_agent(row));
+        let claimants: BTreeSet<Uuid> = claims.map(|row| row.org_id).collect();
+        let is_claimed = !claimants.is_empty();
+        let is_seen = seen.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
         let place = match (is_claimed, is_seen) {
             (true, true) => 0,
             (true, false) => 1,

@@ -1,0 +1,72 @@
+//! Retrievals that the plain statements must leave to the exact ones, each odd in one way only.
+//!
+//! Must not ask an owner with hosts of others beneath their own: no plain statement is tried there.
+
+use crate::world::{Observation, World, platform, seen};
+use schemas::event::SourceRole::{Agent, Edge};
+use serde_json::{Value, json};
+
+async fn summary_of(rows: &[Observation]) -> Value {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    world.insert(rows).await;
+    world.ask(&owner.key, &[]).await.json()
+}
+
+#[tokio::test]
+async fn an_agent_that_is_also_the_edge_of_a_retrieval_counts_it_once() {
+    let row = seen("example.com", 1).by(10).session(7).agent("alpha");
+    let summary = summary_of(&[row.clone().role(Agent), row.role(Edge)]).await;
+    let alpha = json!({"platform_id": platform(10), "agent_id": "alpha", "event_count": 1, "session_count": 1});
+    assert_eq!(summary["agents"], json!([alpha]));
+}
+
+#[tokio::test]
+async fn an_observer_that_does_not_merge_is_seen_beside_one_that_does() {
+    let agents = Observation { observer: 0, ..seen("example.com", 1).by(10).agent("alpha").role(Agent) };
+    let summary = summary_of(&[agents, seen("example.com", 1).by(20).role(Edge).named("content_cited")]).await;
+    assert_eq!(
+        summary["events_by_source"],
+        json!([
+            {"source_role": "agent", "count": 1, "sessions": 0},
+            {"source_role": "edge", "count": 1, "sessions": 0},
+        ])
+    );
+    assert_eq!(summary["events_by_type"], json!([{"event_type": "content_retrieved", "count": 1}]), "the agent tells it");
+}
+
+#[tokio::test]
+async fn a_retrieval_whose_observers_name_two_urls_is_of_the_first_with_the_sessions_of_both() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let row = |url: &str, session| seen("example.com", 1).url(url).session(session);
+    world
+        .insert(&[
+            row("https://example.com/a", 1).by(10).agent("alpha").role(Agent),
+            row("https://example.com/b", 2).by(20).role(Edge),
+        ])
+        .await;
+    let page = world.page(&owner.key, "/content-owners/urls", &[]).await;
+    let told = |item: &Value| json!([item["content_url"], item["total_events"], item["unique_sessions"]]);
+    let items: Vec<Value> = page["items"].as_array().unwrap().iter().map(told).collect();
+    assert_eq!(items, [json!(["https://example.com/a", 1, 2])]);
+}
+
+#[tokio::test]
+async fn a_server_of_the_organisation_that_claims_a_retrieval_is_no_second_witness() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let claimed = |key| seen("example.com", key).by(10).agent("alpha").role(Agent);
+    world
+        .insert(&[
+            claimed(1),
+            seen("example.com", 1).by(10).role(Edge),
+            claimed(2),
+            seen("example.com", 2).by(10).role(Edge),
+            Observation { observer: 0, ..seen("example.com", 2).by(20).role(Edge) },
+        ])
+        .await;
+    let page = world.page(&owner.key, "/content-owners/corroboration", &[]).await;
+    let part = &page["items"][0];
+    assert_eq!((&part["seen_by_both"], &part["claimed_by_agent_only"]), (&json!(1), &json!(1)), "{page}");
+}
