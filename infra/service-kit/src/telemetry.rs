@@ -2,6 +2,7 @@
 //!
 //! Must not label a metric with anything a caller chose: labels come from enums and route templates.
 
+use crate::measures::{announce, common};
 use crate::settings::{LogFormat, ProcessSettings};
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
@@ -17,7 +18,9 @@ pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
         .with_http_listener(settings.metrics_listen)
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)?
         .install()
-        .with_context(|| format!("TELEMETRY_METRICS_LISTEN={}: cannot listen; choose a free address", settings.metrics_listen))
+        .with_context(|| format!("TELEMETRY_METRICS_LISTEN={}: cannot listen; choose a free address", settings.metrics_listen))?;
+    announce(common::MEASURES);
+    Ok(())
 }
 
 /// Starts logging alone, for what ends by itself and has no listener.
