@@ -114,11 +114,15 @@ async fn every_process_shows_what_is_listed_and_nothing_else() {
     let demo = Demo::start().await;
     // what is asked of a route, and of a dependency, has its first figure once it was asked
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
-    let shown = eventually("the dependencies have been asked", || async {
-        let text = demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap();
-        text.contains("dependency_up{").then(|| families(&text))
+    let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
+    let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "webhook_deliveries_pending"];
+    eventually("every part of the process has begun to measure", || async {
+        let text = scrape().await;
+        last_ones.iter().all(|name| text.contains(name)).then_some(())
     })
     .await;
+    // once more: what had begun in the middle of that scrape is whole now
+    let shown = families(&scrape().await);
     let listed: BTreeMap<String, (String, String, BTreeSet<String>)> = all()
         .map(|measure| {
             let labels = measure.labels.iter().map(|by| by.label.to_owned()).collect();

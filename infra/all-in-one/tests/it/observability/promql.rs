@@ -70,7 +70,7 @@ pub(super) fn faults_of(expression: &str) -> Vec<String> {
                 }
             }
             place += inside.len() + 1;
-        } else if is_name && next != "(" {
+        } else if is_name && !["(", "by", "without"].contains(&next) {
             metric = Some(token);
             asked.insert(token);
             if !known.contains_key(token) {
