@@ -17,6 +17,8 @@ fn known() -> BTreeMap<String, BTreeSet<String>> {
         own.chain(OF_TARGETS).chain(more.iter().copied()).map(str::to_owned).collect::<BTreeSet<_>>()
     };
     let mut known = BTreeMap::from([("up".to_owned(), OF_TARGETS.map(str::to_owned).into())]);
+    let of_alerts = OF_TARGETS.into_iter().chain(["alertname", "alertstate", "severity"]);
+    known.insert("ALERTS".to_owned(), of_alerts.map(str::to_owned).collect());
     known.extend(recorded_names().into_iter().map(|name| (name, OF_TARGETS.map(str::to_owned).into())));
     for measure in tables().into_iter().flat_map(|(_, measures)| measures) {
         if measure.kind == Kind::Histogram {
