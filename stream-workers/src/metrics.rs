@@ -15,10 +15,7 @@ const WHY: By = By {
     values: &[Refusal::Passing.name(), Refusal::Crowded.name(), Refusal::TooLarge.name(), Refusal::Lasting.name()],
 };
 
-// While no process dies and no partition changes hands, over all gateways and workers of one log:
-// `gateway_events_accepted_total` = `worker_rows_inserted_total` + `worker_events_folded_total` +
-// `worker_events_rejected_total` + `gateway_spill_pending_events` + what is on the log and not worked off. A record that
-// is delivered twice is counted twice on the right.
+// What adds up with the gateway's figures: docs/metrics.md, and the test `reconcile`.
 measures! {
     RECORDS = Measure::counter("worker_records_total", "records", "records read from the log");
     EVENTS = Measure::counter("worker_events_total", "events", "events decoded");

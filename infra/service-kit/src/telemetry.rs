@@ -8,8 +8,9 @@ use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tracing_subscriber::EnvFilter;
 
-/// Seconds; from a fast hit to a request at its deadline.
-const DURATION_BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Seconds; from a fast hit to a request at its deadline, and to an event that waited for an outage to end.
+const DURATION_BUCKETS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0];
 
 /// Starts logging and the Prometheus listener.
 pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {

@@ -45,6 +45,7 @@ fn k5_every_alert_has_a_fault_that_makes_it_fire() {
 async fn k5_every_alert_fires_by_a_real_fault() {
     let mut stage = Stage::set().await;
     stage.is_quiet().await;
+    stage.measures_what_is_listed().await;
     for (fault, alerts) in FAULTS {
         let begun = std::time::Instant::now();
         stage.commit(fault).await;

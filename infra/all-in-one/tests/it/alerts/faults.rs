@@ -61,8 +61,8 @@ impl Stage {
         match fault {
             "a worker reads another topic" => {
                 self.start(WORKER, &[]).await;
-                let read = format!("SELECT throwIf(count() < 1000) FROM observations");
-                eventually("the worker reads the topic", || async { self.try_clickhouse(&read).await.then_some(()) }).await;
+                let read = "SELECT throwIf(count() < 1000) FROM observations";
+                eventually("the worker reads the topic", || async { self.try_clickhouse(read).await.then_some(()) }).await;
             }
             "the table is gone" => self.clickhouse("RENAME TABLE aside TO observations").await,
             "PostgreSQL hangs" => self.database.resume(),

@@ -2,6 +2,7 @@
 //!
 //! Must not change what a rule says but for how long it waits.
 
+use crate::observability::metrics_list::faults_of_process;
 use crate::observability::rules;
 use crate::pipeline::beside;
 use local::private::{ClickHouse, Kafka, Postgres};
@@ -163,6 +164,15 @@ impl Stage {
             (is_all_up && self.alerts().await.is_empty()).then_some(())
         })
         .await;
+    }
+
+    /// Every process has the metrics of its own table from the first scrape on, and no others but those of all.
+    pub(super) async fn measures_what_is_listed(&self) {
+        for name in PROCESSES {
+            let metrics = format!("http://{}/metrics", self.addresses[name].1);
+            let text = client().get(metrics).send().await.unwrap().text().await.unwrap();
+            assert_eq!(faults_of_process(name, &text), Vec::<String>::new());
+        }
     }
 
     /// Waits until an alert fires, and reads what it tells people.

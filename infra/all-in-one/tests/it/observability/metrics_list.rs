@@ -109,6 +109,21 @@ fn families(text: &str) -> BTreeMap<String, (String, String, BTreeSet<String>)> 
     families
 }
 
+/// What a process shows that is not its own, and what it does not show; those of every process come with the first request.
+pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
+    let tables = tables();
+    let own: BTreeSet<&str> = tables
+        .iter()
+        .filter(|(of, _)| of.starts_with(process))
+        .flat_map(|(_, measures)| measures.iter().map(|measure| measure.name))
+        .collect();
+    let common: BTreeSet<&str> = common::MEASURES.iter().map(|measure| measure.name).collect();
+    let shown = families(text);
+    let strangers = shown.keys().filter(|name| !own.contains(name.as_str()) && !common.contains(name.as_str()));
+    let absent = own.iter().filter(|name| !shown.contains_key(**name));
+    strangers.map(|name| format!("{process} shows {name}")).chain(absent.map(|name| format!("{process} lacks {name}"))).collect()
+}
+
 #[tokio::test]
 async fn every_process_shows_what_is_listed_and_nothing_else() {
     let demo = Demo::start().await;
