@@ -132,15 +132,16 @@ async fn every_accepted_event_is_inserted_folded_rejected_or_in_the_spill() {
     let ages: f64 = worker.series("worker_event_age_seconds_count").await;
     assert_eq!(ages, 20.0, "every inserted event has an age");
 
-    // All three are killed while the spill holds events. What the old gateway had left there, the new one accounts for.
+    // Gateway and broker are killed while the spill holds events, and the worker is replaced. What the old gateway had left
+    // there, the new one accounts for, also before the log is back.
     TestLog::connect(&stores.kafka).caught_up(&stores.name).await;
     broker.kill_9();
     assert_eq!(post(vec![seen(50), seen(51), seen(52)]).await, 201);
     eventually("they are in the spill", || async { (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(()) })
         .await;
-    let (mut gateway, mut killed) = (gateway, worker);
-    gateway.process.kill_9().await;
+    let (mut killed, mut replaced) = (gateway, worker);
     killed.process.kill_9().await;
+    assert_eq!(replaced.process.terminate().await, Some(0));
     let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
     eventually("the new gateway has counted what is there", || async {
         (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(())
