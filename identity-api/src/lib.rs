@@ -254,6 +254,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let _watch = health::watch(state.probes());
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Identity]));
     let router = http::with_boundary(own);
     tracing::info!(listen = %cli.process.listen, "identity-api answers");

@@ -46,6 +46,7 @@ mod tolerate;
 mod validate;
 
 pub use limits::Limits;
+pub use metrics::MEASURES;
 pub use publish::{Durability, Log};
 pub use rehearsal::{Document, rehearse};
 pub use tokens::TokenExpiry;
@@ -66,6 +67,7 @@ use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::http::{ApiError, BodyReader};
 use service_kit::key_uses::KeyUses;
+use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, server, stores};
@@ -164,7 +166,7 @@ impl State {
     pub async fn connect(settings: &Settings, clock: Clock) -> anyhow::Result<Arc<Self>> {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
-        metrics::describe();
+        measures::announce(MEASURES);
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         let memory = Arc::new(SessionMemory::new(pool.clone()));
         Ok(Arc::new(Self {
@@ -216,6 +218,7 @@ pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Res
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));
     let router = http::with_boundary(own);
+    let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
     server::serve(listener, router, stop).await;
     state.flush().await;

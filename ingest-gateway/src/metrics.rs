@@ -2,148 +2,116 @@
 //!
 //! Must not take a label from a request.
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{counter, gauge, histogram};
+use service_kit::measures;
+use service_kit::measures::{By, Measure};
 use std::time::Duration;
 
-const ACCEPTED: &str = "gateway_events_accepted_total";
-const UNCLASSIFIED: &str = "gateway_values_unclassified_total";
-const UNRESOLVED: &str = "gateway_events_unresolved_total";
-const ACK: &str = "gateway_ack_duration_seconds";
-const UNACKED: &str = "gateway_requests_unacknowledged_total";
-const ACKED_LATE: &str = "gateway_events_acknowledged_late_total";
-const UNACKED_BYTES: &str = "gateway_unacked_bytes";
-const BREAKER_OPEN: &str = "gateway_log_breaker_open";
-const OVERLOADED: &str = "gateway_requests_overloaded_total";
-const IN_PROGRESS: &str = "gateway_appends_in_progress";
-const PRODUCERS_RENEWED: &str = "gateway_producers_renewed_total";
-const SPILLED: &str = "gateway_spilled_records_total";
-const SPILL_SYNC: &str = "gateway_spill_sync_duration_seconds";
-const SPILL_FULL: &str = "gateway_spill_full_total";
-const SPILL_FAILED: &str = "gateway_spill_write_failures_total";
-const SPILL_SET_ASIDE: &str = "gateway_spill_set_aside_total";
-const SPILL_BYTES: &str = "gateway_spill_bytes";
-const PENDING_RECORDS: &str = "gateway_spill_pending_records";
-const PENDING_EVENTS: &str = "gateway_spill_pending_events";
-const DRAINED: &str = "gateway_drained_records_total";
+const WHAT: By = By {
+    label: "what",
+    says: "`damaged`: unreadable parts of the spill; `refused`: records the log will never take",
+    values: &["damaged", "refused"],
+};
 
-pub(crate) fn describe() {
-    describe_counter!(ACCEPTED, Unit::Count, "events whose record the log acknowledged or the spill made durable");
-    describe_counter!(
-        UNCLASSIFIED,
-        Unit::Count,
-        "citation types and positions outside the standard's lists, kept as unclassified"
-    );
-    describe_counter!(
-        UNRESOLVED,
-        Unit::Count,
-        "accepted events whose click token is left to the worker, because PostgreSQL did not answer"
-    );
-    describe_counter!(
-        UNACKED,
-        Unit::Count,
-        "records that the log did not acknowledge in time; the spill took them, or the caller was told"
-    );
-    describe_counter!(
-        ACKED_LATE,
-        Unit::Count,
-        "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted"
-    );
-    describe_histogram!(ACK, Unit::Seconds, "from handing a record to the producer to its acknowledgement");
-    describe_gauge!(
-        UNACKED_BYTES,
-        Unit::Bytes,
-        "records on their way to the log without an acknowledgement, drained ones not counted"
-    );
-    describe_gauge!(BREAKER_OPEN, Unit::Count, "1 while records go to the spill because the log does not acknowledge, else 0");
-    describe_counter!(OVERLOADED, Unit::Count, "requests refused because too many were in progress");
-    describe_gauge!(IN_PROGRESS, Unit::Count, "accepted requests that wait for the log or the spill");
-    describe_counter!(PRODUCERS_RENEWED, Unit::Count, "producers replaced after a fatal error");
-    describe_counter!(SPILLED, Unit::Count, "records made durable in the spill");
-    describe_histogram!(SPILL_SYNC, Unit::Seconds, "one write and fsync of the spill, shared by the records that waited");
-    describe_counter!(SPILL_FULL, Unit::Count, "records refused because the spill's quota was used up");
-    describe_counter!(SPILL_FAILED, Unit::Count, "writes that the spill's disk refused");
-    describe_counter!(
-        SPILL_SET_ASIDE,
-        Unit::Count,
-        "damaged parts of the spill, and records the log refused for good, kept in files"
-    );
-    describe_gauge!(SPILL_BYTES, Unit::Bytes, "disk space of the spill");
-    describe_gauge!(PENDING_RECORDS, Unit::Count, "records in the spill that are not yet on the log");
-    describe_gauge!(PENDING_EVENTS, Unit::Count, "events in the spill that are not yet on the log");
-    describe_counter!(DRAINED, Unit::Count, "spilled records that the log has acknowledged");
+measures! {
+    ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");
+    UNCLASSIFIED = Measure::counter("gateway_values_unclassified_total", "values", "citation types and positions outside the standard's lists, kept as unclassified");
+    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token is left to the worker, because PostgreSQL did not answer");
+    ACK = Measure::duration("gateway_ack_duration_seconds", "from handing a record to the producer to its acknowledgement");
+    UNACKED = Measure::counter("gateway_requests_unacknowledged_total", "records", "records that the log did not acknowledge in time; the spill took them, or the caller was told");
+    ACKED_LATE = Measure::counter("gateway_events_acknowledged_late_total", "events", "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted");
+    UNACKED_BYTES = Measure::gauge("gateway_unacked_bytes", "bytes", "records on their way to the log without an acknowledgement, drained ones not counted");
+    BREAKER_OPEN = Measure::gauge("gateway_log_breaker_open", "boolean", "1 while records go to the spill because the log does not acknowledge, else 0");
+    OVERLOADED = Measure::counter("gateway_requests_overloaded_total", "requests", "requests refused because too many were in progress");
+    IN_PROGRESS = Measure::gauge("gateway_appends_in_progress", "requests", "accepted requests that wait for the log or the spill");
+    PRODUCERS_RENEWED = Measure::counter("gateway_producers_renewed_total", "producers", "producers replaced after a fatal error");
+    SPILLED = Measure::counter("gateway_spilled_records_total", "records", "records made durable in the spill");
+    SPILL_SYNC = Measure::duration("gateway_spill_sync_duration_seconds", "one write and fsync of the spill, shared by the records that waited");
+    SPILL_FULL = Measure::counter("gateway_spill_full_total", "records", "records refused because the spill's quota was used up");
+    SPILL_FAILED = Measure::counter("gateway_spill_write_failures_total", "writes", "writes that the spill's disk refused");
+    SPILL_SET_ASIDE = Measure::counter("gateway_spill_set_aside_total", "files", "damaged parts of the spill, and records the log refused for good, kept in files").by(&[WHAT]);
+    SPILL_QUOTA = Measure::gauge("gateway_spill_quota_bytes", "bytes", "most disk space that the spill may take, TELEMETRY_SPILL_MAX_BYTES");
+    SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
+    PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
+    PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
+    DRAINED = Measure::counter("gateway_drained_records_total", "records", "spilled records that the log has acknowledged");
 }
 
 pub(crate) fn accepted(events: usize) {
-    counter!(ACCEPTED).increment(events as u64);
+    counter!(ACCEPTED.name).increment(events as u64);
 }
 
 pub(crate) fn acknowledged_late(events: u32) {
-    counter!(ACKED_LATE).increment(u64::from(events));
+    counter!(ACKED_LATE.name).increment(u64::from(events));
 }
 
 pub(crate) fn unclassified(values: usize) {
-    counter!(UNCLASSIFIED).increment(values as u64);
+    counter!(UNCLASSIFIED.name).increment(values as u64);
 }
 
 pub(crate) fn unresolved(events: usize) {
-    counter!(UNRESOLVED).increment(events as u64);
+    counter!(UNRESOLVED.name).increment(events as u64);
 }
 
 pub(crate) fn unacknowledged() {
-    counter!(UNACKED).increment(1);
+    counter!(UNACKED.name).increment(1);
 }
 
 pub(crate) fn acknowledged(after: Duration) {
-    histogram!(ACK).record(after);
+    histogram!(ACK.name).record(after);
 }
 
 pub(crate) fn unacked_bytes(bytes: usize) {
-    gauge!(UNACKED_BYTES).set(bytes as f64);
+    gauge!(UNACKED_BYTES.name).set(bytes as f64);
 }
 
 pub(crate) fn breaker_open(is_open: bool) {
-    gauge!(BREAKER_OPEN).set(if is_open { 1.0 } else { 0.0 });
+    gauge!(BREAKER_OPEN.name).set(if is_open { 1.0 } else { 0.0 });
 }
 
 pub(crate) fn overloaded() {
-    counter!(OVERLOADED).increment(1);
+    counter!(OVERLOADED.name).increment(1);
 }
 
 pub(crate) fn appends_in_progress(requests: usize) {
-    gauge!(IN_PROGRESS).set(requests as f64);
+    gauge!(IN_PROGRESS.name).set(requests as f64);
 }
 
 pub(crate) fn producer_renewed() {
-    counter!(PRODUCERS_RENEWED).increment(1);
+    counter!(PRODUCERS_RENEWED.name).increment(1);
 }
 
 pub(crate) fn spilled(records: u64, after: Duration) {
-    counter!(SPILLED).increment(records);
-    histogram!(SPILL_SYNC).record(after);
+    counter!(SPILLED.name).increment(records);
+    histogram!(SPILL_SYNC.name).record(after);
 }
 
 pub(crate) fn spill_full() {
-    counter!(SPILL_FULL).increment(1);
+    counter!(SPILL_FULL.name).increment(1);
 }
 
 pub(crate) fn spill_failed() {
-    counter!(SPILL_FAILED).increment(1);
+    counter!(SPILL_FAILED.name).increment(1);
 }
 
 /// `what` is `damaged` or `refused`.
 pub(crate) fn spill_set_aside(what: &'static str) {
-    counter!(SPILL_SET_ASIDE, "what" => what).increment(1);
+    counter!(SPILL_SET_ASIDE.name, WHAT.label => what).increment(1);
+}
+
+pub(crate) fn spill_quota(bytes: u64) {
+    gauge!(SPILL_QUOTA.name).set(bytes as f64);
 }
 
 pub(crate) fn spill_bytes(bytes: u64) {
-    gauge!(SPILL_BYTES).set(bytes as f64);
+    gauge!(SPILL_BYTES.name).set(bytes as f64);
 }
 
 pub(crate) fn spill_pending(records: u64, events: u64) {
-    gauge!(PENDING_RECORDS).set(records as f64);
-    gauge!(PENDING_EVENTS).set(events as f64);
+    gauge!(PENDING_RECORDS.name).set(records as f64);
+    gauge!(PENDING_EVENTS.name).set(events as f64);
 }
 
 pub(crate) fn drained(records: u64) {
-    counter!(DRAINED).increment(records);
+    counter!(DRAINED.name).increment(records);
 }

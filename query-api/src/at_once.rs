@@ -3,7 +3,7 @@
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
-use crate::State;
+use crate::{State, metrics};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use clap::Args;
@@ -66,13 +66,16 @@ impl AtOnce {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = running.of_key.get(&key).copied().unwrap_or(0);
         if of_key >= self.per_key {
+            metrics::refused(metrics::PER_KEY);
             let detail = "The API key has too many reads under way; wait for one of them, or as Retry-After says.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
         if running.in_all >= self.in_all {
+            metrics::refused(metrics::IN_ALL);
             return Err(ApiError::unavailable(anyhow::anyhow!("{} reads are under way", running.in_all)));
         }
         running.in_all += 1;
+        metrics::under_way(running.in_all);
         running.of_key.insert(key, of_key + 1);
         Ok(UnderWay { at_once: Arc::clone(self), key })
     }
@@ -82,6 +85,7 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut running = self.at_once.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.in_all -= 1;
+        metrics::under_way(running.in_all);
         match running.of_key.get_mut(&self.key) {
             Some(of_key) if *of_key > 1 => *of_key -= 1,
             // Keys that do not read are not remembered.

@@ -31,6 +31,7 @@ mod documents;
 mod event_data;
 mod key_uses;
 mod lists;
+mod metrics;
 mod page;
 mod period;
 mod reads;
@@ -43,6 +44,7 @@ mod visibility;
 
 pub use at_once::ReadSettings;
 pub use clicks::ClickSettings;
+pub use metrics::MEASURES;
 pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
 pub use sql::query_plans;
@@ -57,6 +59,7 @@ use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
 use service_kit::key_uses::KeyUses;
+use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, server, stores};
@@ -151,6 +154,7 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         stores::check_clickhouse(&settings.clickhouse).await?;
+        measures::announce(MEASURES);
         let clickhouse = stores::clickhouse(&settings.clickhouse)?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
@@ -198,6 +202,7 @@ pub fn router(state: Arc<State>) -> Router {
 pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "query-api answers reads");
     server::serve(listener, router(state), stop).await;
     Ok(())

@@ -34,6 +34,7 @@ mod topic_reader;
 mod worker;
 
 pub use filler::Filler;
+pub use metrics::MEASURES;
 pub use rebuild::{RebuildOptions, rebuild};
 pub use rehearsal::rehearse;
 pub use rejected::RejectedErrand;
@@ -42,6 +43,7 @@ pub use replay::{ReplayOptions, replay};
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
+use service_kit::measures;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, kafka, server, stores};
 use std::time::Duration;
@@ -128,14 +130,16 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
     kafka::check_topics(&settings.kafka).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
     store::Store::connect(&settings.clickhouse, Clock::System)?.check_columns().await?;
-    metrics::describe();
+    measures::announce(MEASURES);
     worker::Worker::connect(settings)?.run(stop).await
 }
 
 /// [`work`], with `/health` and `/ready` beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
-    let router = http::with_boundary(health::routes(probes(settings)?));
+    let probes = probes(settings)?;
+    let _watch = health::watch(probes.clone());
+    let router = http::with_boundary(health::routes(probes));
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
     work(settings, stop).await?;

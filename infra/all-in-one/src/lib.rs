@@ -156,7 +156,10 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
 
     let gateway = ingest_gateway::State::connect(&cli.gateway(), clock.clone()).await?;
     let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
-    let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity)).await?;
+    let mut probes = gateway.probes();
+    probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
+    let _watch = health::watch(probes.clone());
+    let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity), probes).await?;
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     let (worker, deliverer, stop_delivering) = (cli.worker(), cli.deliverer(), stop.clone());
     let mut workers = JoinSet::new();
@@ -184,10 +187,9 @@ async fn surfaces(
     clock: Clock,
     gateway: Arc<ingest_gateway::State>,
     identity: Arc<identity_api::State>,
+    probes: Vec<Probe>,
 ) -> anyhow::Result<Router> {
     let query = query_api::State::connect_at(&cli.query(), clock).await?;
-    let mut probes = gateway.probes();
-    probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
     let router = ingest_gateway::routes(gateway)
         .merge(query_api::routes(query))
         .merge(identity_api::routes(identity))

@@ -4,6 +4,7 @@
 //!
 //! - [`stack`]: the servers a clone shares, and where they are ([`stack::Endpoints`])
 //! - [`private`]: servers of one test, to be killed and paused
+//! - [`prometheus`]: Prometheus and promtool, for tests of what watches the services
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
 mod account;
@@ -22,6 +23,7 @@ mod prerequisites;
 pub mod private;
 mod process;
 mod progress;
+pub mod prometheus;
 mod server;
 mod session;
 mod settings;

@@ -1,4 +1,4 @@
-//! Which build of each server fits this machine, and the versions of all three. The one file to touch for an upgrade,
+//! Which build of each server fits this machine, and the versions of all. The one file to touch for an upgrade,
 //! together with `checksums`.
 
 use std::env::consts::{ARCH, OS};
@@ -11,6 +11,9 @@ pub(crate) const KAFKA: &str = "4.3.0";
 pub(crate) const POSTGRES: &str = "18.4";
 /// ClickHouse, as the npm package names it. The package's `latest` tag is older and has no listeners.
 pub(crate) const CLICKHOUSE: &str = "26.7.3-stable.1";
+
+/// Prometheus, as Debian 12 has it; without Debian's own number. Any newer 2.x or 3.x of the machine's own serves as well.
+pub(crate) const PROMETHEUS: &str = "2.42.0";
 
 /// Maven's name for the PostgreSQL build, without its group.
 pub(crate) fn postgres_artefact() -> Result<&'static str> {

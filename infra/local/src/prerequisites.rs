@@ -128,7 +128,8 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
     Ok(needed)
 }
 
-fn is_installed(program: &str) -> bool {
+/// Whether the search path has it.
+pub(crate) fn is_installed(program: &str) -> bool {
     settings::search_path().iter().any(|folder| is_executable(&folder.join(program)))
 }
 

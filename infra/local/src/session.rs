@@ -10,6 +10,7 @@ use anyhow::Result;
 use crate::fetch;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
+use crate::prometheus;
 use crate::server::Kind;
 use crate::settings::Given;
 use crate::stack::{Endpoints, Stack};
@@ -64,6 +65,11 @@ impl Session {
             let other = other?;
             fetched.map(|()| other)
         })
+    }
+
+    /// Fetches what the tests of rules and alerts need.
+    pub(crate) fn fetch_prometheus(&self) -> Result<()> {
+        prometheus::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
     }
 
     /// Starts the servers.

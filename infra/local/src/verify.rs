@@ -51,6 +51,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     })?;
     let mut endpoints = None;
     report.step("servers", || {
+        session.fetch_prometheus()?;
         endpoints = Some(session.start()?);
         Ok(true)
     })?;

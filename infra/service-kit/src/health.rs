@@ -2,6 +2,7 @@
 //!
 //! Must not name hosts or driver errors, and must answer within a second of a dependency hanging.
 
+use crate::measures::common as measures;
 use anyhow::Context;
 use axum::Router;
 use axum::http::StatusCode;
@@ -15,9 +16,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
+use tokio_util::task::AbortOnDropHandle;
 
 /// What one dependency may take to answer.
 pub const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How often a process asks its dependencies for the metric `dependency_up`.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Largest answer to [`check_own`].
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
@@ -86,8 +93,25 @@ pub fn routes<S: Clone + Send + Sync + 'static>(probes: Vec<Probe>) -> Router<S>
         .route("/ready", get(move || report_readiness(probes.clone())))
 }
 
+/// Asks the dependencies again and again for as long as the answer is held, so that Prometheus knows what `/ready` says.
+pub fn watch(probes: Vec<Probe>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            for (probe, answer) in probes.iter().zip(ask_all(&probes)) {
+                measures::dependency(probe.name, matches!(answer.await, Ok(Ok(Some(_)))));
+            }
+            tokio::time::sleep(WATCH_EVERY).await;
+        }
+    }))
+}
+
+/// Asks all of them at once.
+fn ask_all(probes: &[Probe]) -> Vec<JoinHandle<Result<Option<&'static str>, Elapsed>>> {
+    probes.iter().map(|probe| tokio::spawn(tokio::time::timeout(PROBE_DEADLINE, (probe.ask)()))).collect()
+}
+
 async fn report_readiness(probes: Vec<Probe>) -> Response {
-    let asked: Vec<_> = probes.iter().map(|probe| tokio::spawn(tokio::time::timeout(PROBE_DEADLINE, (probe.ask)()))).collect();
+    let asked = ask_all(&probes);
     let mut body = Map::from_iter([("status".to_owned(), Value::from("ok"))]);
     let mut away = None;
     for (probe, answer) in probes.iter().zip(asked) {

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::http::ApiError;
+use crate::measures::common as measures;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
 use std::hash::Hash;
@@ -115,6 +116,7 @@ impl<V: Clone> Entry<V> {
             return None;
         };
         known.ask_at = (now + ASK_AGAIN).min(known.asked_at + FAIL_STATIC);
+        measures::stale();
         Some(known.value.clone())
     }
 }

@@ -15,6 +15,7 @@ pub mod http;
 pub mod kafka;
 pub mod key_uses;
 pub mod known;
+pub mod measures;
 pub mod openapi;
 pub mod process;
 pub mod rates;

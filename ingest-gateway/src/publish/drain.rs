@@ -49,9 +49,14 @@ impl Drain {
     /// Runs beside the requests until `stop`.
     pub(super) fn start(self, backlog: Option<Backlog>, stop: CancellationToken) {
         let work = async move {
+            let mut course = backlog.map(|backlog| Course::new(&self, backlog));
+            if let Some(course) = &mut course {
+                // Before the log is asked: what an earlier process left counts also while the log is away.
+                course.count().await;
+            }
             self.check_contract().await;
-            match backlog {
-                Some(backlog) => Course::new(&self, backlog).run().await,
+            match course {
+                Some(course) => course.run().await,
                 None => self.keep_probing().await,
             }
         };
@@ -144,8 +149,11 @@ impl<'a> Course<'a> {
         }
     }
 
-    async fn run(mut self) {
+    async fn count(&mut self) {
         self.on_disk(|backlog| backlog.count(Message::events_of)).await;
+    }
+
+    async fn run(mut self) {
         loop {
             self.fill().await;
             let Some(oldest) = self.flying.pop_front() else {

@@ -55,6 +55,7 @@ impl Inventory {
         let segments =
             found.into_iter().map(|(number, durable_bytes)| Segment { number, durable_bytes, is_closed: true }).collect();
         let state = State { segments, next_number, is_writing: false, used_bytes, waiting_bytes: 0, pending: Pending::default() };
+        metrics::spill_quota(max_bytes);
         metrics::spill_bytes(used_bytes);
         Self { max_bytes, state: Mutex::new(state), grown: Notify::new() }
     }

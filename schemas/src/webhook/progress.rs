@@ -73,7 +73,7 @@ impl AttemptOutcome {
         [Self::Delivered, Self::BadStatus, Self::NoPublicAddress, Self::Unreachable, Self::Tls, Self::NotHttp, Self::Timeout];
 
     /// The name in lists, in the table and in metrics.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
             Self::BadStatus => "bad_status",

@@ -19,12 +19,15 @@ mod lanes;
 mod metrics;
 mod queue;
 
+pub use metrics::MEASURES;
+
 use attempt::Sender;
 use clap::Args;
 use lanes::Lanes;
 use queue::Queue;
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
+use service_kit::measures;
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::{http, server, stores};
@@ -103,7 +106,7 @@ pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: Cancellatio
     let (sealer, egress) = (settings.secrets.sealer()?, Egress::new(&settings.webhooks)?);
     let pool = stores::postgres(&settings.postgres)?;
     stores::check_postgres(&pool).await?;
-    metrics::describe();
+    measures::announce(MEASURES);
     let lease = Duration::from_secs(settings.pace.delivery_lease.into());
     let queue = Queue { pool, ahead, lease };
     let sender = Sender { queue, egress, sealer };
@@ -116,6 +119,7 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     settings.webhooks.warn_if_open();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
+    let _watch = health::watch(probes.clone());
     let serving = tokio::spawn(server::serve(listener, http::with_boundary(health::routes(probes)), stop.clone()));
     tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
     deliver(settings, Ahead::default(), stop).await?;

@@ -47,7 +47,7 @@ impl Refusal {
     }
 
     /// The label of metrics.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Passing => "passing",
             Self::Crowded => "too_many_parts",

@@ -19,7 +19,7 @@ use uuid::Uuid;
 const PARTITIONS: i32 = 6;
 const ROLES: [&str; 4] = ["agent", "edge", "origin", "index"];
 /// 2026-01-01T00:00:00Z.
-const NEW_YEAR_MS: i64 = 1_767_225_600_000;
+pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 const MONTHS_MS: i64 = 90 * 86_400_000;
 const READS: [&str; 3] = ["/content-owners/summary", "/content-owners/events?limit=1000", "/content-owners/urls?limit=1000"];
 
@@ -28,7 +28,7 @@ fn record(org: u128, received_at_us: i64, events: &[Value]) -> Value {
 }
 
 /// One report: few keys and organisations, so that most repeat another, accepted and happened months apart.
-fn random_record(random: &mut StdRng) -> Value {
+pub(crate) fn random_record(random: &mut StdRng) -> Value {
     let received_at_us = (NEW_YEAR_MS + random.random_range(0..MONTHS_MS)) * 1_000 + random.random_range(0..1_000);
     let events: Vec<Value> = (0..random.random_range(1..5))
         .map(|_| {
@@ -64,7 +64,7 @@ async fn everything(pipeline: &Pipeline, key: &str) -> Vec<String> {
     answers
 }
 
-async fn put(pipeline: &Pipeline, records: &[(i32, String)]) -> Vec<String> {
+pub(crate) async fn put(pipeline: &Pipeline, records: &[(i32, String)]) -> Vec<String> {
     pipeline.log.put_all(records.iter().map(|(partition, record)| (*partition, record.as_bytes()))).await
 }
 

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alerts;
 mod clicks_away;
 mod counting;
 mod crash;
@@ -15,6 +16,7 @@ mod histories;
 mod lookalikes;
 mod metrics;
 mod npm_client;
+mod observability;
 mod openapi;
 mod openapi_examples;
 mod pipeline;

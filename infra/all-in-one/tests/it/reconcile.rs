@@ -5,7 +5,7 @@ use local::private::{Kafka, Postgres};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::settings::{KafkaSettings, PostgresSettings};
-use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
+use service_kit::testing::{Seed, TestLog, TestProcess, TestStores, client, eventually, free_address};
 use service_kit::{kafka, stores};
 use std::path::Path;
 use tokio::task::spawn_blocking;
@@ -102,7 +102,7 @@ async fn every_accepted_event_is_inserted_folded_rejected_or_in_the_spill() {
         ("TELEMETRY_GROUP", &stores.name),
         ("TELEMETRY_BLOCK_AGE_MS", "5000"),
     ];
-    let mut worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
+    let worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
     let post = async |events: Vec<Value>| {
         let request = client().post(format!("{}/events", gateway.url)).header("content-type", "application/json");
         request.header("x-api-key", &key).body(json!({"events": events}).to_string()).send().await.unwrap().status()
@@ -122,7 +122,7 @@ async fn every_accepted_event_is_inserted_folded_rejected_or_in_the_spill() {
         assert_eq!(post(vec![seen(30 + 2 * n), seen(31 + 2 * n)]).await, 201);
     }
     adds_up(&gateway, &worker, 27.0, [10.0, 4.0, 3.0, 10.0]).await;
-    let _broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
+    let mut broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
     adds_up(&gateway, &worker, 27.0, [20.0, 4.0, 3.0, 0.0]).await;
 
     let text = client().get(&worker.metrics).send().await.unwrap().text().await.unwrap();
@@ -131,5 +131,29 @@ async fn every_accepted_event_is_inserted_folded_rejected_or_in_the_spill() {
     }
     let ages: f64 = worker.series("worker_event_age_seconds_count").await;
     assert_eq!(ages, 20.0, "every inserted event has an age");
+
+    // Gateway and broker are killed while the spill holds events, and the worker is replaced. What the old gateway had left
+    // there, the new one accounts for, also before the log is back.
+    TestLog::connect(&stores.kafka).caught_up(&stores.name).await;
+    broker.kill_9();
+    assert_eq!(post(vec![seen(50), seen(51), seen(52)]).await, 201);
+    eventually("they are in the spill", || async { (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(()) })
+        .await;
+    let (mut killed, mut replaced) = (gateway, worker);
+    killed.process.kill_9().await;
+    assert_eq!(replaced.process.terminate().await, Some(0));
+    let gateway = Watched::start("ingest-gateway", &stores, &spill, &[]).await;
+    eventually("the new gateway has counted what is there", || async {
+        (gateway.series("gateway_spill_pending_events").await == 3.0).then_some(())
+    })
+    .await;
+    let _broker = spawn_blocking(move || broker.restart().map(|()| broker)).await.unwrap().unwrap();
+    let mut worker = Watched::start("stream-workers", &stores, &spill, &settings).await;
+    eventually("what the killed gateway accepted is inserted, and nothing is in the spill", || async {
+        let late = gateway.series("gateway_events_acknowledged_late_total").await;
+        let (accepted, right, parts) = sides(&gateway, &worker).await;
+        (accepted == 0.0 && right == 3.0 + late && parts[3] == 0.0).then_some(())
+    })
+    .await;
     assert_eq!(worker.process.terminate().await, Some(0));
 }

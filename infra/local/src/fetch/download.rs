@@ -1,4 +1,4 @@
-//! Runs Maven and npm. They bring their own mirrors, proxies and credentials from their user's settings; their working
+//! Runs Maven, npm and apt-get. They bring their own mirrors, proxies and credentials from their user's settings; their working
 //! copies stay in the draft folder, so a broken one is never met again.
 
 use std::fs::{self, File};
@@ -48,10 +48,33 @@ pub(super) fn from_npm(
     Ok(draft.join(format!("{scope}-{package}-{version}.tgz")))
 }
 
-fn run(mut command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
+/// Downloads one Debian package and returns it, with lists of its own: an ordinary user may do that, also where nobody has
+/// ever run `apt-get update`. apt checks the package against the signed lists; nothing is installed.
+pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<PathBuf> {
+    let (state, cache, target) = (draft.join("apt"), draft.join("apt-cache"), draft.join("debian"));
+    for folder in [state.join("lists/partial"), cache.join("archives/partial"), target.clone()] {
+        fs::create_dir_all(folder).context("cannot write into the cache")?;
+    }
+    // a `*` after the version: Debian's own mends of it are welcome
+    for errand in [&["update"][..], &["download", &format!("{package}={version}*")]] {
+        let mut apt = Command::new("apt-get");
+        apt.arg("-q").args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none"]);
+        apt.arg("-o").arg(format!("Dir::State={}", state.display())).arg("-o").arg(format!("Dir::Cache={}", cache.display()));
+        apt.args(errand);
+        run_in(&target, apt, draft, "apt-get", task, interrupt)?;
+    }
+    let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
+    found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get left no package behind")
+}
+
+fn run(command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
+    run_in(draft, command, draft, name, task, interrupt)
+}
+
+fn run_in(folder: &Path, mut command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
     let output = draft.join(format!("{name}.log"));
     let log = File::create(&output).context("cannot write into the cache")?;
-    command.current_dir(draft).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {name}: install it first"))?;
     let status = loop {
         if let Some(status) = child.try_wait()? {

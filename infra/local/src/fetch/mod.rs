@@ -63,6 +63,42 @@ fn fetch_one(kind: Kind, progress: &Progress, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
+/// Where Prometheus and promtool are, or will be.
+pub(crate) fn prometheus_place() -> Result<PathBuf> {
+    Ok(Cache::of_this_user()?.place(&prometheus_release()))
+}
+
+/// Brings Prometheus, which no server of the stack needs: only tests of what watches them.
+pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let (cache, release) = (Cache::of_this_user()?, prometheus_release());
+    cache.tidy(&release);
+    if cache.has(&release) {
+        return Ok(());
+    }
+    let task = progress.begin(format!("fetching prometheus {}", platform::PROMETHEUS));
+    let fill = |draft: &Path| {
+        let package = download::from_apt(draft, "prometheus", platform::PROMETHEUS, &task, interrupt)?;
+        task.step("checking and unpacking", size_bytes(draft));
+        let name = package.file_name().unwrap_or_default().to_string_lossy();
+        let checksums = Checksums::checked_in();
+        if checksums.knows("prometheus", &name) {
+            checksums.verify(&package, "prometheus")?;
+        } else {
+            progress.say(&format!(
+                "prometheus: infra/local/checksums has no line for {name}; apt has checked it against its signed lists"
+            ));
+        }
+        unpack::programs_of_deb(&package, &["prometheus", "promtool"], &draft.join("release"))
+    };
+    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch prometheus {}", platform::PROMETHEUS))?;
+    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
+    Ok(())
+}
+
+fn prometheus_release() -> String {
+    format!("prometheus-{}-{}", platform::PROMETHEUS, std::env::consts::ARCH)
+}
+
 fn release(kind: Kind) -> Result<String> {
     Ok(match kind {
         Kind::Kafka => format!("kafka-{}", platform::KAFKA),

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use flate2::bufread::GzDecoder;
 use liblzma::read::XzDecoder;
 
@@ -33,4 +34,23 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
         }
     }
     bail!("the tarball holds no {wanted}")
+}
+
+/// Unpacks programs of a Debian package; `dpkg-deb` is wherever apt is.
+pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) -> Result<()> {
+    let mut unpacker = Command::new("dpkg-deb");
+    unpacker.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut unpacker = unpacker.spawn().context("cannot run dpkg-deb")?;
+    let mut archive = tar::Archive::new(BufReader::new(unpacker.stdout.take().context("dpkg-deb has an output")?));
+    let mut left = programs.to_vec();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let Some(place) = left.iter().position(|name| path == Path::new("./usr/bin").join(name)) else { continue };
+        let target = target.join(left.swap_remove(place));
+        std::io::copy(&mut entry, &mut File::create(&target)?).context("cannot unpack the package")?;
+        fs::set_permissions(target, fs::Permissions::from_mode(0o755))?;
+    }
+    ensure!(left.is_empty() && unpacker.wait()?.success(), "{} lacks {}", package.display(), left.join(", "));
+    Ok(())
 }

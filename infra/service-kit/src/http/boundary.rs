@@ -3,6 +3,7 @@
 //! Must not look into bodies, and must not label a metric with a raw path.
 
 use super::ApiError;
+use crate::measures::common as measures;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
@@ -52,9 +53,7 @@ async fn boundary(mut request: Request, next: Next) -> Response {
     seal(&mut response, &id);
 
     let status = response.status().as_u16();
-    let labels = [("method", method_label(&method)), ("route", route.clone()), ("status", status.to_string())];
-    metrics::counter!("http_requests_total", &labels).increment(1);
-    metrics::histogram!("http_request_duration_seconds", "route" => route.clone()).record(started.elapsed());
+    measures::answered(method_label(&method), route.clone(), status, started.elapsed());
     // A parameter of this name is a secret: its place says that there was one, and nothing else of the path is logged.
     let path = route.replace("{token}", "[redacted]");
     tracing::debug!(request_id = id, %method, path, status, "answered");

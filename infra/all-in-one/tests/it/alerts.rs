@@ -1,0 +1,58 @@
+//! K5: every alert of `infra/observability/prometheus/rules.yml` fires, by a real fault, in a real Prometheus that scrapes
+//! real processes on real servers.
+//!
+//! The rules are the ones in the repository but for one thing: `for:` is a second instead of minutes (`stage::quickened`),
+//! and Prometheus looks every second. Thresholds and windows are as they are.
+//!
+//! Must list every alert with its fault, and must not make one fire by writing a figure.
+
+mod faults;
+mod stage;
+
+use crate::observability::rules::alerts_in_the_rules;
+use stage::Stage;
+use std::collections::BTreeSet;
+
+/// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
+const FAULTS: [(&str, &[&str]); 13] = [
+    ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
+    ("a record cannot be read", &["RecordsSetAside"]),
+    ("the table is gone", &["WorkerStopped"]),
+    ("ClickHouse hangs", &["ClickHouseUnreachable", "ReadsAtLimit", "HighErrorShare"]),
+    ("PostgreSQL hangs", &["PostgresUnreachable", "KeysFromMemory"]),
+    (
+        "the brokers hang and the folder of the spill is gone",
+        &["KafkaUnreachable", "LogNotAcknowledging", "SpillWriteFailing", "GatewayOverloaded", "IngestSlow"],
+    ),
+    ("the brokers hang until the spill is full", &["SpillInUse", "SpillNearlyFull", "SpillFull"]),
+    ("a byte of the spill flips", &["SpillSetAside"]),
+    ("ClickHouse still hangs", &["WorkerLagging"]),
+    ("somebody holds a lock on the queue of webhooks", &["WebhooksOverdue"]),
+    ("a receiver is away for the whole schedule", &["WebhooksDeadLettered"]),
+    ("the key of the deliverer is not the one that sealed", &["WebhooksUnsigned"]),
+    ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
+];
+
+#[test]
+fn k5_every_alert_has_a_fault_that_makes_it_fire() {
+    let listed: Vec<&str> = FAULTS.iter().flat_map(|(_, alerts)| alerts.iter().copied()).collect();
+    let distinct: BTreeSet<String> = listed.iter().map(|alert| (*alert).to_owned()).collect();
+    assert_eq!(distinct.len(), listed.len(), "an alert is listed twice");
+    assert_eq!(distinct, alerts_in_the_rules(), "an alert without a fault, or a fault of an alert that is no more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k5_every_alert_fires_by_a_real_fault() {
+    let mut stage = Stage::set().await;
+    stage.is_quiet().await;
+    stage.measures_what_is_listed().await;
+    for (fault, alerts) in FAULTS {
+        let begun = std::time::Instant::now();
+        stage.commit(fault).await;
+        for alert in alerts {
+            stage.fires(alert).await;
+        }
+        stage.repair(fault).await;
+        eprintln!("{fault}: {} after {:?}", alerts.join(", "), begun.elapsed());
+    }
+}

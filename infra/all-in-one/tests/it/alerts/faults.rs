@@ -1,0 +1,175 @@
+//! The faults, one by one, and how each ends.
+//!
+//! Must do to a process, a server or a disk what happens to those, and nothing to a metric.
+
+use super::stage::{DELIVERER, GATEWAY, QUERY, Stage, WORKER, report};
+use schemas::identity::OrgType;
+use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
+use sqlx::{Postgres, Transaction};
+use std::time::Duration;
+use uuid::Uuid;
+
+impl Stage {
+    pub(super) async fn commit(&mut self, fault: &str) {
+        match fault {
+            "a worker reads another topic" => {
+                let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
+                self.start(WORKER, &elsewhere).await;
+                assert_eq!(self.report(1_000).await, 201);
+            }
+            "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
+            "the table is gone" => {
+                self.clickhouse("RENAME TABLE observations TO aside").await;
+                assert_eq!(self.report(1).await, 201);
+            }
+            "ClickHouse hangs" => self.freeze_clickhouse().await,
+            "PostgreSQL hangs" => {
+                assert_eq!(self.report(1).await, 201);
+                self.database.pause();
+                self.beside = Some(self.keep_reporting());
+            }
+            "the brokers hang and the folder of the spill is gone" => {
+                std::fs::rename(self.spill(), self.spill().with_extension("elsewhere")).unwrap();
+                self.broker.as_ref().unwrap().pause();
+                let all = (0..20).map(|_| self.report(1));
+                let refused = futures::future::join_all(all).await;
+                assert!(refused.iter().all(|status| *status == 503), "{refused:?}");
+            }
+            "the brokers hang until the spill is full" => while self.report(1_000).await == 201 {},
+            "a byte of the spill flips" => self.flip_a_byte_of_the_spill().await,
+            "ClickHouse still hangs" => {}
+            "somebody holds a lock on the queue of webhooks" => self.hold_the_queue().await,
+            "a receiver is away for the whole schedule" => {
+                let queued = self.webhook(&self.secrets).await;
+                self.queue("attempts = 7", queued).await;
+            }
+            "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
+            "processes are killed" => {
+                for name in [WORKER, DELIVERER] {
+                    self.processes.get_mut(name).unwrap().kill_9().await;
+                }
+            }
+            other => panic!("nobody knows how to do this: {other}"),
+        }
+    }
+
+    pub(super) async fn repair(&mut self, fault: &str) {
+        if let Some(beside) = self.beside.take() {
+            beside.abort();
+        }
+        match fault {
+            "a worker reads another topic" => {
+                self.start(WORKER, &[]).await;
+                let read = "SELECT throwIf(count() < 1000) FROM observations";
+                eventually("the worker reads the topic", || async { self.try_clickhouse(read).await.then_some(()) }).await;
+            }
+            "the table is gone" => self.clickhouse("RENAME TABLE aside TO observations").await,
+            "PostgreSQL hangs" => self.database.resume(),
+            "the brokers hang and the folder of the spill is gone" => {
+                std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
+            }
+            "ClickHouse still hangs" => self.clickhouse.resume(),
+            _ => {}
+        }
+    }
+
+    async fn clickhouse(&self, statement: &str) {
+        eventually(statement, || async { self.try_clickhouse(statement).await.then_some(()) }).await;
+    }
+
+    async fn try_clickhouse(&self, statement: &str) -> bool {
+        let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+        client.query(statement).execute().await.is_ok()
+    }
+
+    /// A read of the owner at a time is what the setting allows: of many at once the rest are refused, and one that was let
+    /// in gets no answer.
+    async fn freeze_clickhouse(&mut self) {
+        assert_eq!(self.report(1).await, 201);
+        self.clickhouse.pause();
+        let (url, key) = (format!("{}/content-owners/summary", self.url(QUERY)), self.owner.clone());
+        self.beside = Some(tokio::spawn(async move {
+            let read = || async {
+                client().get(&url).header("x-api-key", &key).send().await.map_or(0, |answer| answer.status().as_u16())
+            };
+            futures::future::join_all((0..20).map(|_| read())).await;
+            loop {
+                read().await;
+            }
+        }));
+    }
+
+    fn keep_reporting(&self) -> tokio::task::JoinHandle<()> {
+        let (gateway, key) = (self.url(GATEWAY), self.reporter.clone());
+        tokio::spawn(async move {
+            loop {
+                report(&gateway, &key, 1).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        })
+    }
+
+    /// While the gateway is down, as a disk would do it; then the brokers are back and the spill is read.
+    async fn flip_a_byte_of_the_spill(&mut self) {
+        self.processes.get_mut(GATEWAY).unwrap().kill_9().await;
+        let largest = std::fs::read_dir(self.spill()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        let segment = largest.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+        let mut bytes = std::fs::read(&segment).unwrap();
+        bytes[100] ^= 1;
+        std::fs::write(&segment, bytes).unwrap();
+        self.start(GATEWAY, &[]).await;
+        self.broker.as_ref().unwrap().resume();
+    }
+
+    /// An endpoint whose receiver nobody has started, with one message for it.
+    async fn webhook(&self, sealed_with: &SecretsKey) -> Uuid {
+        let pool = &self.stores.pool;
+        let (org, id) = (Seed(pool).org("receiver", OrgType::Platform).await.id, Uuid::now_v7());
+        let sealer = SecretsSettings { secrets_key: Some(sealed_with.clone()) }.sealer().unwrap();
+        sqlx::query(
+            "INSERT INTO webhook_endpoints (id, organization_id, url, event_types, secret_sealed, created_at) \
+             VALUES ($1, $2, $3, '{invite.claimed}', $4, now())",
+        )
+        .bind(id)
+        .bind(org.0)
+        .bind(format!("https://{}/", free_address().to_string().replace("127.0.0.1", "localhost")))
+        .bind(sealer.seal(schemas::secrets::PlainWebhookSecret::mint().reveal(), id.as_bytes()).unwrap())
+        .execute(pool)
+        .await
+        .unwrap();
+        sqlx::query_scalar(
+            "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+             VALUES (uuidv7(), $1, $2, 'invite.claimed', '{}', now()) RETURNING id",
+        )
+        .bind(id)
+        .bind(org.0)
+        .fetch_one(pool)
+        .await
+        .unwrap()
+    }
+
+    /// What a delivery looks like whose earlier attempts lie hours back.
+    async fn queue(&self, is: &'static str, delivery: Uuid) {
+        let statement = format!("UPDATE webhook_queue SET {is}, due_at = now() - interval '10 minutes' WHERE delivery_id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(delivery).execute(&self.stores.pool).await.unwrap();
+    }
+
+    /// A transaction that nobody ends holds a delivery that has long been due; a deliverer that starts then skips it.
+    async fn hold_the_queue(&mut self) {
+        self.processes.get_mut(DELIVERER).unwrap().kill_9().await;
+        let delivery = self.webhook(&self.secrets).await;
+        self.queue("attempts = 0", delivery).await;
+        let mut held: Transaction<'static, Postgres> = self.stores.pool.begin().await.unwrap();
+        sqlx::query("SELECT FROM webhook_queue WHERE delivery_id = $1 FOR UPDATE")
+            .bind(delivery)
+            .execute(&mut *held)
+            .await
+            .unwrap();
+        self.start(DELIVERER, &[]).await;
+        self.beside = Some(tokio::spawn(async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        }));
+    }
+}

@@ -1,0 +1,115 @@
+//! The rules of Prometheus: read by promtool, complete, and of metrics that exist.
+
+use super::promql::faults_of;
+use super::{file, read};
+use local::prometheus::Programs;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+const RULES: &str = "infra/observability/prometheus/rules.yml";
+
+pub(crate) fn text() -> String {
+    read(RULES)
+}
+
+/// Prometheus and promtool, fetched when they are missing.
+pub(crate) fn programs() -> Programs {
+    local::prometheus::programs().unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// The values of a key of the rules, such as `alert`.
+fn all(key: &str) -> BTreeSet<String> {
+    let key = format!("{key}: ");
+    text().lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix(&key).map(str::to_owned)).collect()
+}
+
+pub(crate) fn alerts_in_the_rules() -> BTreeSet<String> {
+    all("alert")
+}
+
+pub(crate) fn recorded_names() -> BTreeSet<String> {
+    all("record")
+}
+
+/// The expressions: what is indented further than `expr: |-`.
+fn expressions() -> Vec<String> {
+    let (text, mut found) = (text(), Vec::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim() != "expr: |-" {
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        let mut expression = String::new();
+        while let Some(next) = lines.next_if(|next| next.len() - next.trim_start().len() > indent) {
+            expression += next;
+            expression.push('\n');
+        }
+        found.push(expression);
+    }
+    found
+}
+
+fn promtool(arguments: &[&str]) {
+    let folder = file("infra/observability/prometheus");
+    let output = Command::new(programs().promtool).args(arguments).current_dir(folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "promtool {}:\n{said}", arguments.join(" "));
+}
+
+#[test]
+fn promtool_takes_the_rules_and_the_configuration() {
+    promtool(&["check", "rules", "rules.yml"]);
+    promtool(&["check", "config", "prometheus.yml"]);
+}
+
+#[test]
+fn every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another() {
+    promtool(&["test", "rules", "rules_test.yml"]);
+    let cases = read("infra/observability/prometheus/rules_test.yml");
+    let cases: Vec<&str> = cases.split("\n  - name: ").skip(1).collect();
+    for alert in alerts_in_the_rules() {
+        for (what, expected) in [("fires", "exp_samples: [{ labels: '{}', value: 1 }]"), ("stays silent", "exp_samples: []")] {
+            let case = cases.iter().find(|case| case.lines().next() == Some(&format!("{alert} {what}")));
+            let case = case.unwrap_or_else(|| panic!("rules_test.yml has no case `{alert} {what}`"));
+            let asked = format!("expr: count(ALERTS{{alertname=\"{alert}\", alertstate=\"firing\"}})\n");
+            assert!(case.contains(&asked) && case.contains(expected), "{alert} {what}:\n{case}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_is_explained_and_its_runbook_is_a_heading_that_exists() {
+    let explained = read("docs/alerts.md");
+    let headings: BTreeSet<&str> = explained.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let alerts = alerts_in_the_rules();
+    assert_eq!(headings, alerts.iter().map(String::as_str).collect(), "docs/alerts.md explains other alerts than there are");
+    let rules = text();
+    let rules: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    for rule in rules {
+        let name = rule.lines().next().unwrap_or_default();
+        assert!(rule.contains(&format!("runbook_url: docs/alerts.md#{}\n", name.to_lowercase())), "{rule}");
+        for needed in ["for: ", "severity: ", "summary: '", "description: '"] {
+            assert!(rule.contains(needed), "{name} lacks {needed}");
+        }
+    }
+}
+
+#[test]
+fn the_rules_speak_of_metrics_and_labels_that_exist() {
+    let (expressions, rules) = (expressions(), all("alert").len() + all("record").len());
+    assert_eq!(expressions.len(), rules, "an expression was not found");
+    let faults: Vec<String> = expressions.iter().flat_map(|expression| faults_of(expression)).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn what_compose_starts_is_what_prometheus_scrapes() {
+    let (compose, config) = (read("docker-compose.yml"), read("infra/observability/prometheus/prometheus.yml"));
+    for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api"] {
+        assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
+        assert!(config.contains(&format!("- {service}:9464\n")), "prometheus.yml does not scrape {service}");
+    }
+    assert!(compose.contains("./infra/observability/prometheus:/etc/prometheus:ro"), "the rules are not mounted");
+    assert!(config.contains("rule_files:\n  - rules.yml\n"), "the rules are not loaded");
+}

@@ -1,0 +1,194 @@
+//! The one shape in which every crate lists what it measures: a table that names, describes and documents each metric.
+//!
+//! Must not hold the metrics of a service, and must not take the values of a label from what a caller chose.
+
+use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+/// What may be asked of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// How often something has happened since the process started.
+    Counter,
+    /// How much of something there is now.
+    Gauge,
+    /// How long something took, by size.
+    Histogram,
+}
+
+impl Kind {
+    /// Prometheus' word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// By what a metric is told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct By {
+    /// The label.
+    pub label: &'static str,
+    /// What it can say, as documented.
+    pub says: &'static str,
+    /// Every value, where these are few and known; empty for route templates and status codes.
+    pub values: &'static [&'static str],
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// As Prometheus' conventions want it: `_total` of a counter, after the base unit.
+    pub name: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// `seconds`, `bytes`, or what is counted.
+    pub unit: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Its labels.
+    pub labels: &'static [By],
+}
+
+impl Measure {
+    /// How often something has happened.
+    pub const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Counter, unit, help, labels: &[] }
+    }
+
+    /// How much of something there is.
+    pub const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Gauge, unit, help, labels: &[] }
+    }
+
+    /// How many seconds something took.
+    pub const fn duration(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Histogram, unit: "seconds", help, labels: &[] }
+    }
+
+    /// The same, told apart by these labels.
+    pub const fn by(self, labels: &'static [By]) -> Self {
+        Self { labels, ..self }
+    }
+
+    fn unit(&self) -> Unit {
+        match self.unit {
+            "seconds" => Unit::Seconds,
+            "bytes" => Unit::Bytes,
+            _ => Unit::Count,
+        }
+    }
+
+    /// Every series that is known before anything happens; none where only what happens names the values.
+    fn series(&self) -> Vec<Vec<Label>> {
+        let mut series = vec![Vec::new()];
+        for by in self.labels {
+            let with = |series: &Vec<Label>, value: &'static str| {
+                series.iter().cloned().chain([Label::from_static_parts(by.label, value)]).collect()
+            };
+            series = series.iter().flat_map(|begun| by.values.iter().map(|value| with(begun, value))).collect();
+        }
+        series
+    }
+}
+
+/// Describes the metrics, and lets them stand at zero from the first scrape on: Prometheus sees a counter's first step
+/// only when it has seen the counter before. A gauge with labels begins with what is measured, not with a zero.
+pub fn announce(measures: &[Measure]) {
+    for measure in measures {
+        let Measure { name, help, .. } = *measure;
+        match measure.kind {
+            Kind::Counter => {
+                describe_counter!(name, measure.unit(), help);
+                measure.series().into_iter().for_each(|labels| drop(counter!(name, labels)));
+            }
+            Kind::Gauge => {
+                describe_gauge!(name, measure.unit(), help);
+                if measure.labels.is_empty() {
+                    drop(gauge!(name));
+                }
+            }
+            Kind::Histogram => {
+                describe_histogram!(name, measure.unit(), help);
+                measure.series().into_iter().for_each(|labels| drop(histogram!(name, labels)));
+            }
+        }
+    }
+}
+
+/// Names metrics and puts every one of them in the crate's table, `MEASURES`: none can be named and not be listed.
+#[macro_export]
+macro_rules! measures {
+    ($($name:ident = $measure:expr;)*) => {
+        $(const $name: $crate::measures::Measure = $measure;)*
+
+        /// Everything that is measured here.
+        pub const MEASURES: &[$crate::measures::Measure] = &[$($name),*];
+    };
+}
+
+/// What every process measures.
+pub mod common {
+    use super::{By, Measure};
+
+    const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
+    const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
+    const STATUS: By = By { label: "status", says: "the status code", values: &[] };
+    const DEPENDENCY: By = By { label: "dependency", says: "`clickhouse`, `database` (PostgreSQL) or `kafka`", values: &[] };
+
+    crate::measures! {
+        REQUESTS = Measure::counter("http_requests_total", "requests", "requests that were answered").by(&[METHODS, ROUTE, STATUS]);
+        REQUEST_DURATION = Measure::duration(
+            "http_request_duration_seconds",
+            "from the complete head of a request to the head of its response",
+        )
+        .by(&[ROUTE]);
+        DEPENDENCY_UP = Measure::gauge(
+            "dependency_up",
+            "boolean",
+            "1 when what this process needs answered the last time it was asked, as /ready asks, else 0",
+        )
+        .by(&[DEPENDENCY]);
+        STALE = Measure::counter(
+            "lookups_stale_total",
+            "lookups",
+            "keys and owned hosts that were answered from memory because PostgreSQL did not answer; for a minute at most",
+        );
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(method: String, route: String, status: u16, after: std::time::Duration) {
+        metrics::histogram!(REQUEST_DURATION.name, ROUTE.label => route.clone()).record(after);
+        let labels = [(METHODS.label, method), (ROUTE.label, route), (STATUS.label, status.to_string())];
+        metrics::counter!(REQUESTS.name, &labels).increment(1);
+    }
+
+    /// A dependency was asked.
+    pub(crate) fn dependency(name: &'static str, is_up: bool) {
+        metrics::gauge!(DEPENDENCY_UP.name, DEPENDENCY.label => name).set(if is_up { 1.0 } else { 0.0 });
+    }
+
+    /// An old answer was used.
+    pub(crate) fn stale() {
+        metrics::counter!(STALE.name).increment(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OVER: By = By { label: "over", says: "", values: &["a", "b"] };
+    const UNDER: By = By { label: "under", says: "", values: &["c", "d"] };
+    const OPEN: By = By { label: "open", says: "", values: &[] };
+
+    #[test]
+    fn every_series_that_is_known_beforehand_is_named() {
+        let counter = Measure::counter("things_total", "things", "");
+        assert_eq!(counter.series(), vec![Vec::new()]);
+        assert_eq!(counter.by(&[OVER, UNDER]).series().len(), 4);
+        assert!(counter.by(&[OVER, OPEN]).series().is_empty(), "nobody knows the values of the second label");
+    }
+}
