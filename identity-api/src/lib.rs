@@ -49,7 +49,7 @@ use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
 use service_kit::sealing::{Sealer, SecretsSettings};
-use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
+use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
 use service_kit::{http, openapi, server, stores};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -107,6 +107,24 @@ pub struct Settings {
     /// The log of webhook deliveries
     #[command(flatten)]
     pub delivery_log: DeliveryLogSettings,
+}
+
+impl Settings {
+    /// Refuses what is good for development only.
+    fn harden(&self) -> anyhow::Result<()> {
+        self.postgres.harden()?;
+        self.webhooks.harden()?;
+        self.mail.harden()?;
+        self.sign_in.harden()
+    }
+
+    /// The same for what only asks PostgreSQL and leaves.
+    pub fn for_errands(self, profile: Profile) -> anyhow::Result<Self> {
+        if profile.is_production() {
+            self.postgres.harden()?;
+        }
+        Ok(self)
+    }
 }
 
 /// Largest body of this surface.
@@ -252,6 +270,9 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
 /// Serves until `stop`, then drains requests.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+    }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Identity]));

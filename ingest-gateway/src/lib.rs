@@ -119,6 +119,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Refuses what is good for development only.
+    fn harden(&mut self) -> anyhow::Result<()> {
+        self.kafka.harden()?;
+        self.postgres.harden()
+    }
+
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
@@ -211,7 +217,10 @@ pub fn routes(state: Arc<State>) -> Router {
 }
 
 /// Serves until `stop`, then drains requests and the producer.
-pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+    }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));

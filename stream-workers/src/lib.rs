@@ -42,14 +42,14 @@ pub use replay::{ReplayOptions, replay};
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
 use service_kit::{http, kafka, server, stores};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Reads the log, removes repeats and writes ClickHouse
 #[derive(Parser, Clone, Debug)]
-#[command(name = "stream-workers", version)]
+#[command(name = "stream-workers", version, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// What to do; works off the log when absent
     #[command(subcommand)]
@@ -57,9 +57,9 @@ pub struct Cli {
     /// Where it listens and logs
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
+    /// Everything else; delivering and asking for health do without
     #[command(flatten)]
-    pub settings: Settings,
+    pub settings: Needed<Settings>,
 }
 
 /// What the binary can do; `main` has one line for each.
@@ -97,6 +97,18 @@ pub struct Settings {
     /// How it works
     #[command(flatten)]
     pub tuning: Tuning,
+}
+
+impl Settings {
+    /// Refuses what is good for development only, where that is asked for.
+    pub fn under(mut self, profile: Profile) -> anyhow::Result<Self> {
+        if profile.is_production() {
+            self.kafka.harden()?;
+            self.clickhouse.harden()?;
+            self.postgres.harden()?;
+        }
+        Ok(self)
+    }
 }
 
 /// How a worker works, apart from what it works on.
@@ -144,7 +156,7 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
 
 /// What `/ready` asks.
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
-    let producer = kafka::producer(&settings.kafka.kafka_brokers)?;
+    let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![
         Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
         Probe::kafka(producer, settings.kafka.topic.clone()),

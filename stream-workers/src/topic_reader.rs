@@ -46,7 +46,7 @@ pub(crate) struct TopicReader {
 impl TopicReader {
     pub(crate) fn open(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Self> {
         let brokers = settings.kafka_brokers.clone();
-        let consumer: StreamConsumer = kafka::client(&brokers)
+        let consumer: StreamConsumer = kafka::client(settings)?
             // The client library wants a name; nobody joins under it.
             .set("group.id", "stream-workers-by-hand")
             .set("enable.auto.commit", "false")

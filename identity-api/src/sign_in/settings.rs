@@ -105,6 +105,14 @@ impl SignInSettings {
         self
     }
 
+    /// Refuses an address under which the cookie of a session would travel in the open.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+        }
+        Ok(())
+    }
+
     pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {
         let public_url = self.public_url.clone().context(
             "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",

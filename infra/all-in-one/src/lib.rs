@@ -8,6 +8,7 @@ mod secrets_key;
 mod seed;
 mod welcome;
 
+use anyhow::ensure;
 use axum::Router;
 use clap::Parser;
 use identity_api::domains::DomainSettings;
@@ -20,7 +21,9 @@ use schemas::openapi::Surface;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::sealing::SecretsSettings;
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, WebhookSettings};
+use service_kit::settings::{
+    ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
+};
 use service_kit::{http, openapi, server, stores, telemetry};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,6 +49,9 @@ pub struct Cli {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
     log_format: LogFormat,
+    /// What it may be run on; the all-in-one is for development
+    #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
+    profile: Profile,
     /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
@@ -142,10 +148,19 @@ impl Cli {
 
 /// Prepares the stores, seeds the demo tenant, serves until `stop`.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    ensure!(
+        !cli.profile.is_production(),
+        "TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant whose keys stand in a file; run the services, or set it to development"
+    );
     let listener = addresses::listen(cli.listen).await?;
     let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
-    let process =
-        ProcessSettings { listen: listener.local_addr()?, metrics_listen, log: cli.log.clone(), log_format: cli.log_format };
+    let process = ProcessSettings {
+        listen: listener.local_addr()?,
+        metrics_listen,
+        log: cli.log.clone(),
+        log_format: cli.log_format,
+        profile: cli.profile,
+    };
     telemetry::start(&process)?;
     cli.sign_in = cli.sign_in.at(process.listen);
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;

@@ -17,6 +17,7 @@ pub mod key_uses;
 pub mod known;
 pub mod openapi;
 pub mod process;
+pub mod production;
 pub mod rates;
 pub mod sealing;
 pub mod server;

@@ -2,8 +2,11 @@
 //!
 //! Must not hold a query of any service; those stand in the file of their noun.
 
+use crate::egress::trust;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, bail};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -19,12 +22,14 @@ const MAX_CONNECTIONS: u32 = 16;
 
 /// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
-    let options = PgConnectOptions::from_str(&settings.database_url)
-        .map_err(|_| {
-            anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
-        })?
-        .options([("statement_timeout", "3000")]);
+    let options = postgres_options(settings)?.options([("statement_timeout", "3000")]);
     Ok(PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS).connect_lazy_with(options))
+}
+
+/// What the address says.
+pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
+    PgConnectOptions::from_str(&settings.database_url)
+        .map_err(|_| anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database"))
 }
 
 /// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
@@ -78,7 +83,8 @@ fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse
     let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
     let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
     anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
-    let mut client = clickhouse::Client::default().with_url(url.as_str());
+    let client = if url.scheme() == "https" { over_tls(settings)? } else { clickhouse::Client::default() };
+    let mut client = client.with_url(url.as_str());
     if !user.is_empty() {
         client = client.with_user(user);
     }
@@ -86,6 +92,15 @@ fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse
         client = client.with_password(password);
     }
     Ok(client)
+}
+
+/// A client that believes the system's authorities and the one that is set.
+fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
+    let tls = trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?;
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
+    // The server closes what is idle for three seconds.
+    let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(2)).build(connector);
+    Ok(clickhouse::Client::with_http_client(http))
 }
 
 /// Creates the database and the tables that are missing.
@@ -158,12 +173,15 @@ impl Table {
     }
 
     fn keep_settings(&self) -> anyhow::Result<()> {
-        let Self { name, create_table_query, .. } = self;
+        let Self { name, engine, create_table_query, .. } = self;
         for (_, setting, least) in CLICKHOUSE_REQUIRED_SETTINGS.iter().filter(|(table, ..)| table == name) {
-            let value = create_table_query.split_once(&format!("{setting} = ")).and_then(|(_, rest)| {
+            // A replicated engine goes by another setting, whose default is enough.
+            let replicated = setting.trim_start_matches("non_");
+            let (setting, unset) = if engine.starts_with("Replicated") { (replicated, *least) } else { (*setting, 0) };
+            let value = create_table_query.split_once(&format!(" {setting} = ")).and_then(|(_, rest)| {
                 rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
             });
-            if value.is_none_or(|value| value < *least) {
+            if value.unwrap_or(unset) < *least {
                 bail!("table {name}: {setting} is below {least}; run ALTER TABLE {name} MODIFY SETTING {setting} = {least}");
             }
         }
