@@ -96,7 +96,12 @@ impl TopicReader {
     ) -> anyhow::Result<T> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
         let answer = tokio::task::spawn_blocking(move || question(&consumer, &topic)).await?;
-        answer.with_context(|| format!("KAFKA_BROKERS={}: the topic {} cannot be read", self.brokers, self.topic))
+        answer.with_context(|| {
+            format!(
+                "KAFKA_BROKERS={}: the topic {} cannot be read; start a broker, or correct the address",
+                self.brokers, self.topic
+            )
+        })
     }
 
     /// Begins to read these parts.

@@ -221,13 +221,20 @@ fn one_line(text: &str, command: &Command) -> String {
         text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
     let line = lines.join(" ");
     let is_named = |argument: &clap::Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
-    let names: Vec<&str> = command
-        .get_arguments()
+    let mut names: Vec<&str> = arguments(command)
+        .into_iter()
         .filter(|argument| is_named(argument))
         .filter_map(|argument| argument.get_env()?.to_str())
         .collect();
+    names.sort_unstable();
+    names.dedup();
     let settings = if names.is_empty() { String::new() } else { format!("in the environment: {}; ", names.join(", ")) };
     format!("{line} ({settings}--help lists every setting)")
+}
+
+/// Those of its modes, too.
+fn arguments(command: &Command) -> Vec<&clap::Arg> {
+    command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
 }
 
 fn environment_names() -> BTreeSet<String> {
@@ -235,16 +242,8 @@ fn environment_names() -> BTreeSet<String> {
 }
 
 fn first_unknown(command: &Command, present: BTreeSet<String>) -> Option<String> {
-    let mut known = BTreeSet::new();
-    collect_names(command, &mut known);
-    present.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name))
-}
-
-fn collect_names(command: &Command, known: &mut BTreeSet<String>) {
-    known.extend(command.get_arguments().filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned())));
-    for subcommand in command.get_subcommands() {
-        collect_names(subcommand, known);
-    }
+    let known: BTreeSet<&str> = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str()).collect();
+    present.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name.as_str()))
 }
 
 #[cfg(test)]

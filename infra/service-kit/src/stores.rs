@@ -47,6 +47,12 @@ fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
 
 /// Names the address without user and password.
 fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
+    if error.to_string().contains("(UNKNOWN_DATABASE)") {
+        let database = &settings.clickhouse_database;
+        return anyhow::anyhow!(
+            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `stream-workers prepare`, or correct the name"
+        );
+    }
     let url = url::Url::parse(&settings.clickhouse_url).ok();
     let address = url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default();
     anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
