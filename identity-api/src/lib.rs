@@ -168,7 +168,7 @@ impl State {
         let sign_in = settings.sign_in.checked(egress.clone())?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
-        let pool = stores::postgres(&settings.postgres)?;
+        let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();

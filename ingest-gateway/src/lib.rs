@@ -48,6 +48,7 @@ mod validate;
 pub use limits::Limits;
 pub use publish::{Durability, Log};
 pub use rehearsal::{Document, rehearse};
+pub use sessions::SessionExpiry;
 pub use tokens::TokenExpiry;
 
 use accept::Remembered;
@@ -116,6 +117,9 @@ pub struct Settings {
     /// Old click tokens
     #[command(flatten)]
     pub expiry: TokenExpiry,
+    /// Old sessions
+    #[command(flatten)]
+    pub session_expiry: SessionExpiry,
 }
 
 impl Settings {
@@ -128,7 +132,7 @@ impl Settings {
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
-        Self { kafka, postgres, limits, durability, expiry }
+        Self { kafka, postgres, limits, durability, expiry, session_expiry: SessionExpiry::default() }
     }
 }
 
@@ -141,6 +145,7 @@ pub struct State {
     uses: KeyUses,
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
+    _session_expiry: Option<AbortOnDropHandle<()>>,
     sightings: Sightings,
     memory: Arc<SessionMemory>,
     remembered: Remembered,
@@ -181,6 +186,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
+            _session_expiry: sessions::start_expiry(pool.clone(), clock.clone(), &settings.session_expiry),
             sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
             memory,
             remembered: Remembered::new(),

@@ -22,6 +22,7 @@ mod decode;
 pub mod deliver;
 mod filler;
 mod fold;
+mod keep;
 mod metrics;
 mod rebuild;
 mod rehearsal;
@@ -34,6 +35,7 @@ mod topic_reader;
 mod worker;
 
 pub use filler::Filler;
+pub use keep::Keep;
 pub use rebuild::{RebuildOptions, rebuild};
 pub use rehearsal::rehearse;
 pub use rejected::RejectedErrand;
@@ -97,6 +99,9 @@ pub struct Settings {
     /// How it works
     #[command(flatten)]
     pub tuning: Tuning,
+    /// How long things are kept
+    #[command(flatten)]
+    pub keep: Keep,
 }
 
 impl Settings {
@@ -131,7 +136,8 @@ impl Tuning {
 /// Creates what is missing: topics, database, tables. Safe to repeat, also by several processes at once.
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
-    stores::apply_clickhouse_ddl(&settings.clickhouse).await
+    stores::apply_clickhouse_ddl(&settings.clickhouse).await?;
+    settings.keep.apply(&settings.kafka, &settings.clickhouse).await
 }
 
 /// Works off the log until `stop`; refuses to start on topics or tables that would break exactness. PostgreSQL may be

@@ -15,7 +15,7 @@ use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
-use ingest_gateway::{Durability, Limits, TokenExpiry};
+use ingest_gateway::{Durability, Limits, SessionExpiry, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
 use service_kit::clock::Clock;
@@ -28,8 +28,8 @@ use service_kit::{http, openapi, server, stores, telemetry};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stream_workers::Tuning;
 use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
+use stream_workers::{Keep, Tuning};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -86,6 +86,10 @@ pub struct Cli {
     #[command(flatten)]
     expiry: TokenExpiry,
     #[command(flatten)]
+    session_expiry: SessionExpiry,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
     worker: Tuning,
     #[command(flatten)]
     pace: Pace,
@@ -100,6 +104,7 @@ impl Cli {
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
             expiry: self.expiry.clone(),
+            session_expiry: self.session_expiry.clone(),
         }
     }
 
@@ -109,6 +114,7 @@ impl Cli {
             clickhouse: self.clickhouse.clone(),
             postgres: self.postgres.clone(),
             tuning: self.worker.clone(),
+            keep: self.keep,
         }
     }
 

@@ -92,6 +92,12 @@ impl Kafka {
 }
 
 impl Postgres {
+    /// The folder of its data, which belongs to the account it runs as.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.0.site.data
+    }
+
     /// The value for `DATABASE_URL`.
     #[must_use]
     pub fn url(&self) -> String {

@@ -6,7 +6,9 @@ pub mod security;
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
-use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, ConfigResource, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{FutureProducer, Producer};
@@ -153,11 +155,29 @@ pub enum Retention {
     For(Duration),
 }
 
-/// How long the log of accepted requests is kept. What the broker says in words this build does not know is for ever.
-pub async fn retention(settings: &KafkaSettings) -> anyhow::Result<Retention> {
-    let found = topic_config(&admin(settings)?, settings, &settings.topic).await?;
-    let found = found.with_context(|| format!("topic {} does not exist", settings.topic))?;
+/// How long a topic keeps its records. What the broker says in words this build does not know is for ever.
+pub async fn retention(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Retention> {
+    let found = topic_config(&admin(settings)?, settings, topic).await?;
+    let found = found.with_context(|| format!("topic {topic} does not exist"))?;
     Ok(found.number("retention.ms").map_or(Retention::ForEver, |ms: u64| Retention::For(Duration::from_millis(ms))))
+}
+
+/// Lets a topic keep its records for so long, and leaves all else about it as it is.
+pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration) -> anyhow::Result<()> {
+    let admin = admin(settings)?;
+    let found = topic_config(&admin, settings, topic).await?.with_context(|| format!("topic {topic} does not exist"))?;
+    let keep = keep.as_millis().to_string();
+    // The brokers take back whatever an alteration does not name.
+    let own = found.0.entries.iter().filter(|entry| entry.source == ConfigSource::DynamicTopic && entry.name != "retention.ms");
+    let mut altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("retention.ms", &keep);
+    for entry in own {
+        altered = altered.set(&entry.name, entry.value.as_deref().unwrap_or_default());
+    }
+    let results = admin.alter_configs([&altered], &options()).await;
+    for result in results.with_context(|| unreachable_brokers(&settings.kafka_brokers))? {
+        result.map_err(|(_, code)| anyhow::anyhow!("topic {topic}: retention.ms cannot be set to {keep}: {code}"))?;
+    }
+    Ok(())
 }
 
 /// The settings of a topic.

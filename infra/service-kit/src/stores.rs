@@ -22,7 +22,12 @@ const MAX_CONNECTIONS: u32 = 16;
 
 /// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
-    let options = postgres_options(settings)?.options([("statement_timeout", "3000")]);
+    postgres_with(settings, &[])
+}
+
+/// The same with settings of the session, for functions of the database that go by them.
+pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
+    let options = postgres_options(settings)?.options([("statement_timeout", "3000")]).options(session.iter().cloned());
     Ok(PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS).connect_lazy_with(options))
 }
 
@@ -35,7 +40,10 @@ pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<Pg
 /// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     drop(pool.acquire().await.map_err(|error| absent_postgres(pool, &error))?);
-    MIGRATIONS.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
+    // One that a newer build has applied is left alone: the steps only add, and this build may be on its way out.
+    let mut migrations = sqlx::migrate!("../../schemas/postgres");
+    migrations.set_ignore_missing(true);
+    migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
 }
 
 /// Names the address without user and password.

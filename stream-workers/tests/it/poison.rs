@@ -150,7 +150,7 @@ async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
 async fn notes(world: &World) -> Vec<String> {
     let (settings, group) = (world.stores.kafka.clone(), world.group());
     tokio::task::spawn_blocking(move || {
-        let consumer: BaseConsumer = kafka::client(settings).unwrap().set("group.id", &group).create().unwrap();
+        let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
         let mut asked = TopicPartitionList::new();
         asked.add_partition_range(&settings.topic, 0, PARTITIONS - 1);
         let committed = consumer.committed_offsets(asked, Duration::from_secs(30)).unwrap();

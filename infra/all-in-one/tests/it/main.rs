@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod backup;
 mod clicks_away;
 mod counting;
 mod crash;
@@ -14,6 +15,7 @@ mod fuzzed_api;
 mod histories;
 mod lookalikes;
 mod metrics;
+mod newer_stores;
 mod npm_client;
 mod openapi;
 mod openapi_examples;

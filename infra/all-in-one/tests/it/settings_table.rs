@@ -66,7 +66,7 @@ fn meaning(argument: &Arg) -> (String, Option<String>) {
 fn value(argument: &Arg) -> String {
     let words: Vec<String> = argument.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
     let is_flag = argument.get_num_args() == Some(ValueRange::EMPTY);
-    let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(clap::builder::Str::as_str).collect();
     let is_named = !names.is_empty() && names.concat() != argument.get_id().as_str().to_uppercase();
     let form = argument.get_value_parser().type_id();
     let numbers = [

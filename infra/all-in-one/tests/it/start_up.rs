@@ -10,7 +10,8 @@ use clap::{Arg, Command};
 use futures::{StreamExt, stream};
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores, free_address};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 
 type Settings = Vec<(String, String)>;
 
@@ -131,152 +132,123 @@ async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
     }
 }
 
-/// One case of the table below: who, how, what is set, what the line begins with, what it advises.
-type Case<'a> = (&'a str, &'a [&'a str], Vec<(&'a str, String)>, String, &'a str);
+/// One case of the tables below.
+struct Case {
+    service: &'static str,
+    arguments: &'static [&'static str],
+    changed: Vec<(&'static str, String)>,
+    begins: String,
+    advises: &'static str,
+}
+
+impl Case {
+    fn of(service: &'static str, setting: &'static str, value: &str, begins: &str, advises: &'static str) -> Self {
+        let changed = vec![(setting, value.to_owned())];
+        Self { service, arguments: &[], changed, begins: begins.to_owned(), advises }
+    }
+
+    fn and(mut self, setting: &'static str, value: &str) -> Self {
+        self.changed.push((setting, value.to_owned()));
+        self
+    }
+
+    fn typed(self, arguments: &'static [&'static str]) -> Self {
+        Self { arguments, ..self }
+    }
+}
+
+/// What every service reads.
+fn shared(service: &'static str, taken: SocketAddr, nobody: SocketAddr) -> Vec<Case> {
+    let listens = ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"]
+        .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
+    let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
+    let mut cases: Vec<Case> = listens.into_iter().chain([log]).collect();
+    // The worker starts without PostgreSQL.
+    if service != "stream-workers" {
+        let url = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
+        cases.push(Case::of(
+            service,
+            "DATABASE_URL",
+            &url,
+            &format!("DATABASE_URL={nobody}: "),
+            "start it, or correct the address",
+        ));
+        cases.push(Case::of(service, "DATABASE_URL", "hunter2", "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
+    }
+    if matches!(service, "stream-workers" | "query-api") {
+        let url = format!("http://u:hunter2@{nobody}");
+        let begins = format!("CLICKHOUSE_URL={nobody}: ");
+        cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it, or correct the address"));
+        cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP address", "write http://"));
+        let database = "TELEMETRY_CLICKHOUSE_DATABASE";
+        cases.push(Case::of(service, database, "nowhere", "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ", "`stream-workers prepare`"));
+    }
+    cases
+}
+
+/// What one service alone reads.
+fn special(nobody: SocketAddr) -> Vec<Case> {
+    let brokers =
+        |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
+    let worker = || brokers("stream-workers", "correct");
+    let (gateway, identity) = ("ingest-gateway", "identity-api");
+    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it as");
+    let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
+    let hours = "TELEMETRY_SESSION_IDLE_HOURS";
+    vec![
+        worker(),
+        worker().typed(&["prepare"]),
+        worker().typed(&["rebuild"]),
+        worker().typed(&["rejected", "list"]),
+        brokers(gateway, "start one, or correct the address").and("TELEMETRY_SPILL_MAX_BYTES", "0"),
+        Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "name"),
+        Case::of(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
+        Case::of(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
+        Case::of(
+            identity,
+            "TELEMETRY_SECRETS_KEY",
+            "hunter2",
+            "TELEMETRY_SECRETS_KEY is not 32 bytes",
+            "openssl rand -base64 32",
+        ),
+        smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
+        Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "write it as"),
+        Case::of(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
+        Case::of(identity, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM"),
+        Case::of(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")
+            .typed(&["migrate"]),
+    ]
+}
+
+/// Settings with which a service starts.
+fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
+    let everybody = "ingest-gateway stream-workers query-api identity-api";
+    let all = [
+        ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone(), "ingest-gateway stream-workers"),
+        ("TELEMETRY_TOPIC", stores.kafka.topic.clone(), "ingest-gateway stream-workers"),
+        ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone(), "ingest-gateway stream-workers"),
+        ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone(), "stream-workers query-api"),
+        ("TELEMETRY_CLICKHOUSE_DATABASE", stores.name.clone(), "stream-workers query-api"),
+        ("DATABASE_URL", stores.postgres.database_url.clone(), everybody),
+        ("TELEMETRY_SPILL_DIR", tempfile::tempdir_in(folder).unwrap().keep().display().to_string(), "ingest-gateway"),
+        ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "identity-api"),
+        ("TELEMETRY_MAIL_DIR", folder.display().to_string(), "identity-api"),
+        ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned(), everybody),
+        ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0".to_owned(), everybody),
+    ];
+    let own = all.into_iter().filter(|(.., readers)| readers.split(' ').any(|reader| reader == service));
+    own.map(|(name, value, _)| (name.to_owned(), value)).collect()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_fix() {
-    let stores = TestStores::fresh().await;
-    let folder = tempfile::tempdir().unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let _holder = TcpListener::bind(taken).unwrap();
-    let nobody = free_address();
-    let good = |name: &str| -> Vec<(String, String)> {
-        let all = [
-            ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone(), "ingest-gateway stream-workers"),
-            ("TELEMETRY_TOPIC", stores.kafka.topic.clone(), "ingest-gateway stream-workers"),
-            ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone(), "ingest-gateway stream-workers"),
-            ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone(), "stream-workers query-api"),
-            ("TELEMETRY_CLICKHOUSE_DATABASE", stores.name.clone(), "stream-workers query-api"),
-            ("DATABASE_URL", stores.postgres.database_url.clone(), "ingest-gateway stream-workers query-api identity-api"),
-            ("TELEMETRY_SPILL_DIR", folder.path().join("spill").display().to_string(), "ingest-gateway"),
-            ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "identity-api"),
-            ("TELEMETRY_MAIL_DIR", folder.path().display().to_string(), "identity-api"),
-            ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned(), "ingest-gateway stream-workers query-api identity-api"),
-            ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0".to_owned(), "ingest-gateway stream-workers query-api identity-api"),
-        ];
-        all.into_iter()
-            .filter(|(.., readers)| readers.split(' ').any(|reader| reader == name))
-            .map(|(n, v, _)| (n.to_owned(), v))
-            .collect()
-    };
-    let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
-    let mut cases: Vec<Case<'_>> = Vec::new();
-    for service in ["ingest-gateway", "stream-workers", "query-api", "identity-api"] {
-        for setting in ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"] {
-            cases.push((
-                service,
-                &[],
-                vec![(setting, taken.to_string())],
-                format!("{setting}={taken}: "),
-                "choose a free address",
-            ));
-        }
-        cases.push((service, &[], vec![("TELEMETRY_LOG", "a=b=c".to_owned())], "TELEMETRY_LOG=a=b=c: ".to_owned(), "try `info`"));
-        if service != "stream-workers" {
-            cases.push((
-                service,
-                &[],
-                vec![("DATABASE_URL", postgres.clone())],
-                format!("DATABASE_URL={nobody}: "),
-                "start it, or correct the address",
-            ));
-            cases.push((
-                service,
-                &[],
-                vec![("DATABASE_URL", "hunter2".to_owned())],
-                "DATABASE_URL: not a PostgreSQL address".to_owned(),
-                "write postgres://",
-            ));
-        }
-    }
-    for service in ["stream-workers", "query-api"] {
-        cases.push((
-            service,
-            &[],
-            vec![("CLICKHOUSE_URL", format!("http://u:hunter2@{nobody}"))],
-            format!("CLICKHOUSE_URL={nobody}: "),
-            "start it, or correct the address",
-        ));
-        cases.push((
-            service,
-            &[],
-            vec![("CLICKHOUSE_URL", "hunter2".to_owned())],
-            "CLICKHOUSE_URL: not an HTTP address".to_owned(),
-            "write http://",
-        ));
-        cases.push((
-            service,
-            &[],
-            vec![("TELEMETRY_CLICKHOUSE_DATABASE", "nowhere".to_owned())],
-            "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ".to_owned(),
-            "create it with `stream-workers prepare`",
-        ));
-    }
-    for arguments in [&[][..], &["prepare"], &["rebuild"], &["rejected", "list"]] {
-        let brokers = vec![("KAFKA_BROKERS", nobody.to_string())];
-        cases.push(("stream-workers", arguments, brokers, format!("KAFKA_BROKERS={nobody}: "), "correct"));
-    }
-    let away = vec![("KAFKA_BROKERS", nobody.to_string()), ("TELEMETRY_SPILL_MAX_BYTES", "0".to_owned())];
-    cases.push(("ingest-gateway", &[], away, format!("KAFKA_BROKERS={nobody}: "), "start one, or correct the address"));
-    cases.push((
-        "ingest-gateway",
-        &[],
-        vec![("TELEMETRY_SPILL_DIR", "/proc/spill".to_owned())],
-        "TELEMETRY_SPILL_DIR=/proc/spill: ".to_owned(),
-        "name",
-    ));
-    cases.push((
-        "ingest-gateway",
-        &[],
-        vec![("TELEMETRY_TOPIC", "absent".to_owned())],
-        "topic absent does not exist: ".to_owned(),
-        "create it with",
-    ));
-    cases.push((
-        "identity-api",
-        &[],
-        vec![("TELEMETRY_SECRETS_KEY", "hunter2".to_owned())],
-        "TELEMETRY_SECRETS_KEY is not 32 bytes".to_owned(),
-        "openssl rand -base64 32",
-    ));
-    cases.push((
-        "identity-api",
-        &[],
-        vec![("TELEMETRY_SMTP_URL", "hunter2".to_owned()), ("TELEMETRY_MAIL_FROM", "a@b.test".to_owned())],
-        "TELEMETRY_SMTP_URL: not a mail server".to_owned(),
-        "write it as",
-    ));
-    cases.push((
-        "identity-api",
-        &[],
-        vec![("TELEMETRY_MAIL_FROM", "nobody".to_owned())],
-        "TELEMETRY_MAIL_FROM=\"nobody\": ".to_owned(),
-        "write it as",
-    ));
-    cases.push((
-        "identity-api",
-        &[],
-        vec![("TELEMETRY_SESSION_IDLE_HOURS", "800".to_owned())],
-        "TELEMETRY_SESSION_IDLE_HOURS=800 is above ".to_owned(),
-        "lower it",
-    ));
-    cases.push((
-        "identity-api",
-        &[],
-        vec![("WEBHOOK_EXTRA_CA", "/nowhere.pem".to_owned())],
-        "WEBHOOK_EXTRA_CA=/nowhere.pem: ".to_owned(),
-        "PEM",
-    ));
-    cases.push((
-        "identity-api",
-        &["migrate"],
-        vec![("DATABASE_URL", postgres.clone())],
-        format!("DATABASE_URL={nobody}: "),
-        "start it, or correct the address",
-    ));
-    let wrong = cases.into_iter().map(|(service, arguments, changed, begins, advises)| {
-        let mut settings = good(service);
+    let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (taken, nobody) = (holder.local_addr().unwrap(), free_address());
+    let services = ["ingest-gateway", "stream-workers", "query-api", "identity-api"];
+    let cases = services.into_iter().flat_map(|service| shared(service, taken, nobody)).chain(special(nobody));
+    let wrong = cases.map(|Case { service, arguments, changed, begins, advises }| {
+        let mut settings = good(service, &stores, folder.path());
         settings.retain(|(known, _)| !changed.iter().any(|(name, _)| name == known));
         settings.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         async move {
