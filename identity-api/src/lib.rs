@@ -146,7 +146,7 @@ pub struct State {
     sign_in: SignIn,
     rates: Rates<Credential>,
     verification: Verification,
-    _retention: AbortOnDropHandle<()>,
+    _housekeeping: [AbortOnDropHandle<()>; 2],
 }
 
 impl HasDirectory for State {
@@ -174,9 +174,12 @@ impl State {
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        let _retention = retention::start(pool.clone(), clock.clone(), settings.delivery_log);
+        let _housekeeping = [
+            retention::start(pool.clone(), clock.clone(), settings.delivery_log),
+            sign_in::expiry::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
+        ];
         let own =
-            Self { _retention, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
+            Self { _housekeeping, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
         Ok(Arc::new(own))
     }
 

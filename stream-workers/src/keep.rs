@@ -10,6 +10,9 @@ use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use service_kit::{kafka, stores};
 use std::time::Duration;
 
+/// When a report was accepted, as `received_at` derives it; a rule of age cannot go by a column that is not stored.
+const ACCEPTED: &str = "toDateTime(fromUnixTimestamp64Micro(toInt64(bitShiftRight(bitNot(version), 12)), 'UTC'))";
+
 /// How long things are kept; `prepare` applies it.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Keep {
@@ -34,10 +37,11 @@ impl Keep {
         let question = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?";
         let table: String = client.query(question).bind(OBSERVATIONS).fetch_one().await?;
         // To alter what is there already would have ClickHouse look at every row again.
-        let rule = format!("TTL toDateTime(received_at) + toIntervalDay({days})");
+        let rule = format!("TTL {ACCEPTED} + toIntervalDay({days})");
+        let is_there = table.contains(&format!("toIntervalDay({days})"));
         let statement = match days {
             0 if table.contains(" TTL ") => format!("ALTER TABLE {OBSERVATIONS} REMOVE TTL"),
-            1.. if !table.contains(&rule) => format!("ALTER TABLE {OBSERVATIONS} MODIFY {rule}"),
+            1.. if !is_there => format!("ALTER TABLE {OBSERVATIONS} MODIFY {rule}"),
             _ => return Ok(()),
         };
         let altered = client.query(&statement).execute().await;

@@ -212,3 +212,30 @@ impl Table {
 pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
     tokio::time::timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody ran what came before.
+    const FIRST_TO_UPGRADE: i64 = 11;
+
+    #[test]
+    fn migrations_only_add() {
+        let words =
+            ["DROP TABLE", "DROP COLUMN", "DROP INDEX", "DROP FUNCTION", "DROP CONSTRAINT", "RENAME", "ALTER COLUMN", "TRUNCATE"];
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version >= FIRST_TO_UPGRADE) {
+            let statements = migration.sql.as_str().lines().map(|line| line.split("--").next().unwrap_or_default());
+            let text = statements.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_uppercase();
+            for word in words {
+                let taken = text.contains(word);
+                assert!(!taken, "{}: {word} takes something from processes of the build before", migration.description);
+            }
+            let added = text.split("ADD COLUMN ").skip(1).map(|rest| rest.split([',', ';']).next().unwrap_or_default());
+            for column in added.filter(|column| column.contains("NOT NULL")) {
+                let has_default = column.contains("DEFAULT");
+                assert!(has_default, "{}: a build that does not know {column} cannot write a row", migration.description);
+            }
+        }
+    }
+}
