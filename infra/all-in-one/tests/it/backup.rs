@@ -8,6 +8,7 @@ use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::testing::{Seed, eventually};
 use sqlx::{Connection, PgConnection};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 use std::process::Command;
 
@@ -28,7 +29,11 @@ async fn back_up(url: &str, data: &Path, backup: &Path) {
     for left in ["postmaster.pid", "postmaster.opts"] {
         std::fs::remove_file(backup.join(left)).unwrap();
     }
-    std::fs::write(backup.join("backup_label"), label).unwrap();
+    let place = backup.join("backup_label");
+    std::fs::write(&place, label).unwrap();
+    // The server renames it when it has recovered, and so must own it.
+    let owner = std::fs::metadata(data).unwrap();
+    chown(&place, Some(owner.uid()), Some(owner.gid())).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
