@@ -4,7 +4,8 @@
 # Health checks stand in docker-compose.yml, because each binary listens elsewhere.
 
 FROM rust:1.95-bookworm AS build
-# This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib.
+# This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib, and
+# the Perl that OpenSSL is configured with; OpenSSL is compiled in, so that the second image needs none.
 WORKDIR /source
 COPY . .
 # Compiled dependencies live in cache mounts, not in a layer: a changed Cargo.lock recompiles only what it changed, and

@@ -49,7 +49,7 @@ use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
 use service_kit::sealing::{Sealer, SecretsSettings};
-use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
+use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
 use service_kit::{http, openapi, server, stores};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -109,6 +109,24 @@ pub struct Settings {
     pub delivery_log: DeliveryLogSettings,
 }
 
+impl Settings {
+    /// Refuses what is good for development only.
+    fn harden(&self) -> anyhow::Result<()> {
+        self.postgres.harden()?;
+        self.webhooks.harden()?;
+        self.mail.harden()?;
+        self.sign_in.harden()
+    }
+
+    /// The same for what only asks PostgreSQL and leaves.
+    pub fn for_errands(self, profile: Profile) -> anyhow::Result<Self> {
+        if profile.is_production() {
+            self.postgres.harden()?;
+        }
+        Ok(self)
+    }
+}
+
 /// Largest body of this surface.
 const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
 
@@ -128,7 +146,7 @@ pub struct State {
     sign_in: SignIn,
     rates: Rates<Credential>,
     verification: Verification,
-    _retention: AbortOnDropHandle<()>,
+    _housekeeping: [AbortOnDropHandle<()>; 2],
 }
 
 impl HasDirectory for State {
@@ -150,15 +168,18 @@ impl State {
         let sign_in = settings.sign_in.checked(egress.clone())?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
-        let pool = stores::postgres(&settings.postgres)?;
+        let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
         let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
-        let _retention = retention::start(pool.clone(), clock.clone(), settings.delivery_log);
+        let _housekeeping = [
+            retention::start(pool.clone(), clock.clone(), settings.delivery_log),
+            sign_in::expiry::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
+        ];
         let own =
-            Self { _retention, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
+            Self { _housekeeping, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
         Ok(Arc::new(own))
     }
 
@@ -252,6 +273,9 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
 /// Serves until `stop`, then drains requests.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+    }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());

@@ -3,7 +3,7 @@
 //! Must not log what a mail says: it holds tokens. Must not decide who gets mail.
 
 use crate::email_address::EmailAddress;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox};
@@ -54,6 +54,20 @@ impl fmt::Debug for SmtpUrl {
 }
 
 impl MailSettings {
+    /// Refuses files, which hold whole sign-in links, and a mail server that is spoken to in the open.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        let Some(SmtpUrl(url)) = &self.smtp_url else {
+            let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
+            bail!("TELEMETRY_MAIL_DIR={folder}: production sends mail; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
+        };
+        let is_encrypted = url.starts_with("smtps://") || url.contains("tls=required") || url.contains("tls=wrapper");
+        ensure!(
+            is_encrypted,
+            "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://, or end it with ?tls=required"
+        );
+        Ok(())
+    }
+
     /// What sends, or one line that names the fix.
     pub fn mailer(&self) -> anyhow::Result<Mailer> {
         let from = match (&self.mail_from, &self.smtp_url) {

@@ -17,10 +17,10 @@ async fn start() -> ExitCode {
         return health::report_own(cli.process.listen).await;
     }
     if let Some(Command::Migrate) = cli.command {
-        return process::once(migrate(&cli.settings)).await;
+        return process::once(async { migrate(&cli.settings.for_errands(cli.process.profile)?).await }).await;
     }
     if let Some(Command::Admin(admin)) = cli.command {
-        return process::once(admin.run(&cli.settings, Clock::System)).await;
+        return process::once(async { admin.run(&cli.settings.for_errands(cli.process.profile)?, Clock::System).await }).await;
     }
     if let Err(error) = telemetry::start(&cli.process) {
         eprintln!("{error:#}");

@@ -6,6 +6,7 @@
 
 pub(crate) mod account;
 mod cookies;
+pub(crate) mod expiry;
 pub(crate) mod guard;
 pub(crate) mod magic_links;
 pub(crate) mod oidc;

@@ -49,6 +49,7 @@ pub use limits::Limits;
 pub use metrics::MEASURES;
 pub use publish::{Durability, Log};
 pub use rehearsal::{Document, rehearse};
+pub use sessions::SessionExpiry;
 pub use tokens::TokenExpiry;
 
 use accept::Remembered;
@@ -118,13 +119,22 @@ pub struct Settings {
     /// Old click tokens
     #[command(flatten)]
     pub expiry: TokenExpiry,
+    /// Old sessions
+    #[command(flatten)]
+    pub session_expiry: SessionExpiry,
 }
 
 impl Settings {
+    /// Refuses what is good for development only.
+    fn harden(&mut self) -> anyhow::Result<()> {
+        self.kafka.harden()?;
+        self.postgres.harden()
+    }
+
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
-        Self { kafka, postgres, limits, durability, expiry }
+        Self { kafka, postgres, limits, durability, expiry, session_expiry: SessionExpiry::default() }
     }
 }
 
@@ -137,6 +147,7 @@ pub struct State {
     uses: KeyUses,
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
+    _session_expiry: Option<AbortOnDropHandle<()>>,
     sightings: Sightings,
     memory: Arc<SessionMemory>,
     remembered: Remembered,
@@ -177,6 +188,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
+            _session_expiry: sessions::start_expiry(pool.clone(), clock.clone(), &settings.session_expiry),
             sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
             memory,
             remembered: Remembered::new(),
@@ -213,7 +225,10 @@ pub fn routes(state: Arc<State>) -> Router {
 }
 
 /// Serves until `stop`, then drains requests and the producer.
-pub async fn run(cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+    }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));

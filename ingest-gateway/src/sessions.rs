@@ -5,6 +5,7 @@
 mod bulk;
 mod change;
 mod end;
+mod expiry;
 mod facts;
 mod memory;
 mod sightings;
@@ -13,6 +14,8 @@ mod store;
 
 pub(crate) use bulk::{read_session, unnamed_session, upload_session};
 pub(crate) use end::end_session;
+pub use expiry::SessionExpiry;
+pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
 pub(crate) use memory::{Known, Session, SessionMemory, Wanted};
 pub(crate) use sightings::{Sighting, Sightings};

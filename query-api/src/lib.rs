@@ -113,6 +113,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Refuses what is good for development only.
+    fn harden(&self) -> anyhow::Result<()> {
+        self.clickhouse.harden()?;
+        self.postgres.harden()
+    }
+
     /// These stores, and the usual rest.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, proxies, clicks) = (ResolveSettings::default(), ProxySettings::default(), ClickSettings::default());
@@ -200,6 +206,9 @@ pub fn router(state: Arc<State>) -> Router {
 
 /// Serves until `stop`.
 pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+    }
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());

@@ -39,6 +39,11 @@ impl AllowedReceivers {
         self.0.is_empty()
     }
 
+    /// Whether only ports are in it: all that it allows are public servers.
+    pub fn are_public(&self) -> bool {
+        self.0.iter().all(|(host, _)| host == ANY_HOST)
+    }
+
     /// Whether the receiver of `url` is one of them.
     pub fn contain(&self, url: &Url) -> bool {
         let receiver = url.host_str().filter(|host| *host != ANY_HOST).zip(url.port_or_known_default());

@@ -45,3 +45,16 @@ pub const CLICKHOUSE_REQUIRED_PARTS: &[(&str, &str)] = &[
     (OBSERVATIONS, "PROJECTION by_reporter"),
     (OBSERVATIONS, "PROJECTION by_session"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_is_added_has_a_default_or_workers_of_the_build_before_could_not_insert() {
+        let added = CLICKHOUSE_DDL.iter().flat_map(|statement| statement.split("ADD COLUMN").skip(1));
+        for column in added {
+            assert!(column.contains(" DEFAULT "), "{column}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod decode;
 pub mod deliver;
 mod filler;
 mod fold;
+mod keep;
 mod metrics;
 mod rebuild;
 mod rehearsal;
@@ -34,6 +35,7 @@ mod topic_reader;
 mod worker;
 
 pub use filler::Filler;
+pub use keep::Keep;
 pub use metrics::MEASURES;
 pub use rebuild::{RebuildOptions, rebuild};
 pub use rehearsal::rehearse;
@@ -44,14 +46,14 @@ use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
 use service_kit::{http, kafka, server, stores};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Reads the log, removes repeats and writes ClickHouse
 #[derive(Parser, Clone, Debug)]
-#[command(name = "stream-workers", version)]
+#[command(name = "stream-workers", version, subcommand_negates_reqs = true)]
 pub struct Cli {
     /// What to do; works off the log when absent
     #[command(subcommand)]
@@ -59,9 +61,9 @@ pub struct Cli {
     /// Where it listens and logs
     #[command(flatten)]
     pub process: ProcessSettings,
-    /// Everything else
+    /// Everything else; delivering and asking for health do without
     #[command(flatten)]
-    pub settings: Settings,
+    pub settings: Needed<Settings>,
 }
 
 /// What the binary can do; `main` has one line for each.
@@ -99,6 +101,21 @@ pub struct Settings {
     /// How it works
     #[command(flatten)]
     pub tuning: Tuning,
+    /// How long things are kept
+    #[command(flatten)]
+    pub keep: Keep,
+}
+
+impl Settings {
+    /// Refuses what is good for development only, where that is asked for.
+    pub fn under(mut self, profile: Profile) -> anyhow::Result<Self> {
+        if profile.is_production() {
+            self.kafka.harden()?;
+            self.clickhouse.harden()?;
+            self.postgres.harden()?;
+        }
+        Ok(self)
+    }
 }
 
 /// How a worker works, apart from what it works on.
@@ -121,7 +138,8 @@ impl Tuning {
 /// Creates what is missing: topics, database, tables. Safe to repeat, also by several processes at once.
 pub async fn prepare(settings: &Settings) -> anyhow::Result<()> {
     kafka::create_topics(&settings.kafka).await?;
-    stores::apply_clickhouse_ddl(&settings.clickhouse).await
+    stores::apply_clickhouse_ddl(&settings.clickhouse).await?;
+    settings.keep.apply(&settings.kafka, &settings.clickhouse).await
 }
 
 /// Works off the log until `stop`; refuses to start on topics or tables that would break exactness. PostgreSQL may be
@@ -148,7 +166,7 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
 
 /// What `/ready` asks.
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
-    let producer = kafka::producer(&settings.kafka.kafka_brokers)?;
+    let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![
         Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
         Probe::kafka(producer, settings.kafka.topic.clone()),

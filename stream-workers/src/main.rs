@@ -20,14 +20,20 @@ fn main() -> ExitCode {
 
 async fn start() -> ExitCode {
     let Cli { command, process, settings } = settings::parse();
-    match command.unwrap_or(Command::Run) {
-        Command::Run => until_stopped(&process, |stop| run(&process, &settings, stop)).await,
-        Command::Deliver(own) => until_stopped(&process, |stop| deliver::run(&process, &own, stop)).await,
-        Command::Health => health::report_own(process.listen).await,
-        Command::Prepare => process::once(prepare(&settings)).await,
-        Command::Replay(options) => errand(&process, replay(&settings, &options, Clock::System)).await,
-        Command::Rebuild(options) => errand(&process, rebuild(&settings, &options, Clock::System)).await,
-        Command::Rejected(what) => errand(&process, what.run(&settings)).await,
+    let command = command.unwrap_or(Command::Run);
+    // All but these two need the log and the stores.
+    let settings = match &command {
+        Command::Deliver(own) => return until_stopped(&process, |stop| deliver::run(&process, own, stop)).await,
+        Command::Health => return health::report_own(process.listen).await,
+        _ => settings.or_refuse(),
+    };
+    let settings = || settings.under(process.profile);
+    match command {
+        Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
+        Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
+        Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
+        Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
+        _ => until_stopped(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }
 }
 

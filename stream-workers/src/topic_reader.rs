@@ -46,7 +46,7 @@ pub(crate) struct TopicReader {
 impl TopicReader {
     pub(crate) fn open(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Self> {
         let brokers = settings.kafka_brokers.clone();
-        let consumer: StreamConsumer = kafka::client(&brokers)
+        let consumer: StreamConsumer = kafka::client(settings)?
             // The client library wants a name; nobody joins under it.
             .set("group.id", "stream-workers-by-hand")
             .set("enable.auto.commit", "false")
@@ -96,7 +96,12 @@ impl TopicReader {
     ) -> anyhow::Result<T> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
         let answer = tokio::task::spawn_blocking(move || question(&consumer, &topic)).await?;
-        answer.with_context(|| format!("KAFKA_BROKERS={}: the topic {} cannot be read", self.brokers, self.topic))
+        answer.with_context(|| {
+            format!(
+                "KAFKA_BROKERS={}: the topic {} cannot be read; start a broker, or correct the address",
+                self.brokers, self.topic
+            )
+        })
     }
 
     /// Begins to read these parts.

@@ -18,6 +18,7 @@ use url::Url;
 
 const DEFAULT_SESSION_HOURS: u32 = 30 * 24;
 const DEFAULT_IDLE_HOURS: u32 = 7 * 24;
+const DEFAULT_SIGN_IN_KEEP: u32 = 30;
 const DEFAULT_SIGN_IN_RATE: u32 = 60;
 const DEFAULT_MAILS: u32 = 5;
 const DEFAULT_INVITES: u32 = 60;
@@ -43,6 +44,9 @@ pub struct SignInSettings {
     /// Hours after which a session ends when nobody uses it
     #[arg(long, env = "TELEMETRY_SESSION_IDLE_HOURS", default_value_t = DEFAULT_IDLE_HOURS, value_parser = hours())]
     pub session_idle_hours: u32,
+    /// Days after its end that a session, or a link that was mailed, is deleted
+    #[arg(long, env = "TELEMETRY_SIGN_IN_KEEP", default_value_t = DEFAULT_SIGN_IN_KEEP, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub sign_in_keep: u32,
     /// Sign-in requests a minute of one client address; 0: no limit
     #[arg(long, env = "TELEMETRY_SIGN_IN_RATE", default_value_t = DEFAULT_SIGN_IN_RATE)]
     pub sign_in_rate: u32,
@@ -83,6 +87,7 @@ impl Default for SignInSettings {
             sign_in_url: None,
             session_hours: DEFAULT_SESSION_HOURS,
             session_idle_hours: DEFAULT_IDLE_HOURS,
+            sign_in_keep: DEFAULT_SIGN_IN_KEEP,
             sign_in_rate: DEFAULT_SIGN_IN_RATE,
             sign_in_mails: DEFAULT_MAILS,
             invites: DEFAULT_INVITES,
@@ -103,6 +108,14 @@ impl SignInSettings {
             self.public_url = Url::parse(&format!("http://{listen}")).ok();
         }
         self
+    }
+
+    /// Refuses an address under which the cookie of a session would travel in the open.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+        }
+        Ok(())
     }
 
     pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {

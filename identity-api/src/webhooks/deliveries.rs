@@ -165,6 +165,9 @@ async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTi
     match ordered {
         // Its time in the log was over a moment ago.
         Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Err(no_delivery()),
+        Err(sqlx::Error::Database(error)) if error.constraint() == Some("webhook_backlog_has_room") => {
+            Err(ApiError::new(Code::Conflict, "As many deliveries wait for this webhook endpoint as may."))
+        }
         other => Ok(other.map(drop)?),
     }
 }

@@ -1,4 +1,5 @@
-//! The delivery log is kept for a while, then deleted: hourly and in small batches.
+//! How much is kept of deliveries: so many that wait, and the log of those that have ended for a while; what is older is
+//! deleted hourly and in small batches.
 //!
 //! Must not delete what is still to be delivered.
 
@@ -10,18 +11,29 @@ use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 
 const DEFAULT_DAYS: u32 = 30;
+const DEFAULT_PENDING: u32 = 10_000;
 
-/// How long the delivery log is kept.
+/// How many deliveries may wait, and how long the log of those that have ended is kept.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DeliveryLogSettings {
     /// Days after its end that a webhook delivery stays in its endpoint's log and can be sent once more
     #[arg(long, env = "TELEMETRY_DELIVERY_LOG_KEEP", default_value_t = DEFAULT_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub delivery_log_keep: u32,
+    /// Deliveries that may wait for one endpoint; what comes above is logged as dropped, and can be sent once there is room
+    #[arg(long, env = "TELEMETRY_WEBHOOK_PENDING", default_value_t = DEFAULT_PENDING, value_name = "DELIVERIES", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub webhook_pending: u32,
+}
+
+impl DeliveryLogSettings {
+    /// What the functions of `schemas/postgres/0011_webhook_backlog.sql` go by.
+    pub(crate) fn session(&self) -> [(&'static str, String); 1] {
+        [("telemetry.webhook_pending", self.webhook_pending.to_string())]
+    }
 }
 
 impl Default for DeliveryLogSettings {
     fn default() -> Self {
-        Self { delivery_log_keep: DEFAULT_DAYS }
+        Self { delivery_log_keep: DEFAULT_DAYS, webhook_pending: DEFAULT_PENDING }
     }
 }
 
@@ -80,7 +92,7 @@ mod tests {
     async fn what_ended_long_ago_is_deleted_and_what_is_pending_stays_however_old_it_is() {
         let stores = TestStores::fresh().await;
         plant(&stores.pool, &[-1, 0, 6, 8, 40]).await;
-        let settings = DeliveryLogSettings { delivery_log_keep: 7 };
+        let settings = DeliveryLogSettings { delivery_log_keep: 7, ..DeliveryLogSettings::default() };
         let handle = start(stores.pool.clone(), Clock::System, settings);
         eventually("the first round is done", || async { (left(&stores.pool).await.len() <= 3).then_some(()) }).await;
         assert_eq!(left(&stores.pool).await, [-1, 0, 6]);

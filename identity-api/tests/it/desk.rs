@@ -87,6 +87,16 @@ impl Desk {
         Self::open_as(stores, clock, webhooks, sign_in(), domains).await
     }
 
+    /// At a standstill, with so many deliveries that may wait for an endpoint.
+    pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
+        let (stores, clock) = (TestStores::fresh().await, Clock::manual(Clock::System.now()));
+        let desk = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
+        let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
+        let settings = Settings { delivery_log, ..desk.settings.clone() };
+        let state = State::connect(&settings, desk.clock.clone()).await.unwrap();
+        Self { server: TestServer::start(http::with_boundary(routes(state))).await, settings, ..desk }
+    }
+
     async fn open_as(
         stores: TestStores,
         clock: Clock,

@@ -9,6 +9,7 @@ mod admin;
 mod answer_races;
 mod api_keys;
 mod audit;
+mod backlog;
 mod bounds;
 mod bulk_outage;
 mod bulk_requests;

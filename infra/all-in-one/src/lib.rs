@@ -8,25 +8,28 @@ mod secrets_key;
 mod seed;
 mod welcome;
 
+use anyhow::ensure;
 use axum::Router;
 use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
-use ingest_gateway::{Durability, Limits, TokenExpiry};
+use ingest_gateway::{Durability, Limits, SessionExpiry, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::sealing::SecretsSettings;
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, WebhookSettings};
+use service_kit::settings::{
+    ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
+};
 use service_kit::{http, openapi, server, stores, telemetry};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stream_workers::Tuning;
 use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
+use stream_workers::{Keep, Tuning};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +49,9 @@ pub struct Cli {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "text", value_enum)]
     log_format: LogFormat,
+    /// What it may be run on; the all-in-one is for development
+    #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
+    profile: Profile,
     /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
@@ -80,6 +86,10 @@ pub struct Cli {
     #[command(flatten)]
     expiry: TokenExpiry,
     #[command(flatten)]
+    session_expiry: SessionExpiry,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
     worker: Tuning,
     #[command(flatten)]
     pace: Pace,
@@ -94,6 +104,7 @@ impl Cli {
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
             expiry: self.expiry.clone(),
+            session_expiry: self.session_expiry.clone(),
         }
     }
 
@@ -103,6 +114,7 @@ impl Cli {
             clickhouse: self.clickhouse.clone(),
             postgres: self.postgres.clone(),
             tuning: self.worker.clone(),
+            keep: self.keep,
         }
     }
 
@@ -142,10 +154,19 @@ impl Cli {
 
 /// Prepares the stores, seeds the demo tenant, serves until `stop`.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    ensure!(
+        !cli.profile.is_production(),
+        "TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant whose keys stand in a file; run the services, or set it to development"
+    );
     let listener = addresses::listen(cli.listen).await?;
     let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
-    let process =
-        ProcessSettings { listen: listener.local_addr()?, metrics_listen, log: cli.log.clone(), log_format: cli.log_format };
+    let process = ProcessSettings {
+        listen: listener.local_addr()?,
+        metrics_listen,
+        log: cli.log.clone(),
+        log_format: cli.log_format,
+        profile: cli.profile,
+    };
     telemetry::start(&process)?;
     cli.sign_in = cli.sign_in.at(process.listen);
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::server::{Broker, Site};
+use crate::server::{Broker, Guard, Site};
 
 /// Any 16 bytes in base64 do: a cluster is told apart by its ports.
 const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";
@@ -33,6 +33,9 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     }
     let mut command = java(&site.software);
     command.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(config_file(site));
+    if let Some(guard) = &site.guard {
+        command.arg("--add-scram").arg(format!("SCRAM-SHA-512=[name={},password={}]", guard.user, guard.password));
+    }
     let output = command.stdin(Stdio::null()).output().context("cannot run java")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "cannot format Kafka's data folder: {}", said.trim());
@@ -95,6 +98,10 @@ fn config(site: &Site) -> String {
     let Broker { number, advertised, internal, controllers } = site.broker.as_ref().unwrap_or(&alone);
     let voters = controllers.iter().zip(1..).map(|(port, number)| format!("{number}@127.0.0.1:{port}"));
     let voters = voters.collect::<Vec<_>>().join(",");
+    let guarded = site.guard.as_ref().map(guarded).unwrap_or_default();
+    let (secure, at) = site.guard.as_ref().map_or((String::new(), String::new()), |guard| {
+        (",SECURE:SASL_SSL".into(), format!(",SECURE://127.0.0.1:{}", guard.port))
+    });
     let (replicas, in_sync) = (controllers.len(), controllers.len().min(2));
     // brokers talk to each other past the proxy, where there is one
     let (listener, inter_broker) = match internal {
@@ -107,11 +114,11 @@ process.roles=broker,controller
 node.id={number}
 controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listener}
-advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}{listener}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listener}{at}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}{listener}{at}
 inter.broker.listener.name={inter_broker}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT
-log.dirs={data}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT{secure}
+{guarded}log.dirs={data}
 auto.create.topics.enable=false
 default.replication.factor={replicas}
 min.insync.replicas={in_sync}
@@ -134,5 +141,16 @@ group.consumer.heartbeat.interval.ms=2000
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 "
+    )
+}
+
+fn guarded(guard: &Guard) -> String {
+    format!(
+        "listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={}
+",
+        guard.keystore.display()
     )
 }

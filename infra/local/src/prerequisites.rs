@@ -46,11 +46,13 @@ const FETCHERS: [Tool; 3] = [
     Tool { program: "node", packages: ["nodejs", "nodejs", "nodejs", "node"] },
     Tool { program: "npm", packages: ["npm", "nodejs-npm", "npm", "node"] },
 ];
-const COMPILERS: [Tool; 4] = [
+const COMPILERS: [Tool; 5] = [
     Tool { program: "cmake", packages: ["cmake", "cmake", "cmake", "cmake"] },
     Tool { program: "make", packages: ["make", "make", "make", "make"] },
     Tool { program: "cc", packages: ["gcc", "gcc", "gcc", "gcc"] },
     Tool { program: "c++", packages: ["g++", "gcc-c++", "g++", "gcc"] },
+    // What OpenSSL's own configuration is written in.
+    Tool { program: "perl", packages: ["perl", "perl", "perl", "perl"] },
 ];
 /// Runs what the README shows to users of webhooks.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };

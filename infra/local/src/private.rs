@@ -14,6 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
+pub use crate::server::Guard;
 use crate::server::{Broker, Kind, Listen, Site, end};
 use crate::stack::own_address;
 use crate::tether::Tether;
@@ -51,6 +52,21 @@ impl Kafka {
         own_address(Kind::Kafka, internal)
     }
 
+    /// Starts one that has, beside its open listener, one that speaks TLS and lets only this user in.
+    pub fn guarded(dir: &Path, guard: Guard) -> Result<Self> {
+        let mut site = site(Kind::Kafka, &dir.join(Kind::Kafka.name()), &fetched(Kind::Kafka)?)?;
+        let mut ports = Ports::default();
+        site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        site.guard = Some(Guard { port: ports.choose(&[])?, ..guard });
+        Server::launch(site).map(Self)
+    }
+
+    /// The bootstrap address of the guarded listener of [`Kafka::guarded`].
+    #[must_use]
+    pub fn guarded_address(&self) -> String {
+        own_address(Kind::Kafka, self.0.site.guard.as_ref().map_or(self.0.site.listen.port, |guard| guard.port))
+    }
+
     /// Starts as many brokers as there are ports, as one cluster, each of which tells its clients to come back to its port
     /// of these, where a proxy listens. Three of them keep every record three times and acknowledge what two have.
     pub fn behind(dir: &Path, proxies: &[u16]) -> Result<Vec<Self>> {
@@ -76,6 +92,12 @@ impl Kafka {
 }
 
 impl Postgres {
+    /// The folder of its data, which belongs to the account it runs as.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.0.site.data
+    }
+
     /// The value for `DATABASE_URL`.
     #[must_use]
     pub fn url(&self) -> String {

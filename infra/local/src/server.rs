@@ -135,6 +135,28 @@ pub(crate) struct Site {
     pub(crate) account: Option<Account>,
     /// What sets a broker apart from the single one of the stack.
     pub(crate) broker: Option<Broker>,
+    /// What a guarded listener of Kafka needs.
+    pub(crate) guard: Option<Guard>,
+}
+
+/// A further listener of Kafka, with TLS and a user who signs in (SCRAM-SHA-512).
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// PEM file of its private key and then its certificate, for 127.0.0.1.
+    pub keystore: PathBuf,
+    /// Who may sign in.
+    pub user: String,
+    /// With which password.
+    pub password: String,
+    pub(crate) port: u16,
+}
+
+impl Guard {
+    /// This user, on a port that is chosen when the server starts.
+    #[must_use]
+    pub fn new(keystore: PathBuf, user: &str, password: &str) -> Self {
+        Self { keystore, user: user.to_owned(), password: password.to_owned(), port: 0 }
+    }
 }
 
 impl Site {
@@ -151,6 +173,7 @@ impl Site {
             launcher: launcher.to_path_buf(),
             account,
             broker: None,
+            guard: None,
         })
     }
 

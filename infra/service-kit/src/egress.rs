@@ -17,7 +17,7 @@
 pub mod address;
 mod attempt;
 mod names;
-mod trust;
+pub(crate) mod trust;
 
 pub use attempt::Answer;
 
@@ -74,7 +74,8 @@ pub struct Egress {
 impl Egress {
     /// A guard that lets public HTTPS servers be called, and the receivers that the operator allows.
     pub fn new(settings: &WebhookSettings) -> anyhow::Result<Self> {
-        let tls = trust::client_config(settings.webhook_extra_ca.as_deref())?;
+        let mut tls = trust::client_config("WEBHOOK_EXTRA_CA", settings.webhook_extra_ca.as_deref())?;
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let names = Names::new(settings.dns_server)?;
         Ok(Self { names, tls: Arc::new(tls), allowed: settings.webhook_allow.clone(), takes_plain: false })
     }

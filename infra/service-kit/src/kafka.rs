@@ -2,9 +2,13 @@
 //!
 //! Must not choose between durability and speed: `acks=all`, idempotence and `earliest` are not settings.
 
+pub mod security;
+
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
-use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, ConfigResource, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{FutureProducer, Producer};
@@ -25,25 +29,26 @@ const REPLICAS: usize = 3;
 const IN_SYNC: usize = 2;
 
 /// What every client shares.
-pub fn client(brokers: &str) -> ClientConfig {
+pub fn client(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     let mut config = ClientConfig::new();
+    settings.security.apply(&mut config)?;
     config
-        .set("bootstrap.servers", brokers)
+        .set("bootstrap.servers", &settings.kafka_brokers)
         .set("reconnect.backoff.ms", "50")
         .set("reconnect.backoff.max.ms", "1000")
         .set("socket.timeout.ms", "10000")
         .set("log.connection.close", "false");
-    config
+    Ok(config)
 }
 
 /// The producer of accepted requests and of dead letters: an acknowledged record is on every in-sync replica.
-pub fn producer(brokers: &str) -> anyhow::Result<FutureProducer> {
-    producer_config(brokers).create().with_context(|| format!("KAFKA_BROKERS={brokers}: not a broker list"))
+pub fn producer(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
+    producer_config(settings)?.create().with_context(|| no_client(settings))
 }
 
 /// What every producer shares.
-pub fn producer_config(brokers: &str) -> ClientConfig {
-    let mut config = client(brokers);
+pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
+    let mut config = client(settings)?;
     config
         .set("acks", "all")
         .set("enable.idempotence", "true")
@@ -52,15 +57,22 @@ pub fn producer_config(brokers: &str) -> ClientConfig {
         .set("message.max.bytes", (schemas::log::MAX_RECORD_BYTES + schemas::log::MAX_LETTER_HEAD_BYTES).to_string())
         .set("message.timeout.ms", DELIVERY_TIMEOUT.as_millis().to_string())
         .set("queue.buffering.max.kbytes", "131072");
-    config
+    Ok(config)
 }
 
 /// Creates the topics that are missing; existing ones are left as they are.
 pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
-    let admin = admin(&settings.kafka_brokers)?;
+    let admin = admin(settings)?;
     let brokers =
         admin.inner().fetch_metadata(None, ADMIN_TIMEOUT).with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-    let is_cluster = brokers.brokers().len() >= REPLICAS;
+    let count = brokers.brokers().len();
+    let is_cluster = count >= REPLICAS;
+    if settings.must_replicate && !is_cluster {
+        bail!(
+            "KAFKA_BROKERS={}: {count} broker(s), and production wants {REPLICAS} copies of each record; add brokers",
+            settings.kafka_brokers
+        );
+    }
     // -1: the brokers' own default replication factor.
     let copies = if is_cluster { 3 } else { -1 };
     let limits = limits(settings).map(|(topic, limit)| (topic, limit.to_string()));
@@ -83,7 +95,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
 /// Refuses a log that would break the promise of a 2xx: a missing topic, one that takes smaller records than the gateway
 /// accepts, one that drops records by key, or one whose acknowledgement does not outlive a broker where others are there.
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
-    let admin = admin(&settings.kafka_brokers)?;
+    let admin = admin(settings)?;
     let least = schemas::log::MAX_RECORD_BYTES;
     for topic in [&settings.topic, &settings.rejected_topic] {
         let Some(found) = topic_config(&admin, settings, topic).await? else {
@@ -105,6 +117,11 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
             bail!("topic {topic}: a broker that missed records may lead; {}", fix("unclean.leader.election.enable=false"));
         }
         let (replicas, in_sync) = (replicas(&admin, settings, topic).await?, found.number("min.insync.replicas").unwrap_or(1));
+        if settings.must_replicate && replicas < REPLICAS {
+            bail!(
+                "topic {topic}: {replicas} of the {REPLICAS} copies that production wants; run kafka-reassign-partitions.sh, or make it anew with {REPLICAS} brokers"
+            );
+        }
         if replicas >= REPLICAS && in_sync < IN_SYNC {
             bail!(
                 "topic {topic}: min.insync.replicas is {in_sync} of {replicas}, so one broker's word is enough; {}",
@@ -138,11 +155,29 @@ pub enum Retention {
     For(Duration),
 }
 
-/// How long the log of accepted requests is kept. What the broker says in words this build does not know is for ever.
-pub async fn retention(settings: &KafkaSettings) -> anyhow::Result<Retention> {
-    let found = topic_config(&admin(&settings.kafka_brokers)?, settings, &settings.topic).await?;
-    let found = found.with_context(|| format!("topic {} does not exist", settings.topic))?;
+/// How long a topic keeps its records. What the broker says in words this build does not know is for ever.
+pub async fn retention(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Retention> {
+    let found = topic_config(&admin(settings)?, settings, topic).await?;
+    let found = found.with_context(|| format!("topic {topic} does not exist"))?;
     Ok(found.number("retention.ms").map_or(Retention::ForEver, |ms: u64| Retention::For(Duration::from_millis(ms))))
+}
+
+/// Lets a topic keep its records for so long, and leaves all else about it as it is.
+pub async fn set_retention(settings: &KafkaSettings, topic: &str, keep: Duration) -> anyhow::Result<()> {
+    let admin = admin(settings)?;
+    let found = topic_config(&admin, settings, topic).await?.with_context(|| format!("topic {topic} does not exist"))?;
+    let keep = keep.as_millis().to_string();
+    // The brokers take back whatever an alteration does not name.
+    let own = found.0.entries.iter().filter(|entry| entry.source == ConfigSource::DynamicTopic && entry.name != "retention.ms");
+    let mut altered = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("retention.ms", &keep);
+    for entry in own {
+        altered = altered.set(&entry.name, entry.value.as_deref().unwrap_or_default());
+    }
+    let results = admin.alter_configs([&altered], &options()).await;
+    for result in results.with_context(|| unreachable_brokers(&settings.kafka_brokers))? {
+        result.map_err(|(_, code)| anyhow::anyhow!("topic {topic}: retention.ms cannot be set to {keep}: {code}"))?;
+    }
+    Ok(())
 }
 
 /// The settings of a topic.
@@ -189,8 +224,12 @@ pub async fn answers(producer: &FutureProducer, topic: &str, within: Duration) -
     asked.await.unwrap_or(false)
 }
 
-fn admin(brokers: &str) -> anyhow::Result<AdminClient<DefaultClientContext>> {
-    client(brokers).create().with_context(|| format!("KAFKA_BROKERS={brokers}: not a broker list"))
+fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+    client(settings)?.create().with_context(|| no_client(settings))
+}
+
+fn no_client(settings: &KafkaSettings) -> String {
+    format!("KAFKA_BROKERS={}: no client can be made; correct the list or the settings of TLS", settings.kafka_brokers)
 }
 
 fn options() -> AdminOptions {
@@ -207,7 +246,7 @@ mod tests {
 
     #[test]
     fn no_producer_takes_less_than_every_in_sync_replicas_word() {
-        let config = producer_config("127.0.0.1:1");
+        let config = producer_config(&KafkaSettings::at("127.0.0.1:1")).unwrap();
         assert_eq!((config.get("acks"), config.get("enable.idempotence")), (Some("all"), Some("true")));
     }
 }

@@ -18,6 +18,7 @@ pub mod known;
 pub mod measures;
 pub mod openapi;
 pub mod process;
+pub mod production;
 pub mod rates;
 pub mod sealing;
 pub mod server;

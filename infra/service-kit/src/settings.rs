@@ -3,8 +3,9 @@
 //!
 //! Must refuse what it does not know: a misspelt setting is an error, never a default.
 
+use crate::kafka::security::KafkaSecurity;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,6 +29,26 @@ pub struct ProcessSettings {
     /// Log format
     #[arg(long, env = "TELEMETRY_LOG_FORMAT", default_value = "json", value_enum)]
     pub log_format: LogFormat,
+    /// What it may be run on: production refuses stores and settings that are only good for development
+    #[arg(long, env = "TELEMETRY_PROFILE", default_value = "development", value_enum)]
+    pub profile: Profile,
+}
+
+/// What a deployment is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// Whatever works: one broker, no TLS, mails as files.
+    #[default]
+    Development,
+    /// Nothing that loses data with one machine or shows it on the way (`production`).
+    Production,
+}
+
+impl Profile {
+    /// Whether settings and stores that are good for development only are refused.
+    pub fn is_production(self) -> bool {
+        self == Self::Production
+    }
 }
 
 /// How log lines are written.
@@ -51,24 +72,53 @@ pub struct KafkaSettings {
     /// Topic of records that could not be decoded
     #[arg(long, env = "TELEMETRY_REJECTED_TOPIC", default_value = schemas::log::REJECTED_TOPIC)]
     pub rejected_topic: String,
+    /// TLS and SASL
+    #[command(flatten)]
+    pub security: KafkaSecurity,
+    /// Whether a topic with fewer copies than production wants is refused; what [`Profile::Production`] sets.
+    #[arg(skip)]
+    pub must_replicate: bool,
+}
+
+impl KafkaSettings {
+    /// These brokers, and the usual rest.
+    pub fn at(brokers: impl Into<String>) -> Self {
+        Self {
+            kafka_brokers: brokers.into(),
+            topic: schemas::log::TELEMETRY_TOPIC.to_owned(),
+            rejected_topic: schemas::log::REJECTED_TOPIC.to_owned(),
+            security: KafkaSecurity::default(),
+            must_replicate: false,
+        }
+    }
 }
 
 /// The store of events.
 #[derive(Args, Clone, Debug)]
 pub struct ClickHouseSettings {
-    /// HTTP address of ClickHouse, with user and password where it has them
-    #[arg(long, env = "CLICKHOUSE_URL", value_name = "URL")]
+    /// HTTP or HTTPS address of ClickHouse, with user and password where it has them
+    #[arg(long, env = "CLICKHOUSE_URL", value_name = "URL", hide_env_values = true)]
     pub clickhouse_url: String,
     /// Database that holds the tables
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_DATABASE", default_value = "telemetry", value_parser = database_name)]
     pub clickhouse_database: String,
+    /// PEM file of a certificate authority to trust for ClickHouse besides the system's
+    #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
+    pub clickhouse_ca: Option<PathBuf>,
+}
+
+impl ClickHouseSettings {
+    /// This database, without an authority of its own.
+    pub fn at(url: impl Into<String>, database: impl Into<String>) -> Self {
+        Self { clickhouse_url: url.into(), clickhouse_database: database.into(), clickhouse_ca: None }
+    }
 }
 
 /// The store of state.
 #[derive(Args, Clone, Debug)]
 pub struct PostgresSettings {
-    /// Address of PostgreSQL
-    #[arg(long, env = "DATABASE_URL", value_name = "URL")]
+    /// Address of PostgreSQL; with TLS as in ?sslmode=verify-full&sslrootcert=/etc/ssl/own.pem
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: String,
 }
 
@@ -98,6 +148,48 @@ impl WebhookSettings {
     }
 }
 
+/// Settings that only some modes of a binary need: read for all of them, missed by those that ask.
+#[derive(Clone, Debug)]
+pub struct Needed<S>(Result<S, String>);
+
+impl<S> Needed<S> {
+    /// The settings, or the end of the process with one line that names what is not set.
+    pub fn or_refuse(self) -> S {
+        self.0.unwrap_or_else(|missing| {
+            eprintln!("{missing}");
+            std::process::exit(2)
+        })
+    }
+}
+
+impl<S: Args> Args for Needed<S> {
+    fn augment_args(command: Command) -> Command {
+        S::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        S::augment_args_for_update(command)
+    }
+}
+
+impl<S: Args> FromArgMatches for Needed<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let command = S::augment_args(Command::new("needed"));
+        let is_missing = |argument: &&clap::Arg| argument.is_required_set() && !matches.contains_id(argument.get_id().as_str());
+        let missing: Vec<&str> =
+            command.get_arguments().filter(is_missing).filter_map(|argument| argument.get_env()?.to_str()).collect();
+        if missing.is_empty() {
+            return S::from_arg_matches(matches).map(|settings| Self(Ok(settings)));
+        }
+        Ok(Self(Err(format!("not set, and this mode needs it: {} (--help lists every setting)", missing.join(", ")))))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 /// Quoting an arbitrary name in DDL is not worth the risk: a plain identifier or nothing.
 fn database_name(name: &str) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -115,7 +207,7 @@ pub fn parse<S: Parser>() -> S {
 }
 
 /// Help and version go out as they are; everything else becomes a single line.
-fn refuse(refusal: &clap::Error, command: &clap::Command) -> ! {
+fn refuse(refusal: &clap::Error, command: &Command) -> ! {
     if refusal.use_stderr() {
         eprintln!("{}", one_line(&refusal.to_string(), command));
         std::process::exit(2);
@@ -124,35 +216,34 @@ fn refuse(refusal: &clap::Error, command: &clap::Command) -> ! {
 }
 
 /// What clap says in several lines, with the names of the settings as the environment spells them.
-fn one_line(text: &str, command: &clap::Command) -> String {
+fn one_line(text: &str, command: &Command) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
     let line = lines.join(" ");
     let is_named = |argument: &clap::Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
-    let names: Vec<&str> = command
-        .get_arguments()
+    let mut names: Vec<&str> = arguments(command)
+        .into_iter()
         .filter(|argument| is_named(argument))
         .filter_map(|argument| argument.get_env()?.to_str())
         .collect();
+    names.sort_unstable();
+    names.dedup();
     let settings = if names.is_empty() { String::new() } else { format!("in the environment: {}; ", names.join(", ")) };
     format!("{line} ({settings}--help lists every setting)")
+}
+
+/// Those of its modes, too.
+fn arguments(command: &Command) -> Vec<&clap::Arg> {
+    command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
 }
 
 fn environment_names() -> BTreeSet<String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
-fn first_unknown(command: &clap::Command, present: BTreeSet<String>) -> Option<String> {
-    let mut known = BTreeSet::new();
-    collect_names(command, &mut known);
-    present.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name))
-}
-
-fn collect_names(command: &clap::Command, known: &mut BTreeSet<String>) {
-    known.extend(command.get_arguments().filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned())));
-    for subcommand in command.get_subcommands() {
-        collect_names(subcommand, known);
-    }
+fn first_unknown(command: &Command, present: BTreeSet<String>) -> Option<String> {
+    let known: BTreeSet<&str> = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str()).collect();
+    present.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name.as_str()))
 }
 
 #[cfg(test)]

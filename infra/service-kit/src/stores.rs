@@ -2,8 +2,11 @@
 //!
 //! Must not hold a query of any service; those stand in the file of their noun.
 
+use crate::egress::trust;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, bail};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -19,18 +22,28 @@ const MAX_CONNECTIONS: u32 = 16;
 
 /// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
-    let options = PgConnectOptions::from_str(&settings.database_url)
-        .map_err(|_| {
-            anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
-        })?
-        .options([("statement_timeout", "3000")]);
+    postgres_with(settings, &[])
+}
+
+/// The same with settings of the session, for functions of the database that go by them.
+pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
+    let options = postgres_options(settings)?.options([("statement_timeout", "3000")]).options(session.iter().cloned());
     Ok(PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS).connect_lazy_with(options))
+}
+
+/// What the address says.
+pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
+    PgConnectOptions::from_str(&settings.database_url)
+        .map_err(|_| anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database"))
 }
 
 /// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     drop(pool.acquire().await.map_err(|error| absent_postgres(pool, &error))?);
-    MIGRATIONS.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
+    // One that a newer build has applied is left alone: the steps only add, and this build may be on its way out.
+    let mut migrations = sqlx::migrate!("../../schemas/postgres");
+    migrations.set_ignore_missing(true);
+    migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
 }
 
 /// Names the address without user and password.
@@ -42,6 +55,12 @@ fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
 
 /// Names the address without user and password.
 fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
+    if error.to_string().contains("(UNKNOWN_DATABASE)") {
+        let database = &settings.clickhouse_database;
+        return anyhow::anyhow!(
+            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `stream-workers prepare`, or correct the name"
+        );
+    }
     let url = url::Url::parse(&settings.clickhouse_url).ok();
     let address = url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default();
     anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
@@ -78,7 +97,8 @@ fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse
     let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
     let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
     anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
-    let mut client = clickhouse::Client::default().with_url(url.as_str());
+    let client = if url.scheme() == "https" { over_tls(settings)? } else { clickhouse::Client::default() };
+    let mut client = client.with_url(url.as_str());
     if !user.is_empty() {
         client = client.with_user(user);
     }
@@ -86,6 +106,15 @@ fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse
         client = client.with_password(password);
     }
     Ok(client)
+}
+
+/// A client that believes the system's authorities and the one that is set.
+fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
+    let tls = trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?;
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
+    // The server closes what is idle for three seconds.
+    let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(2)).build(connector);
+    Ok(clickhouse::Client::with_http_client(http))
 }
 
 /// Creates the database and the tables that are missing.
@@ -158,12 +187,15 @@ impl Table {
     }
 
     fn keep_settings(&self) -> anyhow::Result<()> {
-        let Self { name, create_table_query, .. } = self;
+        let Self { name, engine, create_table_query, .. } = self;
         for (_, setting, least) in CLICKHOUSE_REQUIRED_SETTINGS.iter().filter(|(table, ..)| table == name) {
-            let value = create_table_query.split_once(&format!("{setting} = ")).and_then(|(_, rest)| {
+            // A replicated engine goes by another setting, whose default is enough.
+            let replicated = setting.trim_start_matches("non_");
+            let (setting, unset) = if engine.starts_with("Replicated") { (replicated, *least) } else { (*setting, 0) };
+            let value = create_table_query.split_once(&format!(" {setting} = ")).and_then(|(_, rest)| {
                 rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
             });
-            if value.is_none_or(|value| value < *least) {
+            if value.unwrap_or(unset) < *least {
                 bail!("table {name}: {setting} is below {least}; run ALTER TABLE {name} MODIFY SETTING {setting} = {least}");
             }
         }
@@ -179,4 +211,31 @@ impl Table {
 /// Whether ClickHouse answers within `within`.
 pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
     tokio::time::timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody ran what came before.
+    const FIRST_TO_UPGRADE: i64 = 11;
+
+    #[test]
+    fn migrations_only_add() {
+        let words =
+            ["DROP TABLE", "DROP COLUMN", "DROP INDEX", "DROP FUNCTION", "DROP CONSTRAINT", "RENAME", "ALTER COLUMN", "TRUNCATE"];
+        for migration in MIGRATIONS.iter().filter(|migration| migration.version >= FIRST_TO_UPGRADE) {
+            let statements = migration.sql.as_str().lines().map(|line| line.split("--").next().unwrap_or_default());
+            let text = statements.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_uppercase();
+            for word in words {
+                let taken = text.contains(word);
+                assert!(!taken, "{}: {word} takes something from processes of the build before", migration.description);
+            }
+            let added = text.split("ADD COLUMN ").skip(1).map(|rest| rest.split([',', ';']).next().unwrap_or_default());
+            for column in added.filter(|column| column.contains("NOT NULL")) {
+                let has_default = column.contains("DEFAULT");
+                assert!(has_default, "{}: a build that does not know {column} cannot write a row", migration.description);
+            }
+        }
+    }
 }

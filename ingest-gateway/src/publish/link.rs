@@ -140,7 +140,7 @@ fn dispose(producer: Arc<ThreadedProducer<Reports>>) {
 }
 
 fn produce(settings: &KafkaSettings, reports: &Reports) -> anyhow::Result<Current> {
-    let config = kafka::producer_config(&settings.kafka_brokers);
+    let config = kafka::producer_config(settings)?;
     let producer = ThreadedProducer::from_config_and_context(&config, reports.clone())?;
     Ok(Current { producer: Arc::new(producer), since: Instant::now() })
 }
@@ -211,8 +211,7 @@ mod tests {
         cluster.create_topic("t", 1, 1).unwrap();
         let fatal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
         cluster.request_errors(RDKafkaApiKey::InitProducerId, &[fatal; 3]);
-        let settings =
-            KafkaSettings { kafka_brokers: cluster.bootstrap_servers(), topic: "t".to_owned(), rejected_topic: "r".to_owned() };
+        let settings = KafkaSettings { topic: "t".to_owned(), ..KafkaSettings::at(cluster.bootstrap_servers()) };
         let link = Link::new(&settings, Arc::new(Breaker::new(true)), Budget::new(1_000)).unwrap();
         let failed = match link.send_spilled(&message()) {
             Ok(delivery) => delivery.await.unwrap(),

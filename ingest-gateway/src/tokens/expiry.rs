@@ -46,7 +46,7 @@ pub(crate) fn start(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: To
 
 /// Deletes what may be deleted now. Asks the log each time: its retention may be changed while gateways run.
 async fn round(pool: &PgPool, now: DateTime<Utc>, kafka: &KafkaSettings, expiry: &TokenExpiry) -> anyhow::Result<u64> {
-    let Some(keep) = expiry.keep(kafka::retention(kafka).await?) else { return Ok(0) };
+    let Some(keep) = expiry.keep(kafka::retention(kafka, &kafka.topic).await?) else { return Ok(0) };
     let Some(made_before) = now.checked_sub_signed(keep) else { return Ok(0) };
     Ok(delete(pool, made_before).await?)
 }

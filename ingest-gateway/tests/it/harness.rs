@@ -118,7 +118,8 @@ impl Gateway {
     }
 
     fn consumer(&self) -> StreamConsumer {
-        let consumer: StreamConsumer = kafka::client(&self.stores.kafka.kafka_brokers)
+        let consumer: StreamConsumer = kafka::client(&self.stores.kafka)
+            .expect("the settings are good")
             .set("group.id", &self.stores.name)
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")

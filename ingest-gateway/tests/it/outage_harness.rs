@@ -234,8 +234,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 fn read_topic(settings: &KafkaSettings) -> Vec<LogRecord> {
-    let consumer: BaseConsumer =
-        service_kit::kafka::client(&settings.kafka_brokers).set("group.id", "observer").create().expect("a consumer is made");
+    let consumer: BaseConsumer = service_kit::kafka::client(settings)
+        .expect("the settings are good")
+        .set("group.id", "observer")
+        .create()
+        .expect("a consumer is made");
     let metadata = consumer.fetch_metadata(Some(&settings.topic), BROKER_PATIENCE).expect("the broker answers");
     let mut assigned = TopicPartitionList::new();
     let mut missing = 0;

@@ -68,7 +68,7 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let mut own = tokio::task::spawn_blocking(move || ClickHouse::start(&path)).await.unwrap().unwrap();
-    let clickhouse = ClickHouseSettings { clickhouse_url: own.url(), clickhouse_database: "telemetry".to_owned() };
+    let clickhouse = ClickHouseSettings::at(own.url(), "telemetry");
     stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
     let settings = Settings::on(clickhouse, world.stores.postgres.clone());
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;

@@ -56,7 +56,7 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn join(settings: &Settings) -> anyhow::Result<Self> {
-        let consumer: StreamConsumer<Assigned> = kafka::client(&settings.kafka.kafka_brokers)
+        let consumer: StreamConsumer<Assigned> = kafka::client(&settings.kafka)?
             .set("group.id", &settings.tuning.group)
             .set("group.protocol", "consumer")
             // A new group, or one whose offsets are gone, must read everything: repeats are harmless, gaps are not.

@@ -116,6 +116,10 @@ pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: Cancellatio
 
 /// [`deliver`] as a process of its own, with `/health` and `/ready` beside it.
 pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: CancellationToken) -> anyhow::Result<()> {
+    if process.profile.is_production() {
+        settings.postgres.harden()?;
+        settings.webhooks.harden()?;
+    }
     settings.webhooks.warn_if_open();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];

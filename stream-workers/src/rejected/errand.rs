@@ -133,7 +133,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn open(settings: &'a Settings) -> anyhow::Result<Self> {
-        let producer = kafka::producer(&settings.kafka.kafka_brokers)?;
+        let producer = kafka::producer(&settings.kafka)?;
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
     }
 

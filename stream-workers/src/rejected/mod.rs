@@ -43,7 +43,7 @@ pub(crate) struct RejectedTopic {
 
 impl RejectedTopic {
     pub(crate) fn connect(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Ok(Self { producer: kafka::producer(&settings.kafka_brokers)?, topic: settings.rejected_topic.clone() })
+        Ok(Self { producer: kafka::producer(settings)?, topic: settings.rejected_topic.clone() })
     }
 
     /// Sends until every letter is acknowledged. A letter may arrive twice; its origin tells.

@@ -62,7 +62,7 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (World, ClickHouse) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || ClickHouse::start(&at)).await.unwrap().unwrap();
     let fresh = TestStores::fresh().await;
-    let clickhouse = ClickHouseSettings { clickhouse_url: server.url(), clickhouse_database: fresh.name.clone() };
+    let clickhouse = ClickHouseSettings::at(server.url(), &fresh.name);
     stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
     (World::on(TestStores { clickhouse, ..fresh }), server)
 }

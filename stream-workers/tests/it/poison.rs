@@ -66,7 +66,7 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
     let mut worker = world.process().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     world.log.caught_up(&world.group()).await;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
     let letters = world.stores.kafka.rejected_topic.as_str();
     admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
     let origin = world.log.put(0, b"poison").await;
@@ -150,7 +150,7 @@ async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
 async fn notes(world: &World) -> Vec<String> {
     let (settings, group) = (world.stores.kafka.clone(), world.group());
     tokio::task::spawn_blocking(move || {
-        let consumer: BaseConsumer = kafka::client(&settings.kafka_brokers).set("group.id", &group).create().unwrap();
+        let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
         let mut asked = TopicPartitionList::new();
         asked.add_partition_range(&settings.topic, 0, PARTITIONS - 1);
         let committed = consumer.committed_offsets(asked, Duration::from_secs(30)).unwrap();

@@ -241,8 +241,6 @@ impl Office {
             ("WEBHOOK_ALLOW", self.allow()),
             ("WEBHOOK_EXTRA_CA", self.pem.path().display().to_string()),
             ("DATABASE_URL", self.stores.postgres.database_url.clone()),
-            ("CLICKHOUSE_URL", self.stores.clickhouse.clickhouse_url.clone()),
-            ("KAFKA_BROKERS", self.stores.kafka.kafka_brokers.clone()),
         ];
         let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
         process.answers(&format!("http://{listen}/ready")).await;

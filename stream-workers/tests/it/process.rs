@@ -86,7 +86,7 @@ async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_f
 async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
     let world = World::new().await;
     let topic = &world.stores.kafka.topic;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
     for (setting, wrong, said) in [
         ("cleanup.policy", "compact", "cleanup.policy is compact, which drops records that share a key"),
         ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),

@@ -191,7 +191,7 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
 async fn a_log_whose_beginning_is_gone_is_said_to_be_so() {
     let world = worked_off(120).await;
     let topic = &world.stores.kafka.topic;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka.kafka_brokers).create().unwrap();
+    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
     let mut gone = TopicPartitionList::new();
     gone.add_partition_offset(topic, 4, Offset::Offset(3)).unwrap();
     admin.delete_records(&gone, &AdminOptions::new()).await.unwrap();

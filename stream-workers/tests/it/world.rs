@@ -9,7 +9,7 @@ use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
 use service_kit::{kafka, stores};
 use std::path::Path;
-use stream_workers::{Settings, Tuning, work};
+use stream_workers::{Keep, Settings, Tuning, work};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +132,7 @@ impl World {
 pub(crate) fn settings(stores: &TestStores, group: &str) -> Settings {
     let tuning = Tuning { group: group.to_owned(), block_age_ms: 100 };
     let (kafka, clickhouse, postgres) = (stores.kafka.clone(), stores.clickhouse.clone(), stores.postgres.clone());
-    Settings { kafka, clickhouse, postgres, tuning }
+    Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }
 }
 
 impl Working {

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alerts;
+mod backup;
 mod clicks_away;
 mod counting;
 mod crash;
@@ -15,12 +16,14 @@ mod fuzzed_api;
 mod histories;
 mod lookalikes;
 mod metrics;
+mod newer_stores;
 mod npm_client;
 mod observability;
 mod openapi;
 mod openapi_examples;
 mod pipeline;
 mod probes;
+mod production;
 mod reads_beside_reports;
 mod rebuild;
 mod reconcile;
@@ -28,6 +31,8 @@ mod refusals;
 mod restart;
 mod revocations;
 mod session_documents;
+mod settings_table;
+mod start_up;
 mod watch;
 mod webhooks;
 mod whole_story;

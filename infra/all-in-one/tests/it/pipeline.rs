@@ -9,7 +9,7 @@ use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
 use std::path::{Path, PathBuf};
-use stream_workers::{Settings, Tuning};
+use stream_workers::{Keep, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
 /// The whole path of one test.
@@ -44,6 +44,7 @@ impl Pipeline {
             clickhouse: self.stores.clickhouse.clone(),
             postgres: self.stores.postgres.clone(),
             tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50 },
+            keep: Keep::default(),
         }
     }
 
@@ -83,6 +84,12 @@ impl Pipeline {
     /// Asks for something.
     pub(crate) async fn get(&self, path: &str, key: &str) -> Answer {
         answer(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
+    }
+
+    /// The same, when there is one.
+    pub(crate) async fn try_read(&self, key: &str, path: &str) -> Option<String> {
+        let request = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key);
+        request.send().await.ok().filter(|response| response.status() == 200)?.text().await.ok()
     }
 
     /// The bytes of an answer.

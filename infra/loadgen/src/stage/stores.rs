@@ -48,13 +48,12 @@ impl FreshStores {
         let postgres = PostgresSettings { database_url: url.into() };
         let pool = stores::postgres(&postgres)?;
         stores::migrate_postgres(&pool).await?;
-        let clickhouse =
-            ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: name.to_owned() };
+        let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, name);
         stores::apply_clickhouse_ddl(&clickhouse).await?;
         let kafka = KafkaSettings {
-            kafka_brokers: servers.kafka_brokers.clone(),
             topic: name.to_owned(),
             rejected_topic: format!("{name}.rejected"),
+            ..KafkaSettings::at(&servers.kafka_brokers)
         };
         kafka::create_topics(&kafka).await?;
         Ok(Self { addresses: Addresses { kafka, clickhouse, postgres }, pool, servers, name: name.to_owned() })
@@ -83,16 +82,16 @@ async fn drop_databases(servers: &Endpoints, name: &str) {
     if let Ok(admin) = admin_pool(servers) {
         let _ = execute(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
     }
-    let settings =
-        ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: "default".to_owned() };
+    let settings = ClickHouseSettings::at(&servers.clickhouse_url, "default");
     if let Ok(clickhouse) = stores::clickhouse(&settings) {
         let _ = clickhouse.query(&format!("DROP DATABASE IF EXISTS {name} SYNC")).execute().await;
     }
 }
 
 async fn delete_topics(brokers: &str, is_chosen: impl Fn(&str) -> bool) {
-    let Ok(admin) = kafka::client(brokers).create::<AdminClient<DefaultClientContext>>() else { return };
-    let Ok(producer) = kafka::producer(brokers) else { return };
+    let settings = KafkaSettings::at(brokers);
+    let Ok(admin) = kafka::client(&settings).and_then(|c| Ok(c.create::<AdminClient<DefaultClientContext>>()?)) else { return };
+    let Ok(producer) = kafka::producer(&settings) else { return };
     let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
     let chosen: Vec<&str> = metadata.topics().iter().map(MetadataTopic::name).filter(|name| is_chosen(name)).collect();
     if !chosen.is_empty() {

@@ -40,7 +40,7 @@ impl Service {
         let server = TestServer::start(http::with_boundary(routes)).await;
         let stop = CancellationToken::new();
         let working = stop.clone();
-        tokio::spawn(async move { stream_workers::work(&worker.settings, working).await.expect("the worker works") });
+        tokio::spawn(async move { stream_workers::work(&worker.settings.or_refuse(), working).await.expect("the worker works") });
         Self { stores, server, _spill: spill, _stop: stop.drop_guard() }
     }
 

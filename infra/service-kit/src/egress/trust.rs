@@ -9,22 +9,20 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
 
-/// TLS 1.2 and 1.3, HTTP/1.1, no certificate of our own.
-pub(super) fn client_config(extra_authority: Option<&Path>) -> anyhow::Result<ClientConfig> {
+/// TLS 1.2 and 1.3, no certificate of our own; `setting` named the authority that is trusted besides.
+pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     // What is unreadable among them is the system's matter: the rest still counts.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = extra_authority {
-        add_from(file, &mut roots).with_context(|| format!("WEBHOOK_EXTRA_CA={}", file.display()))?;
+        add_from(file, &mut roots).with_context(|| format!("{setting}={}", file.display()))?;
     }
     if roots.is_empty() {
         tracing::warn!("this system trusts no certificate authority: nothing can be called; install ca-certificates");
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn add_from(file: &Path, roots: &mut RootCertStore) -> anyhow::Result<()> {

@@ -39,7 +39,7 @@ pub struct SetAside {
 impl TestLog {
     /// The topics that `settings` name.
     pub fn connect(settings: &KafkaSettings) -> Self {
-        Self { settings: settings.clone(), producer: kafka::producer(&settings.kafka_brokers).expect("a producer is made") }
+        Self { settings: settings.clone(), producer: kafka::producer(settings).expect("a producer is made") }
     }
 
     /// Puts one record on a partition and returns its origin, `topic/partition/offset`.
@@ -137,7 +137,7 @@ fn read_to_end(settings: &KafkaSettings) -> Vec<SetAside> {
 
 /// Looks without joining the group.
 fn observer(settings: &KafkaSettings, group: &str) -> BaseConsumer {
-    kafka::client(&settings.kafka_brokers).set("group.id", group).create().expect("a consumer is made")
+    kafka::client(settings).expect("the settings are good").set("group.id", group).create().expect("a consumer is made")
 }
 
 /// Each partition and the offset after its last record.

@@ -2,7 +2,7 @@
 //!
 //! Must leave what is sent to the test, also what no HTTP library would send.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::net::SocketAddr;
@@ -52,6 +52,8 @@ impl TestAuthority {
     pub fn new() -> Self {
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Named like its own certificates, OpenSSL would take each of them for one that vouches for itself.
+        params.distinguished_name.push(DnType::CommonName, "an authority of a test");
         let key = key();
         let certificate = params.self_signed(&key).expect("it signs itself");
         Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
@@ -60,6 +62,12 @@ impl TestAuthority {
     /// What a server for these names needs.
     pub fn server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         self.issue(&params(names))
+    }
+
+    /// The same as PEM texts, certificate and key, for servers that read files.
+    pub fn pem_for(&self, names: &[&str]) -> (String, String) {
+        let key = key();
+        (params(names).signed_by(&key, &self.issuer).expect("it signs").pem(), key.serialize_pem())
     }
 
     /// The same with a certificate whose time is over.

@@ -39,12 +39,12 @@ impl TestStores {
         let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
 
         let (postgres, pool) = fresh_database(&servers, &name).await;
-        let clickhouse = ClickHouseSettings { clickhouse_url: servers.clickhouse_url.clone(), clickhouse_database: name.clone() };
+        let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
         stores::apply_clickhouse_ddl(&clickhouse).await.expect("the tables are created");
         let kafka = KafkaSettings {
-            kafka_brokers: servers.kafka_brokers.clone(),
             topic: name.clone(),
             rejected_topic: format!("{name}.rejected"),
+            ..KafkaSettings::at(&servers.kafka_brokers)
         };
         kafka::create_topics(&kafka).await.expect("the topics are created");
         Self { pool, postgres, clickhouse, kafka, name }
@@ -96,8 +96,9 @@ async fn sweep(servers: &Endpoints) {
 }
 
 async fn sweep_topics(brokers: &str) {
-    let Ok(admin) = kafka::client(brokers).create::<AdminClient<DefaultClientContext>>() else { return };
-    let Ok(producer) = kafka::producer(brokers) else { return };
+    let settings = KafkaSettings::at(brokers);
+    let Ok(admin) = kafka::client(&settings).and_then(|c| Ok(c.create::<AdminClient<DefaultClientContext>>()?)) else { return };
+    let Ok(producer) = kafka::producer(&settings) else { return };
     let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
     let leftovers: Vec<&str> =
         metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).filter(|name| is_leftover(name)).collect();

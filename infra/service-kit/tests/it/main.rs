@@ -5,5 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod egress;
+mod encrypted_stores;
 mod rebinding;
 mod spellings;

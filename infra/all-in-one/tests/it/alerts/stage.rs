@@ -217,9 +217,9 @@ async fn servers(folder: &Path) -> (Kafka, Postgres, ClickHouse) {
 
 async fn stores_on(broker: &Kafka, database: &Postgres, clickhouse: &ClickHouse) -> TestStores {
     let topic = |name: &str| KafkaSettings {
-        kafka_brokers: broker.address(),
         topic: name.to_owned(),
         rejected_topic: format!("{name}.rejected"),
+        ..KafkaSettings::at(broker.address())
     };
     for name in ["telemetry", "another"] {
         kafka::create_topics(&topic(name)).await.unwrap();
@@ -227,7 +227,7 @@ async fn stores_on(broker: &Kafka, database: &Postgres, clickhouse: &ClickHouse)
     let postgres = PostgresSettings { database_url: database.url() };
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
-    let clickhouse = ClickHouseSettings { clickhouse_url: clickhouse.url(), clickhouse_database: "telemetry".to_owned() };
+    let clickhouse = ClickHouseSettings::at(clickhouse.url(), "telemetry");
     stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
     TestStores { pool, postgres, clickhouse, kafka: topic("telemetry"), name: "telemetry".to_owned() }
 }

@@ -1,0 +1,91 @@
+//! PostgreSQL and ClickHouse are lost, all of both. A backup of the one and the log for the other bring every read back, byte
+//! for byte: the procedure of `docs/operating.md`.
+//!
+//! Must copy files only between the start and the end of a backup, as the procedure says; a copy of a running server is none.
+
+use crate::clicks_away::on_own_postgres;
+use schemas::identity::OrgType;
+use serde_json::json;
+use service_kit::testing::{Seed, eventually};
+use sqlx::{Connection, PgConnection};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "{} is copied", from.display());
+}
+
+/// A base backup by the server's own functions: everything that is there meanwhile, then the log up to the end, then the label.
+async fn back_up(url: &str, data: &Path, backup: &Path) {
+    let mut session = PgConnection::connect(url).await.unwrap();
+    sqlx::query("SELECT pg_backup_start('nightly', true)").execute(&mut session).await.unwrap();
+    copy(data, backup);
+    let stop = "SELECT labelfile FROM pg_backup_stop(false)";
+    let label: String = sqlx::query_scalar(stop).fetch_one(&mut session).await.unwrap();
+    std::fs::remove_dir_all(backup.join("pg_wal")).unwrap();
+    copy(&data.join("pg_wal"), &backup.join("pg_wal"));
+    for left in ["postmaster.pid", "postmaster.opts"] {
+        std::fs::remove_file(backup.join(left)).unwrap();
+    }
+    let place = backup.join("backup_label");
+    std::fs::write(&place, label).unwrap();
+    // The server renames it when it has recovered, and so must own it.
+    let owner = std::fs::metadata(data).unwrap();
+    chown(&place, Some(owner.uid()), Some(owner.gid())).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, mut database) = on_own_postgres(folder.path()).await;
+    let orgs = Seed(&pipeline.stores.pool);
+    let owner = orgs.owner_of("example.com").await;
+    let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
+    orgs.delegate(owner.id, network.id).await;
+    let session = "00000000-0000-0000-0000-000000000007";
+    let event = |number: u32| {
+        json!({"id": format!("e{number}"), "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
+        "content_url": format!("https://www.example.com/page-{}", number % 5), "session_id": session,
+        "data": {"citation_type": "paraphrase", "excerpt_tokens": number}})
+    };
+    pipeline.post("/sessions/bulk", &agent.key, &json!({"session_id": session, "agent_id": "bot", "events": []})).await;
+    for number in 0..20 {
+        pipeline.post("/events", &agent.key, &json!({"events": [event(number)]})).await;
+    }
+    pipeline.work_off().await;
+    let reads = [
+        (&owner.key, "/content-owners/summary".to_owned()),
+        (&owner.key, "/content-owners/events?limit=1000".to_owned()),
+        (&network.key, format!("/content-owners/urls?delegated_from={}", owner.id)),
+        (&agent.key, format!("/sessions/{session}/document")),
+    ];
+    let mut before = Vec::new();
+    for (key, path) in &reads {
+        before.push(pipeline.read(key, path).await);
+    }
+    let (data, backup) = (database.data().to_owned(), folder.path().join("backup"));
+    back_up(&database.url(), &data, &backup).await;
+
+    database.kill_9();
+    std::fs::remove_dir_all(&data).unwrap();
+    let gone = format!("DROP DATABASE {} SYNC", pipeline.stores.clickhouse.clickhouse_database);
+    pipeline.clickhouse(&gone).await;
+    copy(&backup, &data);
+    let restarted = tokio::task::spawn_blocking(move || database.restart().map(|()| database));
+    let _database = restarted.await.unwrap().unwrap();
+    let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    // The reads find out by themselves that their connections are gone.
+    eventually("PostgreSQL answers them again", || async {
+        let answers = sqlx::query("SELECT 1").execute(&pipeline.stores.pool).await;
+        answers.ok().map(drop)
+    })
+    .await;
+    for ((key, path), before) in reads.iter().zip(&before) {
+        let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
+        assert!(now == *before, "{path} reads otherwise:\n{now}\n{before}");
+    }
+    pipeline.post("/events", &agent.key, &json!({"events": [event(20)]})).await;
+}

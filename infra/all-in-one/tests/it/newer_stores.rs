@@ -1,0 +1,39 @@
+//! A rolling upgrade, seen from the processes of before: the stores have been brought up to a build that is newer than this
+//! one, and everything goes on.
+//!
+//! Must change the stores as a newer build would: additions only.
+
+use crate::pipeline::Pipeline;
+use schemas::identity::OrgType;
+use serde_json::json;
+use service_kit::stores;
+use service_kit::testing::Seed;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_of_before_start_and_work_on_stores_that_a_newer_build_has_added_to() {
+    let pipeline = Pipeline::start().await;
+    let pool = &pipeline.stores.pool;
+    for newer in [
+        "ALTER TABLE sessions ADD COLUMN of_tomorrow text NOT NULL DEFAULT ''",
+        "ALTER TABLE webhook_deliveries ADD COLUMN of_tomorrow text",
+        "CREATE TABLE things_of_tomorrow (id uuid PRIMARY KEY)",
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'tomorrow', true, '', 1)",
+    ] {
+        sqlx::query(newer).execute(pool).await.unwrap();
+    }
+    pipeline.clickhouse("ALTER TABLE observations ADD COLUMN of_tomorrow String DEFAULT ''").await;
+
+    stores::check_postgres(pool).await.expect("tables that are newer than this build are fine");
+    stores::migrate_postgres(pool).await.expect("migrating with a build of before leaves them alone");
+    stores::check_clickhouse(&pipeline.stores.clickhouse).await.expect("and so is a further column");
+    let seed = Seed(pool);
+    let (owner, agent) = (seed.owner_of("example.com").await, seed.org("agent", OrgType::Agent).await);
+    let event = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://example.com/"});
+    let session = json!({"session_id": "00000000-0000-0000-0000-000000000007", "events": [event]});
+    let later = Pipeline::on(pipeline.stores.clone()).await;
+    for process in [&pipeline, &later] {
+        process.post("/sessions/bulk", &agent.key, &session).await;
+    }
+    later.work_off().await;
+    assert!(later.read(&owner.key, "/content-owners/summary").await.contains("\"total_events\":1"));
+}

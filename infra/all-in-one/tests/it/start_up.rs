@@ -1,0 +1,264 @@
+//! Starting with settings that cannot work: every binary, every mode, every setting. What comes out is one line that names the
+//! setting and the value, and says what to do.
+//!
+//! Must not look inside the services, and must learn of settings from the commands themselves: a new one is tested unasked.
+
+use crate::pipeline::beside;
+use crate::settings_table::{binaries, modes};
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
+use futures::{StreamExt, stream};
+use service_kit::sealing::SecretsKey;
+use service_kit::testing::{TestProcess, TestStores, free_address};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+type Settings = Vec<(String, String)>;
+
+/// A value that no parser takes.
+const NONSENSE: &str = "\u{2603} no such thing";
+
+/// Exit code, and what it says that is not log.
+async fn ended(binary: &str, arguments: &[&str], settings: &Settings) -> (Option<i32>, String, String) {
+    let mut process = TestProcess::start(&beside(binary), arguments, settings);
+    let code = process.exit_code().await;
+    let plain: Vec<String> = process.stderr().lines().filter(|line| !line.starts_with('{')).map(str::to_owned).collect();
+    (code, process.stdout(), plain.join("\n"))
+}
+
+fn typed(name: &str) -> Vec<&str> {
+    name.split(' ').skip(1).collect()
+}
+
+fn settings_of(mode: &Command) -> impl Iterator<Item = (String, &Arg)> {
+    mode.get_arguments().filter_map(|argument| Some((argument.get_env()?.to_str()?.to_owned(), argument)))
+}
+
+/// What a mode must be given, its own and its binary's.
+fn required(binary: &Command, mode: &Command) -> Settings {
+    let of = |command: &Command| -> Vec<String> {
+        settings_of(command).filter(|(_, argument)| argument.is_required_set()).map(|(setting, _)| setting).collect()
+    };
+    let names = of(binary).into_iter().chain(of(mode));
+    names
+        .map(|name| {
+            let value = match name.as_str() {
+                "KAFKA_BROKERS" => "127.0.0.1:1",
+                "CLICKHOUSE_URL" => "http://127.0.0.1:1",
+                _ => "postgres://telemetry@127.0.0.1:1/telemetry",
+            };
+            (name, value.to_owned())
+        })
+        .collect()
+}
+
+/// Whether the parser itself refuses nonsense; what else is read is text until it is used.
+fn is_parsed(argument: &Arg) -> bool {
+    let alone = Arg::new("alone").long("alone").value_parser(argument.get_value_parser().clone());
+    let alone = Command::new("alone").arg(alone.num_args(argument.get_num_args().unwrap_or_default()));
+    let given = ["alone".to_owned(), format!("--alone={NONSENSE}")];
+    alone
+        .try_get_matches_from(given)
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mode_explains_itself() {
+    for binary in binaries() {
+        for (name, mode) in modes(&binary) {
+            let mut arguments = typed(&name);
+            arguments.push("--help");
+            let (code, help, said) = ended(binary.get_name(), &arguments, &Vec::new()).await;
+            assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
+            for (setting, _) in settings_of(&mode) {
+                assert!(help.contains(&setting), "{name} --help names {setting}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setting_with_a_value_that_cannot_be_read_is_refused_by_name_and_value() {
+    let mut tried = 0;
+    for binary in binaries() {
+        for (name, mode) in modes(&binary) {
+            // A mode that has modes asks for one before it looks at anything else.
+            if mode.is_subcommand_required_set()
+                || mode.get_arguments().any(|argument| argument.is_required_set() && argument.get_env().is_none())
+            {
+                continue;
+            }
+            for (setting, _) in settings_of(&mode).filter(|(_, argument)| is_parsed(argument)) {
+                let mut settings = required(&binary, &mode);
+                settings.retain(|(known, _)| *known != setting);
+                settings.push((setting.clone(), NONSENSE.to_owned()));
+                let (code, _, said) = ended(binary.get_name(), &typed(&name), &settings).await;
+                assert_eq!(code, Some(2), "{name} {setting}: {said}");
+                assert!(
+                    said.contains(&setting) && said.contains(NONSENSE) && said.contains("--help"),
+                    "{name} {setting}: {said}"
+                );
+                assert_eq!(said.lines().count(), 1, "{name} {setting}: {said}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "only {tried} settings were tried");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
+    for binary in binaries() {
+        let mut unknown = required(&binary, &binary);
+        unknown.push(("TELEMETRY_LISTEM".to_owned(), "127.0.0.1:8080".to_owned()));
+        let (code, _, said) = ended(binary.get_name(), &[], &unknown).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.starts_with("unknown setting TELEMETRY_LISTEM: remove it") && said.lines().count() == 1, "{said}");
+        for (name, mode) in modes(&binary)
+            .into_iter()
+            .filter(|(name, _)| !name.contains(' ') || name.ends_with("prepare") || name.ends_with("deliver"))
+        {
+            let needed = if name.ends_with("deliver") { required(&mode, &mode) } else { required(&binary, &binary) };
+            for (missing, _) in &needed {
+                let others = needed.iter().filter(|(known, _)| known != missing).cloned().collect();
+                let (code, _, said) = ended(binary.get_name(), &typed(&name), &others).await;
+                assert_eq!(code, Some(2), "{name} without {missing}: {said}");
+                assert!(
+                    said.contains(missing.as_str()) && said.contains("--help") && said.lines().count() == 1,
+                    "{name}: {said}"
+                );
+            }
+        }
+    }
+}
+
+/// One case of the tables below.
+struct Case {
+    service: &'static str,
+    arguments: &'static [&'static str],
+    changed: Vec<(&'static str, String)>,
+    begins: String,
+    advises: &'static str,
+}
+
+impl Case {
+    fn of(service: &'static str, setting: &'static str, value: &str, begins: &str, advises: &'static str) -> Self {
+        let changed = vec![(setting, value.to_owned())];
+        Self { service, arguments: &[], changed, begins: begins.to_owned(), advises }
+    }
+
+    fn and(mut self, setting: &'static str, value: &str) -> Self {
+        self.changed.push((setting, value.to_owned()));
+        self
+    }
+
+    fn typed(self, arguments: &'static [&'static str]) -> Self {
+        Self { arguments, ..self }
+    }
+}
+
+/// What every service reads.
+fn shared(service: &'static str, taken: SocketAddr, nobody: SocketAddr) -> Vec<Case> {
+    let listens = ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"]
+        .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
+    let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
+    let mut cases: Vec<Case> = listens.into_iter().chain([log]).collect();
+    // The worker starts without PostgreSQL.
+    if service != "stream-workers" {
+        let url = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
+        cases.push(Case::of(
+            service,
+            "DATABASE_URL",
+            &url,
+            &format!("DATABASE_URL={nobody}: "),
+            "start it, or correct the address",
+        ));
+        cases.push(Case::of(service, "DATABASE_URL", "hunter2", "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
+    }
+    if matches!(service, "stream-workers" | "query-api") {
+        let url = format!("http://u:hunter2@{nobody}");
+        let begins = format!("CLICKHOUSE_URL={nobody}: ");
+        cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it, or correct the address"));
+        cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP address", "write http://"));
+        let database = "TELEMETRY_CLICKHOUSE_DATABASE";
+        cases.push(Case::of(service, database, "nowhere", "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ", "`stream-workers prepare`"));
+    }
+    cases
+}
+
+/// What one service alone reads.
+fn special(nobody: SocketAddr) -> Vec<Case> {
+    let brokers =
+        |service, advises| Case::of(service, "KAFKA_BROKERS", &nobody.to_string(), &format!("KAFKA_BROKERS={nobody}: "), advises);
+    let worker = || brokers("stream-workers", "correct");
+    let (gateway, identity) = ("ingest-gateway", "identity-api");
+    let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it as");
+    let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
+    let hours = "TELEMETRY_SESSION_IDLE_HOURS";
+    vec![
+        worker(),
+        worker().typed(&["prepare"]),
+        worker().typed(&["rebuild"]),
+        worker().typed(&["rejected", "list"]),
+        brokers(gateway, "start one, or correct the address").and("TELEMETRY_SPILL_MAX_BYTES", "0"),
+        Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "name"),
+        Case::of(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
+        Case::of(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
+        Case::of(
+            identity,
+            "TELEMETRY_SECRETS_KEY",
+            "hunter2",
+            "TELEMETRY_SECRETS_KEY is not 32 bytes",
+            "openssl rand -base64 32",
+        ),
+        smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
+        Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "write it as"),
+        Case::of(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
+        Case::of(identity, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM"),
+        Case::of(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")
+            .typed(&["migrate"]),
+    ]
+}
+
+/// Settings with which a service starts.
+fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
+    let everybody = "ingest-gateway stream-workers query-api identity-api";
+    let all = [
+        ("KAFKA_BROKERS", stores.kafka.kafka_brokers.clone(), "ingest-gateway stream-workers"),
+        ("TELEMETRY_TOPIC", stores.kafka.topic.clone(), "ingest-gateway stream-workers"),
+        ("TELEMETRY_REJECTED_TOPIC", stores.kafka.rejected_topic.clone(), "ingest-gateway stream-workers"),
+        ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone(), "stream-workers query-api"),
+        ("TELEMETRY_CLICKHOUSE_DATABASE", stores.name.clone(), "stream-workers query-api"),
+        ("DATABASE_URL", stores.postgres.database_url.clone(), everybody),
+        ("TELEMETRY_SPILL_DIR", tempfile::tempdir_in(folder).unwrap().keep().display().to_string(), "ingest-gateway"),
+        ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "identity-api"),
+        ("TELEMETRY_MAIL_DIR", folder.display().to_string(), "identity-api"),
+        ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned(), everybody),
+        ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0".to_owned(), everybody),
+    ];
+    let own = all.into_iter().filter(|(.., readers)| readers.split(' ').any(|reader| reader == service));
+    own.map(|(name, value, _)| (name.to_owned(), value)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_fix() {
+    let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (taken, nobody) = (holder.local_addr().unwrap(), free_address());
+    let services = ["ingest-gateway", "stream-workers", "query-api", "identity-api"];
+    let cases = services.into_iter().flat_map(|service| shared(service, taken, nobody)).chain(special(nobody));
+    let wrong = cases.map(|Case { service, arguments, changed, begins, advises }| {
+        let mut settings = good(service, &stores, folder.path());
+        settings.retain(|(known, _)| !changed.iter().any(|(name, _)| name == known));
+        settings.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        async move {
+            let (code, _, said) = ended(service, arguments, &settings).await;
+            let is_one_line = code == Some(1) && said.lines().count() == 1 && !said.contains("hunter2");
+            let is_right = is_one_line && said.starts_with(&begins) && said.contains(advises);
+            (!is_right).then(|| format!("{service} {arguments:?} {changed:?}: wants {begins} {advises}; {code:?}: {said}"))
+        }
+    });
+    // Some wait ten seconds for brokers that are not there.
+    let wrong: Vec<String> = stream::iter(wrong).buffer_unordered(8).filter_map(std::future::ready).collect().await;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

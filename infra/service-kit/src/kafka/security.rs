@@ -1,0 +1,207 @@
+//! How clients of the log prove who they are and keep what they send to themselves: TLS, SASL, both or neither.
+//!
+//! Must not show a password: not in `Debug`, not in an error. Must not be able to switch the check of a broker's name off.
+
+use anyhow::{bail, ensure};
+use clap::{Args, ValueEnum};
+use rdkafka::ClientConfig;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How the brokers are spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// Neither encrypted nor signed in.
+    #[default]
+    Plaintext,
+    /// TLS, with a certificate of our own where one is set.
+    Ssl,
+    /// Signed in, not encrypted.
+    SaslPlaintext,
+    /// TLS, and signed in.
+    SaslSsl,
+}
+
+/// How to sign in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mechanism {
+    /// The password as it is; only sensible with TLS.
+    Plain,
+    /// A proof of it.
+    #[value(name = "scram-sha-256")]
+    ScramSha256,
+    /// A proof of it.
+    #[default]
+    #[value(name = "scram-sha-512")]
+    ScramSha512,
+}
+
+/// A password as it is set.
+#[derive(Clone)]
+pub struct Password(String);
+
+impl From<String> for Password {
+    fn from(password: String) -> Self {
+        Self(password)
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(redacted)")
+    }
+}
+
+/// How the log is guarded.
+#[derive(Args, Clone, Debug, Default)]
+pub struct KafkaSecurity {
+    /// How the brokers are spoken to
+    #[arg(long, env = "TELEMETRY_KAFKA_SECURITY", default_value = "plaintext", value_enum)]
+    pub kafka_security: Protocol,
+    /// PEM file of the authorities that vouch for the brokers, instead of the system's
+    #[arg(long, env = "TELEMETRY_KAFKA_CA", value_name = "FILE")]
+    pub kafka_ca: Option<PathBuf>,
+    /// PEM file of the certificate that this client shows to the brokers, its chain after it
+    #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE", value_name = "FILE", requires = "kafka_certificate_key")]
+    pub kafka_certificate: Option<PathBuf>,
+    /// PEM file of the private key of that certificate
+    #[arg(long, env = "TELEMETRY_KAFKA_CERTIFICATE_KEY", value_name = "FILE", requires = "kafka_certificate")]
+    pub kafka_certificate_key: Option<PathBuf>,
+    /// How to sign in with the brokers, where SASL is set
+    #[arg(long, env = "TELEMETRY_KAFKA_SASL_MECHANISM", default_value = "scram-sha-512", value_enum)]
+    pub kafka_sasl_mechanism: Mechanism,
+    /// User to sign in as
+    #[arg(long, env = "TELEMETRY_KAFKA_USER", value_name = "NAME", requires = "kafka_password")]
+    pub kafka_user: Option<String>,
+    /// Password of that user
+    #[arg(long, env = "TELEMETRY_KAFKA_PASSWORD", value_name = "PASSWORD", hide_env_values = true, requires = "kafka_user")]
+    pub kafka_password: Option<Password>,
+}
+
+impl Protocol {
+    fn is_encrypted(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    fn signs_in(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+
+    /// As people write it in the setting.
+    fn spelling(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// As the client library spells it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Ssl => "ssl",
+            Self::SaslPlaintext => "sasl_plaintext",
+            Self::SaslSsl => "sasl_ssl",
+        }
+    }
+}
+
+impl KafkaSecurity {
+    /// Tells the client library, after a look at what would make it fail later and in many words.
+    pub(super) fn apply(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
+        let protocol = self.kafka_security;
+        config.set("security.protocol", protocol.name());
+        for (setting, key, file) in [
+            ("TELEMETRY_KAFKA_CA", "ssl.ca.location", &self.kafka_ca),
+            ("TELEMETRY_KAFKA_CERTIFICATE", "ssl.certificate.location", &self.kafka_certificate),
+            ("TELEMETRY_KAFKA_CERTIFICATE_KEY", "ssl.key.location", &self.kafka_certificate_key),
+        ] {
+            let Some(file) = file else { continue };
+            ensure!(
+                protocol.is_encrypted(),
+                "{setting}={}: TELEMETRY_KAFKA_SECURITY={} uses no TLS; set it to ssl or sasl-ssl, or remove this setting",
+                file.display(),
+                protocol.spelling()
+            );
+            config.set(key, readable(setting, file)?);
+        }
+        if protocol.is_encrypted() {
+            config.set("ssl.endpoint.identification.algorithm", "https");
+        }
+        if !protocol.signs_in() {
+            if let Some(user) = &self.kafka_user {
+                bail!(
+                    "TELEMETRY_KAFKA_USER={user}: TELEMETRY_KAFKA_SECURITY={} does not sign in; set it to sasl-ssl, or remove this setting",
+                    protocol.spelling()
+                );
+            }
+            return Ok(());
+        }
+        let (Some(user), Some(password)) = (&self.kafka_user, &self.kafka_password) else {
+            bail!(
+                "TELEMETRY_KAFKA_SECURITY={}: nobody to sign in as; set TELEMETRY_KAFKA_USER and TELEMETRY_KAFKA_PASSWORD",
+                protocol.spelling()
+            );
+        };
+        let mechanism = match self.kafka_sasl_mechanism {
+            Mechanism::Plain => "PLAIN",
+            Mechanism::ScramSha256 => "SCRAM-SHA-256",
+            Mechanism::ScramSha512 => "SCRAM-SHA-512",
+        };
+        config.set("sasl.mechanism", mechanism).set("sasl.username", user).set("sasl.password", &password.0);
+        Ok(())
+    }
+
+    /// Refuses what anybody on the way could read, and brokers that take anybody's records.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        let protocol = self.kafka_security;
+        ensure!(
+            protocol.is_encrypted(),
+            "TELEMETRY_KAFKA_SECURITY={}: production wants TLS to the brokers; set it to sasl-ssl, or to ssl with a certificate",
+            protocol.spelling()
+        );
+        ensure!(
+            protocol.signs_in() || self.kafka_certificate.is_some(),
+            "TELEMETRY_KAFKA_SECURITY=ssl: production wants the brokers to know their clients; set TELEMETRY_KAFKA_CERTIFICATE, or sasl-ssl and a user"
+        );
+        Ok(())
+    }
+}
+
+fn readable<'a>(setting: &str, file: &'a Path) -> anyhow::Result<&'a str> {
+    let opened = std::fs::File::open(file);
+    opened.map_err(|error| anyhow::anyhow!("{setting}={}: {error}; name a PEM file that can be read", file.display()))?;
+    file.to_str().ok_or_else(|| anyhow::anyhow!("{setting}={}: the path is not UTF-8; rename the file", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(security: &KafkaSecurity) -> String {
+        security.apply(&mut ClientConfig::new()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_by_name_and_no_password_is_shown() {
+        let user = || (Some("telemetry".to_owned()), Some(Password::from("hunter2".to_owned())));
+        let (kafka_user, kafka_password) = user();
+        let plain = KafkaSecurity { kafka_user, kafka_password, ..KafkaSecurity::default() };
+        assert!(refusal(&plain).starts_with("TELEMETRY_KAFKA_USER=telemetry: TELEMETRY_KAFKA_SECURITY=plaintext"));
+        let nobody = KafkaSecurity { kafka_security: Protocol::SaslSsl, ..KafkaSecurity::default() };
+        assert!(refusal(&nobody).starts_with("TELEMETRY_KAFKA_SECURITY=sasl-ssl: nobody"), "{}", refusal(&nobody));
+        let ca = KafkaSecurity { kafka_ca: Some("/nowhere.pem".into()), ..KafkaSecurity::default() };
+        assert!(refusal(&ca).contains("uses no TLS"));
+        let absent = KafkaSecurity { kafka_security: Protocol::Ssl, ..ca };
+        assert!(refusal(&absent).starts_with("TELEMETRY_KAFKA_CA=/nowhere.pem: "), "{}", refusal(&absent));
+        assert!(!format!("{plain:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn production_takes_tls_with_a_user_or_a_certificate_and_nothing_less() {
+        let with = |kafka_security| KafkaSecurity { kafka_security, ..KafkaSecurity::default() };
+        for refused in [Protocol::Plaintext, Protocol::SaslPlaintext, Protocol::Ssl] {
+            let said = with(refused).harden().unwrap_err().to_string();
+            assert!(said.starts_with(&format!("TELEMETRY_KAFKA_SECURITY={}", refused.spelling())), "{said}");
+        }
+        with(Protocol::SaslSsl).harden().unwrap();
+        KafkaSecurity { kafka_certificate: Some("client.pem".into()), ..with(Protocol::Ssl) }.harden().unwrap();
+    }
+}

@@ -1,0 +1,116 @@
+//! What `TELEMETRY_PROFILE=production` refuses: settings that are good for development only. Each refusal is one line with the
+//! setting, its value and the fix.
+//!
+//! Must not repeat a password, and must not connect to anything: what the stores themselves lack is found when they are
+//! checked (`kafka::check_topics`, `stores::check_clickhouse`).
+
+use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
+use crate::stores;
+use anyhow::ensure;
+use sqlx::postgres::PgSslMode;
+use url::{Host, Url};
+
+impl KafkaSettings {
+    /// Refuses brokers without TLS or without a client that they know, and wants three copies of each record from now on.
+    pub fn harden(&mut self) -> anyhow::Result<()> {
+        self.security.harden()?;
+        self.must_replicate = true;
+        Ok(())
+    }
+}
+
+impl PostgresSettings {
+    /// Refuses a connection that anybody on the way could read. A socket of this machine has no way to be read on.
+    pub fn harden(&self) -> anyhow::Result<()> {
+        let options = stores::postgres_options(self)?;
+        let (host, port) = (options.get_host(), options.get_port());
+        let is_encrypted = matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
+        ensure!(
+            is_encrypted || options.get_socket().is_some() || host.starts_with('/'),
+            "DATABASE_URL={host}:{port}: production wants TLS to PostgreSQL; add ?sslmode=verify-full, and &sslrootcert=FILE for an authority of your own"
+        );
+        Ok(())
+    }
+}
+
+impl ClickHouseSettings {
+    /// Refuses HTTP without TLS, except to this machine.
+    pub fn harden(&self) -> anyhow::Result<()> {
+        let url = Url::parse(&self.clickhouse_url).ok();
+        let url = url.as_ref().filter(|url| url.scheme() != "https" && !is_this_machine(url));
+        let Some(url) = url else { return Ok(()) };
+        let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
+        anyhow::bail!(
+            "CLICKHOUSE_URL={}://{host}:{port}: production wants TLS to ClickHouse; write https:// and its HTTPS port, and set TELEMETRY_CLICKHOUSE_CA for an authority of your own",
+            url.scheme()
+        )
+    }
+}
+
+impl WebhookSettings {
+    /// Refuses the two ways past the guard of what goes out.
+    pub fn harden(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.webhook_allow.are_public(),
+            "WEBHOOK_ALLOW={}: production calls public servers only; remove every entry but those of the form *:PORT",
+            self.webhook_allow
+        );
+        if let Some(file) = &self.webhook_extra_ca {
+            anyhow::bail!("WEBHOOK_EXTRA_CA={}: production trusts the system's authorities only; remove it", file.display());
+        }
+        Ok(())
+    }
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn postgres(url: &str) -> anyhow::Result<()> {
+        PostgresSettings { database_url: url.to_owned() }.harden()
+    }
+
+    #[test]
+    fn postgresql_is_spoken_to_over_tls_or_over_a_socket_of_this_machine() {
+        for taken in ["?sslmode=require", "?sslmode=verify-ca", "?sslmode=verify-full", "?host=/run/postgresql"] {
+            postgres(&format!("postgres://u:hunter2@db.test/t{taken}")).unwrap();
+        }
+        for refused in ["", "?sslmode=disable", "?sslmode=allow", "?sslmode=prefer"] {
+            let said = postgres(&format!("postgres://u:hunter2@db.test/t{refused}")).unwrap_err().to_string();
+            assert!(said.starts_with("DATABASE_URL=db.test:5432: production wants TLS"), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn clickhouse_is_spoken_to_over_tls_or_on_this_machine() {
+        let harden = |url: &str| ClickHouseSettings::at(url, "telemetry").harden();
+        for taken in ["https://ch.test:8443", "http://127.0.0.1:8123", "http://[::1]:8123", "http://localhost:8123"] {
+            harden(taken).unwrap();
+        }
+        for refused in ["http://ch.test:8123", "http://u:hunter2@10.0.0.1:8123", "http://localhost.evil.test:8123"] {
+            let said = harden(refused).unwrap_err().to_string();
+            assert!(said.starts_with("CLICKHOUSE_URL=http://") && said.contains("https://"), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn webhooks_go_to_public_servers_whatever_their_port() {
+        let with = |allowed: &str| WebhookSettings { webhook_allow: allowed.parse().unwrap(), ..WebhookSettings::default() };
+        with("*:8443,*:9443").harden().unwrap();
+        let said = with("*:8443,localhost:9443").harden().unwrap_err().to_string();
+        assert!(said.starts_with("WEBHOOK_ALLOW=*:8443,localhost:9443: "), "{said}");
+        let extra = WebhookSettings { webhook_extra_ca: Some("own.pem".into()), ..WebhookSettings::default() };
+        assert!(extra.harden().unwrap_err().to_string().starts_with("WEBHOOK_EXTRA_CA=own.pem: "));
+    }
+}

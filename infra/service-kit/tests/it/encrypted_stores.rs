@@ -1,0 +1,136 @@
+//! Every store over TLS: real servers with certificates of an authority of the test's own, which clients believe when its
+//! file is set and never else.
+//!
+//! Must not ask the shared servers: they are open.
+
+use local::private::{ClickHouse, Guard, Kafka, Postgres};
+use service_kit::kafka::security::{KafkaSecurity, Password, Protocol};
+use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
+use service_kit::testing::{TestAuthority, eventually};
+use service_kit::{kafka, stores};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+const HERE: &[&str] = &["127.0.0.1", "localhost"];
+
+fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Files of two authorities; servers are vouched for by the first.
+fn authorities(folder: &TempDir) -> (TestAuthority, PathBuf, PathBuf) {
+    let own = TestAuthority::new();
+    let (ca, foreign) = (file(folder.path(), "ca.pem", &own.pem), file(folder.path(), "b.pem", &TestAuthority::new().pem));
+    (own, ca, foreign)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kafka_is_spoken_to_over_tls_by_who_knows_the_password_and_the_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, ca, foreign) = authorities(&folder);
+    let (certificate, key) = own.pem_for(HERE);
+    let keystore = file(folder.path(), "keystore.pem", &format!("{key}{certificate}"));
+    let at = folder.path().to_owned();
+    let start = move || Kafka::guarded(&at, Guard::new(keystore, "telemetry", "correct horse")).unwrap();
+    let broker = tokio::task::spawn_blocking(start).await.unwrap();
+    let settings = |ca: &Path, password: &str| KafkaSettings {
+        security: KafkaSecurity {
+            kafka_security: Protocol::SaslSsl,
+            kafka_ca: Some(ca.to_owned()),
+            kafka_user: Some("telemetry".to_owned()),
+            kafka_password: Some(Password::from(password.to_owned())),
+            ..KafkaSecurity::default()
+        },
+        ..KafkaSettings::at(broker.guarded_address())
+    };
+    let good = settings(&ca, "correct horse");
+    kafka::create_topics(&good).await.unwrap();
+    kafka::check_topics(&good).await.unwrap();
+
+    let open = KafkaSettings::at(broker.guarded_address());
+    // Each waits for brokers as long as a start does: all at once.
+    let refused = [settings(&foreign, "correct horse"), settings(&ca, "battery staple"), open];
+    let asked = refused.map(|bad| tokio::spawn(async move { kafka::check_topics(&bad).await }));
+    for answer in asked {
+        let said = format!("{:#}", answer.await.unwrap().unwrap_err());
+        assert!(said.starts_with("KAFKA_BROKERS=") && !said.contains("battery staple"), "{said}");
+    }
+    // What production asks of the topics is asked of a real one, too: a single broker keeps one copy.
+    let mut production = good;
+    production.harden().unwrap();
+    let said = kafka::check_topics(&production).await.unwrap_err().to_string();
+    assert!(said.starts_with("topic telemetry.v1: 1 of the 3 copies that production wants; "), "{said}");
+    let said = kafka::create_topics(&production).await.unwrap_err().to_string();
+    assert!(said.contains("1 broker(s), and production wants 3 copies"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgresql_is_spoken_to_over_tls_and_only_with_a_certificate_of_its_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, ca, foreign) = authorities(&folder);
+    let (certificate, key) = own.pem_for(HERE);
+    let at = folder.path().to_owned();
+    let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
+    let pool = stores::postgres(&PostgresSettings { database_url: server.url() }).unwrap();
+    // The server itself puts them into its folder: they must be its own.
+    for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+        let put = format!("COPY (SELECT $pem${text}$pem$) TO PROGRAM 'umask 077; sed ''s/\\\\n/\\n/g'' > {name}'");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(put)).execute(&pool).await.unwrap();
+    }
+    sqlx::raw_sql("ALTER SYSTEM SET ssl = on").execute(&pool).await.unwrap();
+    sqlx::raw_sql("SELECT pg_reload_conf()").execute(&pool).await.unwrap();
+    let with = |ca: &Path| PostgresSettings {
+        database_url: format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), ca.display()),
+    };
+    let good = with(&ca);
+    good.harden().unwrap();
+    let encrypted = || async {
+        let pool = stores::postgres(&good).unwrap();
+        let question = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        sqlx::query_scalar::<_, bool>(question).fetch_one(&pool).await.ok()
+    };
+    assert!(eventually("the server speaks TLS", encrypted).await);
+    stores::migrate_postgres(&stores::postgres(&good).unwrap()).await.unwrap();
+    stores::check_postgres(&stores::postgres(&good).unwrap()).await.unwrap();
+    let said = stores::check_postgres(&stores::postgres(&with(&foreign)).unwrap()).await.unwrap_err().to_string();
+    assert!(said.starts_with("DATABASE_URL=127.0.0.1:"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clickhouse_is_spoken_to_over_https_and_only_with_a_certificate_of_its_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, ca, foreign) = authorities(&folder);
+    let at = folder.path().to_owned();
+    let server = tokio::task::spawn_blocking(move || ClickHouse::start(&at).unwrap()).await.unwrap();
+    let inside = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    // The engine that tests run has no TLS of its own: it is ended before it, as by a load balancer.
+    let (acceptor, listener) = (TlsAcceptor::from(own.server_for(HERE)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, inside) = (acceptor.clone(), inside.clone());
+            tokio::spawn(async move {
+                let mut outer = acceptor.accept(stream).await.ok()?;
+                let mut inner = TcpStream::connect(inside).await.ok()?;
+                tokio::io::copy_bidirectional(&mut outer, &mut inner).await.ok()
+            });
+        }
+    });
+    let with = |ca: Option<&Path>| ClickHouseSettings {
+        clickhouse_ca: ca.map(Path::to_owned),
+        ..ClickHouseSettings::at(&url, "telemetry")
+    };
+    with(Some(&ca)).harden().unwrap();
+    stores::apply_clickhouse_ddl(&with(Some(&ca))).await.unwrap();
+    stores::check_clickhouse(&with(Some(&ca))).await.unwrap();
+    for stranger in [None, Some(foreign.as_path())] {
+        let said = stores::check_clickhouse(&with(stranger)).await.unwrap_err().to_string();
+        assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:"), "{said}");
+    }
+    let absent = stores::check_clickhouse(&with(Some(Path::new("/nowhere.pem")))).await.unwrap_err();
+    assert!(format!("{absent:#}").starts_with("TELEMETRY_CLICKHOUSE_CA=/nowhere.pem: "), "{absent:#}");
+}
