@@ -47,7 +47,7 @@ use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
-use service_kit::{http, kafka, server, stores};
+use service_kit::{http, kafka, openapi, server, stores};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -152,12 +152,12 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
     worker::Worker::connect(settings)?.run(stop).await
 }
 
-/// [`work`], with `/health` and `/ready` beside it.
+/// [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = probes(settings)?;
     let _watch = health::watch(probes.clone());
-    let router = http::with_boundary(health::routes(probes));
+    let router = http::with_boundary(health::routes(probes).merge(openapi::routes(&[])));
     let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
     work(settings, stop).await?;

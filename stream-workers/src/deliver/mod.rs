@@ -30,7 +30,7 @@ use service_kit::health::{self, Probe};
 use service_kit::measures;
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
-use service_kit::{http, server, stores};
+use service_kit::{http, openapi, server, stores};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -114,7 +114,7 @@ pub async fn deliver(settings: &DeliverSettings, ahead: Ahead, stop: Cancellatio
     Ok(())
 }
 
-/// [`deliver`] as a process of its own, with `/health` and `/ready` beside it.
+/// [`deliver`] as a process of its own, with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: CancellationToken) -> anyhow::Result<()> {
     if process.profile.is_production() {
         settings.postgres.harden()?;
@@ -124,7 +124,8 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
     let _watch = health::watch(probes.clone());
-    let serving = tokio::spawn(server::serve(listener, http::with_boundary(health::routes(probes)), stop.clone()));
+    let router = http::with_boundary(health::routes(probes).merge(openapi::routes(&[])));
+    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
     tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
     deliver(settings, Ahead::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)

@@ -147,6 +147,10 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
     process.answers(&format!("http://{listen}/ready")).await;
     let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
     assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok", "database": "ok"}));
+    let document = client().get(format!("http://{listen}/openapi.json")).send().await.unwrap();
+    let document: serde_json::Value = document.json().await.unwrap();
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(paths, ["/health", "/openapi.json", "/ready"]);
     let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 

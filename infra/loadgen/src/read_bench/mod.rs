@@ -36,6 +36,8 @@ const WINDOWS: [i64; 4] = [1, 7, 30, 365];
 const WARM_UP: usize = 2;
 const READS: [(&str, &str); 3] =
     [("summary", "/content-owners/summary?"), ("events", "/content-owners/events?"), ("urls", "/content-owners/urls?limit=20&")];
+/// Reads that are always asked exactly.
+const OTHERS: [(&str, &str); 2] = [("corroboration", "/content-owners/corroboration?"), ("funnel", "/content-owners/funnel?")];
 
 /// Plainer ways to count the owner's events, as ratios to compare by: what any exact read pays at least, and what the
 /// alternatives would have cost. `{site}` is the owner's range.
@@ -51,6 +53,10 @@ const RETRIEVALS: &str = "CREATE TABLE retrievals (site String, event_key UInt12
     ENGINE = AggregatingMergeTree ORDER BY (site, event_key)";
 const FILL_RETRIEVALS: &str = "INSERT INTO retrievals SELECT site, event_key, toString(event_type), \
     toUInt8(bitShiftLeft(1, toUInt8(source_role))), at FROM observations";
+
+/// One retrieval of the owner's claimed by a second agent: what the cheaper statements leave to the exact ones.
+const ODD: &str = "INSERT INTO observations SELECT * REPLACE (toUUID('00000000-0000-0000-0000-000000007000') AS org_id) \
+    FROM observations WHERE {site} AND event_type = 'content_retrieved' AND source_role = 'agent' LIMIT 1";
 
 /// Fills a store and measures; the store is dropped at the end.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
@@ -107,12 +113,15 @@ async fn measure_all(
     print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
     let mut reader = Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs };
     for days in WINDOWS {
-        reader.measure_window(days, "").await?;
+        reader.measure_window(days, "", &READS).await?;
     }
+    reader.measure_window(365, "", &OTHERS).await?;
     let arriving =
         tokio::spawn(arrive(options.clone(), stores.addresses.clickhouse.clone(), tenant.domain.clone(), stop.child_token()));
-    reader.measure_window(365, ", rows arriving").await?;
+    reader.measure_window(365, ", rows arriving", &READS).await?;
     arriving.abort();
+    client.query(&ODD.replace("{site}", &range)).execute().await?;
+    reader.measure_window(365, ", one odd retrieval", &READS).await?;
     if options.plans {
         for (read, plan) in query_api::query_plans(&stores.addresses.clickhouse, &tenant.domain, (None, None)).await? {
             println!("\nplan of {read}\n{plan}");
@@ -133,8 +142,8 @@ struct Reader {
 
 impl Reader {
     /// Times each read over windows of so many days.
-    async fn measure_window(&mut self, days: i64, beside: &str) -> anyhow::Result<()> {
-        for (what, path) in READS {
+    async fn measure_window(&mut self, days: i64, beside: &str, reads: &[(&str, &str)]) -> anyhow::Result<()> {
+        for (what, path) in reads {
             let mut latencies = Latencies::default();
             for nth in 0..self.runs.div_ceil(WINDOWS.len()) + WARM_UP {
                 let path = format!("{path}{}", window(days, &mut self.random));
