@@ -14,6 +14,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use url::Url;
 use uuid::Uuid;
 
 /// What one step of a conversation with a mail server may take.
@@ -53,6 +54,14 @@ impl fmt::Debug for SmtpUrl {
     }
 }
 
+/// Whether nothing is said to the mail server before TLS, whatever it offers.
+fn must_encrypt(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let said: Vec<_> = url.query_pairs().filter(|(name, _)| name == "tls").map(|(_, value)| value).collect();
+    let is_demanded = |value: &str| matches!(value, "required" | "wrapper");
+    said.iter().all(|value| is_demanded(value)) && (url.scheme() == "smtps" || !said.is_empty())
+}
+
 impl MailSettings {
     /// Refuses files, which hold whole sign-in links, and a mail server that is spoken to in the open.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
@@ -60,9 +69,8 @@ impl MailSettings {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
             bail!("TELEMETRY_MAIL_DIR={folder}: production sends mail; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
         };
-        let is_encrypted = url.starts_with("smtps://") || url.contains("tls=required") || url.contains("tls=wrapper");
         ensure!(
-            is_encrypted,
+            must_encrypt(url),
             "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://, or end it with ?tls=required"
         );
         Ok(())
@@ -161,6 +169,28 @@ mod tests {
 
     fn refusal(settings: &MailSettings) -> String {
         settings.mailer().err().unwrap().to_string()
+    }
+
+    #[test]
+    fn only_a_setting_of_tls_itself_demands_tls() {
+        for url in [
+            "smtps://mail.test",
+            "smtps://u:p@mail.test?tls=required",
+            "smtp://mail.test:587?tls=required",
+            "smtp://mail.test?tls=wrapper",
+        ] {
+            assert!(must_encrypt(url), "{url}");
+        }
+        for url in [
+            "smtp://mail.test",
+            "smtp://u:tls=required@mail.test",
+            "smtp://mail.test?nottls=required",
+            "smtp://mail.test?tls=opportunistic&x=tls=required",
+            "smtp://mail.test?tls=required&tls=opportunistic",
+            "smtps://mail.test?tls=opportunistic",
+        ] {
+            assert!(!must_encrypt(url), "{url}");
+        }
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Settings of this product start with this, except the three addresses every deployment already names.
-const PREFIX: &str = "TELEMETRY_";
+const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
 
 /// Where a process listens and what it writes about itself.
 #[derive(Args, Clone, Debug)]
@@ -243,7 +243,7 @@ fn environment_names() -> BTreeSet<String> {
 
 fn first_unknown(command: &Command, present: BTreeSet<String>) -> Option<String> {
     let known: BTreeSet<&str> = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str()).collect();
-    present.into_iter().find(|name| name.starts_with(PREFIX) && !known.contains(name.as_str()))
+    present.into_iter().find(|name| PREFIXES.iter().any(|own| name.starts_with(own)) && !known.contains(name.as_str()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub enum DeliveryStatus {
     Delivered,
     /// Failed eight times.
     DeadLetter,
-    /// Its endpoint was disabled before.
+    /// Its endpoint was disabled before, or had too many waiting when it was made.
     Dropped,
 }
 

@@ -24,13 +24,13 @@ measures! {
     ATTEMPTS = Measure::counter("webhook_attempts_total", "attempts", "attempts that have ended, by outcome").by(&[OUTCOME]);
     DELIVERED = Measure::counter("webhook_deliveries_delivered_total", "deliveries", "deliveries that a receiver answered with 2xx");
     DEAD = Measure::counter("webhook_deliveries_dead_total", "deliveries", "deliveries that failed eight times");
-    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled");
+    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled; those that found no room are shown by the delivery log alone");
     LOST = Measure::counter("webhook_leases_lost_total", "attempts", "attempts that ended after their lease had run out or was taken back; they are repeated");
     UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "attempts put off because TELEMETRY_SECRETS_KEY does not open the secret");
     UNDER_WAY = Measure::gauge("webhook_attempts_under_way", "attempts", "attempts under way");
     DURATION = Measure::duration("webhook_attempt_duration_seconds", "one attempt, from the look-up of the name to the answer");
     PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "deliveries to be tried, or tried again");
-    OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due; one that is being attempted is not due");
+    OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due, of endpoints to which nothing is under way: one that hangs makes its own deliveries wait");
 }
 
 pub(super) fn ended(outcome: AttemptOutcome, took: Duration) {

@@ -57,6 +57,7 @@ impl Ended {
 }
 
 /// Due deliveries of every endpoint in turn, and of every organisation in turn, so that nobody's backlog is in anybody's way:
+/// whoever has the fewest under way here is next, by lot among equals, because by age an old backlog would always win;
 /// endpoints with anything pending are found by stepping from one to the next in the index, whatever waits behind each.
 /// The share lock on an endpoint makes disabling it wait, and whoever disabled it first wins.
 const CLAIM: &str = "\
@@ -81,9 +82,12 @@ const CLAIM: &str = "\
             SELECT delivery_id, organization_id, due_at FROM webhook_queue \
             WHERE endpoint_id = open.id AND status = 'pending' AND due_at <= open.at \
             ORDER BY due_at, delivery_id LIMIT open.room FOR UPDATE SKIP LOCKED) q), \
+    busy AS MATERIALIZED ( \
+        SELECT e.organization_id, sum($4 - n.room) AS lanes FROM unnest($5::uuid[], $6::int[]) AS n (id, room) \
+        JOIN webhook_endpoints e ON e.id = n.id GROUP BY e.organization_id), \
     picked AS MATERIALIZED ( \
-        SELECT delivery_id FROM due \
-        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY turn, due_at), due_at LIMIT $3) \
+        SELECT delivery_id FROM due LEFT JOIN busy USING (organization_id) \
+        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY turn, due_at) + coalesce(lanes, 0), random() LIMIT $3) \
     UPDATE webhook_queue q SET lease = gen_random_uuid(), due_at = open.at + $2 * interval '1 microsecond' \
     FROM picked p JOIN webhook_deliveries d ON d.id = p.delivery_id JOIN open ON open.id = d.endpoint_id \
     WHERE q.delivery_id = p.delivery_id AND q.status = 'pending' AND q.due_at <= open.at \
@@ -146,8 +150,11 @@ impl Queue {
         let swept = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
             let (pending, overdue): (i64, Option<f64>) = sqlx::query_as(
-                "SELECT count(*), extract(epoch FROM now() + $1 * interval '1 microsecond' - min(due_at))::float8 \
-                 FROM webhook_queue WHERE status = 'pending'",
+                "WITH clock (at) AS (SELECT now() + $1 * interval '1 microsecond') \
+                 SELECT count(q.delivery_id), extract(epoch FROM clock.at - min(q.due_at) FILTER (WHERE NOT EXISTS ( \
+                     SELECT FROM webhook_queue tried WHERE tried.endpoint_id = q.endpoint_id AND tried.status = 'pending' \
+                     AND tried.lease IS NOT NULL AND tried.due_at > clock.at)))::float8 \
+                 FROM clock LEFT JOIN webhook_queue q ON q.status = 'pending' GROUP BY clock.at",
             )
             .bind(self.ahead.micros())
             .fetch_one(&self.pool)

@@ -183,3 +183,31 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     assert_eq!(canary.connects(), 0);
     deliverer.stop().await;
 }
+
+/// More organisations with slow receivers and old backlogs than there are lanes: whoever has nothing under way is next.
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_backlog_of_others() {
+    let office = Office::new().await;
+    let slow = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
+        if Letter::read(&mut stream).await.is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+        }
+    })
+    .await;
+    office.open_port(&slow);
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    for _ in 0..8 {
+        office.post_all(&office.endpoint(&slow).await, 20).await;
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 4;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    eventually("the slow ones are tried", || async { (slow.connects() >= 8).then_some(()) }).await;
+    let healthy = office.endpoint(&inbox.server).await;
+    office.post(&healthy).await;
+    inbox.gets(1).await;
+    let tried = slow.connects();
+    assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
+    deliverer.stop().await;
+}

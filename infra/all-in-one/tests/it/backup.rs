@@ -20,15 +20,25 @@ fn copy(from: &Path, to: &Path) {
 /// A base backup by the server's own functions: everything that is there meanwhile, then the log up to the end, then the label.
 async fn back_up(url: &str, data: &Path, backup: &Path) {
     let mut session = PgConnection::connect(url).await.unwrap();
+    let keep = "SELECT pg_create_physical_replication_slot('nightly', true)";
+    sqlx::query(keep).execute(&mut session).await.unwrap();
     sqlx::query("SELECT pg_backup_start('nightly', true)").execute(&mut session).await.unwrap();
     copy(data, backup);
+    // What a busy server does during a long backup: the log from its beginning is needed no more but by the backup.
+    for _ in 0..3 {
+        sqlx::query("CREATE TEMPORARY TABLE IF NOT EXISTS busy AS SELECT 1").execute(&mut session).await.unwrap();
+        sqlx::query("SELECT pg_switch_wal()").execute(&mut session).await.unwrap();
+        sqlx::query("CHECKPOINT").execute(&mut session).await.unwrap();
+    }
     let stop = "SELECT labelfile FROM pg_backup_stop(false)";
     let label: String = sqlx::query_scalar(stop).fetch_one(&mut session).await.unwrap();
     std::fs::remove_dir_all(backup.join("pg_wal")).unwrap();
     copy(&data.join("pg_wal"), &backup.join("pg_wal"));
+    sqlx::query("SELECT pg_drop_replication_slot('nightly')").execute(&mut session).await.unwrap();
     for left in ["postmaster.pid", "postmaster.opts"] {
         std::fs::remove_file(backup.join(left)).unwrap();
     }
+    let _ = std::fs::remove_dir_all(backup.join("pg_replslot/nightly"));
     let place = backup.join("backup_label");
     std::fs::write(&place, label).unwrap();
     // The server renames it when it has recovered, and so must own it.

@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -23,12 +23,14 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-/// What one address may take to answer, while there is another one.
+/// What one address may take to be connected to.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Addresses tried; a name may have hundreds.
 const MAX_ADDRESSES: usize = 4;
-/// Longest head of an answer.
+/// Longest head of an answer, interim ones before it included.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// A body in chunks takes that many times its bytes at most; one in smaller chunks is cut.
+const FRAMED: usize = 2;
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +67,12 @@ async fn ask(
     request: Request<Full<Bytes>>,
     cap: usize,
 ) -> Result<Answer, Failure> {
+    // Also what comes before the answer: interim answers have heads of their own, and no end.
+    let (reader, writer) = split(stream);
+    let bounded = join(reader.take((MAX_HEAD_BYTES + FRAMED * cap) as u64), writer);
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(bounded))
         .await
         .map_err(|_| Failure::Unreachable)?;
     // Ends with this call, however it ends: nothing is read that nobody waits for.

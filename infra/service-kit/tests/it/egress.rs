@@ -143,10 +143,12 @@ async fn s6_v5_every_slow_or_endless_receiver_is_left_in_time() {
     let tick = Duration::from_millis(50);
     let ok = "HTTP/1.1 200 OK\r\n";
     let zeros: &[u8] = &[0; 16 * 1024];
+    let hints: &[u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(500).leak();
     for (name, first, again, pause, expected) in [
         ("slow head", "HTTP/1.1 200 OK\r\nx: ", &b"y"[..], tick, Err(Failure::Timeout)),
         ("silence", "", b"", tick, Err(Failure::Timeout)),
         ("interim answers", "", b"HTTP/1.1 103 Early Hints\r\n\r\n", tick, Err(Failure::Timeout)),
+        ("interim answers at full speed", "", hints, none, Err(Failure::Unreachable)),
         ("slow body", "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b"y", tick, Err(Failure::Timeout)),
         ("slow chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\ny\r\n", tick, Err(Failure::Timeout)),
         ("endless body", "HTTP/1.1 200 OK\r\n\r\n", zeros, none, Ok(CAP)),
