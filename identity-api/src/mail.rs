@@ -8,7 +8,7 @@ use clap::Args;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
-use std::fmt;
+use service_kit::settings::Hidden;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -29,29 +29,13 @@ const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
 pub struct MailSettings {
     /// Mail server, as in `smtps://user:password@mail.example.com` or, with STARTTLS, `smtp://host:587?tls=required`
     #[arg(long, env = "TELEMETRY_SMTP_URL", value_name = "URL", hide_env_values = true)]
-    pub smtp_url: Option<SmtpUrl>,
+    pub smtp_url: Option<Hidden>,
     /// Sender of every mail, as in `Telemetry <telemetry@example.com>`; needed with a mail server
     #[arg(long, env = "TELEMETRY_MAIL_FROM", value_name = "ADDRESS")]
     pub mail_from: Option<String>,
     /// Folder that gets one `.eml` file a mail when no mail server is set, the newest last by name
     #[arg(long, env = "TELEMETRY_MAIL_DIR", value_name = "DIR")]
     pub mail_dir: Option<PathBuf>,
-}
-
-/// An address with a password in it; checked only where it is used, because a refused setting is repeated.
-#[derive(Clone)]
-pub struct SmtpUrl(String);
-
-impl From<String> for SmtpUrl {
-    fn from(url: String) -> Self {
-        Self(url)
-    }
-}
-
-impl fmt::Debug for SmtpUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SmtpUrl(redacted)")
-    }
 }
 
 /// Whether nothing is said to the mail server before TLS, whatever it offers.
@@ -65,12 +49,12 @@ fn must_encrypt(url: &str) -> bool {
 impl MailSettings {
     /// Refuses files, which hold whole sign-in links, and a mail server that is spoken to in the open.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
-        let Some(SmtpUrl(url)) = &self.smtp_url else {
+        let Some(url) = &self.smtp_url else {
             let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
             bail!("TELEMETRY_MAIL_DIR={folder}: production sends mail; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
         };
         ensure!(
-            must_encrypt(url),
+            must_encrypt(url.reveal()),
             "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://, or end it with ?tls=required"
         );
         Ok(())
@@ -97,9 +81,9 @@ impl MailSettings {
     }
 }
 
-fn smtp(url: &SmtpUrl) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
+fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
     // What lettre says of a bad address may repeat the password.
-    let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(&url.0).map_err(|_| {
+    let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
         anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it as in smtps://user:password@mail.example.com")
     })?;
     Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())

@@ -15,7 +15,6 @@ pub(crate) mod seen;
 pub(crate) mod session;
 mod settings;
 
-pub use oidc::OidcProviders;
 pub use settings::SignInSettings;
 
 use crate::State;

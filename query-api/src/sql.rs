@@ -8,6 +8,7 @@ mod plans;
 mod rows;
 mod sessions;
 mod statements;
+mod void_lately;
 mod within;
 
 use crate::page::Paging;
@@ -21,6 +22,7 @@ use service_kit::http::ApiError;
 use service_kit::stores::clickhouse_answers;
 use std::time::Duration;
 use uuid::Uuid;
+use void_lately::VoidLately;
 use within::Within;
 
 pub use plans::query_plans;
@@ -53,6 +55,7 @@ const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394, 396];
 /// Handle on the queries.
 pub(crate) struct Telemetry {
     client: clickhouse::Client,
+    void_lately: VoidLately,
 }
 
 /// One figure of a summary, or a part of it.
@@ -83,17 +86,18 @@ impl Telemetry {
     /// Queries through `client`, under the caps.
     pub(crate) fn new(client: &clickhouse::Client) -> Self {
         let capped = |client: clickhouse::Client, (name, value): &(&str, &str)| client.with_setting(*name, *value);
-        Self { client: CAPS.iter().fold(client.clone(), capped) }
+        Self { client: CAPS.iter().fold(client.clone(), capped), void_lately: VoidLately::default() }
     }
 
     /// The figures of a summary, in no order (design.md, "Counting contract").
     pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
-        let within = Within::new(visibility, period);
-        if within.is_short {
+        let (within, owner) = (Within::new(visibility, period), visibility.organization_id());
+        if within.is_short && self.void_lately.is_plain_worth_it(owner) {
             let rows = self.rows::<StoredFigure>(&plain::summary(&within), within).await?;
             if !rows.iter().any(StoredFigure::is_odd) {
                 return Ok(rows.into_iter().flat_map(StoredFigure::read).collect());
             }
+            self.void_lately.was_void(owner);
         }
         let within = Within::new(visibility, period);
         let rows = self.rows::<StoredFigure>(&statements::summary(&within), within).await?;
@@ -107,9 +111,8 @@ impl Telemetry {
         period: &Period,
         at: Paging,
     ) -> Result<Found<EventRow>, ApiError> {
-        let within = || Within::new(seen, period);
         let (plain, exact) = (|w: &Within| plain::events(w, at.offset), |w: &Within| statements::events(w, at.offset));
-        self.plain_page(within, plain, exact, at).await
+        self.plain_page(seen, period, plain, exact, at).await
     }
 
     /// A page of one's own reports.
@@ -120,7 +123,7 @@ impl Telemetry {
 
     /// A page of URLs.
     pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
-        self.plain_page(|| Within::new(seen, period), plain::urls, statements::urls, at).await
+        self.plain_page(seen, period, plain::urls, statements::urls, at).await
     }
 
     /// A page of who saw the retrievals.
@@ -149,20 +152,22 @@ impl Telemetry {
     /// A page by the plain statement; by the other one where that is void.
     async fn plain_page<R: PageRow>(
         &self,
-        within: impl Fn() -> Within,
+        seen: &Visibility,
+        period: &Period,
         plain: impl Fn(&Within) -> String,
         exact: impl Fn(&Within) -> String,
         at: Paging,
     ) -> Result<Found<R>, ApiError> {
-        let conditions = within();
-        if conditions.is_short {
-            let found = self.page(&plain(&conditions), conditions, at).await?;
+        let (within, owner) = (Within::new(seen, period), seen.organization_id());
+        if within.is_short && self.void_lately.is_plain_worth_it(owner) {
+            let found = self.page(&plain(&within), within, at).await?;
             if found.total != plain::VOID {
                 return Ok(found);
             }
+            self.void_lately.was_void(owner);
         }
-        let conditions = within();
-        self.page(&exact(&conditions), conditions, at).await
+        let within = Within::new(seen, period);
+        self.page(&exact(&within), within, at).await
     }
 
     async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {

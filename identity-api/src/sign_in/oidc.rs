@@ -7,7 +7,6 @@ mod fetch;
 mod identity;
 mod provider;
 
-pub use provider::OidcProviders;
 pub(crate) use provider::Providers;
 
 use super::cookies::Cookie;

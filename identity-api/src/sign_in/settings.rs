@@ -13,6 +13,7 @@ use schemas::receiver::AllowedReceivers;
 use service_kit::client_address::ProxySettings;
 use service_kit::egress::Egress;
 use service_kit::rates::Rates;
+use service_kit::settings::Hidden;
 use std::net::SocketAddr;
 use url::Url;
 
@@ -64,7 +65,7 @@ pub struct SignInSettings {
     pub identity_rate: u32,
     /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes"}], the last two optional
     #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
-    pub oidc_providers: Option<oidc::OidcProviders>,
+    pub oidc_providers: Option<Hidden>,
     /// OpenID Connect providers that need not be public HTTPS servers on port 443; on this machine they may do without TLS
     #[arg(
         long,

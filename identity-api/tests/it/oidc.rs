@@ -3,12 +3,12 @@
 //! Must not skip: without Node or the registry it fails and says so.
 
 use crate::desk::{Desk, SESSION, Shows, sign_in};
-use identity_api::sign_in::{OidcProviders, SignInSettings};
+use identity_api::sign_in::SignInSettings;
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
+use service_kit::settings::{Hidden, WebhookSettings};
 use service_kit::testing::npm_package;
 use std::path::Path;
 use std::process::Stdio;
@@ -57,8 +57,7 @@ impl RealProvider {
     async fn desk(&self) -> Desk {
         let providers = json!([{"id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET}]);
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
-        let settings =
-            SignInSettings { oidc_providers: Some(OidcProviders::from(providers.to_string())), oidc_allow, ..sign_in() };
+        let settings = SignInSettings { oidc_providers: Some(Hidden::from(providers.to_string())), oidc_allow, ..sign_in() };
         Desk::open_for(Clock::System, WebhookSettings::default(), settings).await
     }
 }

@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use chrono::TimeDelta;
-use identity_api::sign_in::{OidcProviders, SignInSettings};
+use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::settings::WebhookSettings;
+use service_kit::settings::{Hidden, WebhookSettings};
 use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ async fn desk(providers_at: &[(&str, &ForgedProvider)]) -> Desk {
     let written = providers_at.iter().map(|(id, provider)| {
         json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
     });
-    let providers = OidcProviders::from(json!(written.collect::<Vec<_>>()).to_string());
+    let providers = Hidden::from(json!(written.collect::<Vec<_>>()).to_string());
     let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
     let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
     Desk::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
@@ -179,7 +179,7 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
         {"id": "wrong", "issuer": format!("{}/", forged.issuer()), "client_id": "c"},
     ]);
     let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
-    let settings = SignInSettings { oidc_providers: Some(OidcProviders::from(wrong.to_string())), oidc_allow, ..sign_in() };
+    let settings = SignInSettings { oidc_providers: Some(Hidden::from(wrong.to_string())), oidc_allow, ..sign_in() };
     let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
     for id in ["away", "wrong"] {
         let refused = desk.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
@@ -258,7 +258,7 @@ async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
     let any = format!("*:{port}");
     allowed.push(&any);
     let settings = SignInSettings {
-        oidc_providers: Some(OidcProviders::from(Value::from(written.clone()).to_string())),
+        oidc_providers: Some(Hidden::from(Value::from(written.clone()).to_string())),
         oidc_allow: allowed.join(",").parse().unwrap(),
         ..sign_in()
     };

@@ -8,10 +8,11 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Settings of this product start with this, except the three addresses every deployment already names.
+/// Settings of this product start with one of these, except the three addresses every deployment already names.
 const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
 
 /// Where a process listens and what it writes about itself.
@@ -145,6 +146,29 @@ impl WebhookSettings {
         if let Some(file) = &self.webhook_extra_ca {
             tracing::warn!(file = %file.display(), "WEBHOOK_EXTRA_CA is set: one more authority is trusted; not for production");
         }
+    }
+}
+
+/// A setting that holds a secret: shown nowhere, and checked only where it is used, because a refused setting is repeated.
+#[derive(Clone)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// The setting itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Hidden {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden")
     }
 }
 

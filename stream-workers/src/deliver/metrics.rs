@@ -2,6 +2,7 @@
 //!
 //! Must not take a label from an endpoint: outcomes are a closed set.
 
+use super::queue::Waiting;
 use metrics::{counter, gauge, histogram};
 use schemas::webhook::progress::AttemptOutcome;
 use service_kit::measures;
@@ -64,7 +65,7 @@ pub(super) fn under_way(attempts: usize) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double; nobody has more than 2^53 deliveries")]
-pub(super) fn waiting(pending: i64, overdue_seconds: f64) {
-    gauge!(PENDING.name).set(pending as f64);
-    gauge!(OVERDUE.name).set(overdue_seconds);
+pub(super) fn waiting(waiting: &Waiting) {
+    gauge!(PENDING.name).set(waiting.pending as f64);
+    gauge!(OVERDUE.name).set(waiting.overdue_seconds.unwrap_or(0.0).max(0.0));
 }

@@ -20,6 +20,7 @@ mod metrics;
 mod queue;
 
 pub use metrics::MEASURES;
+pub use queue::Waiting;
 
 use attempt::Sender;
 use clap::Args;

@@ -94,6 +94,33 @@ const CLAIM: &str = "\
     RETURNING q.delivery_id, q.endpoint_id, q.lease, q.attempts, d.event_type, d.body, open.url, open.secret_sealed, \
               open.at AS started_at";
 
+/// What waits in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, sqlx::FromRow)]
+pub struct Waiting {
+    /// Deliveries that are neither delivered nor given up.
+    pub pending: i64,
+    /// For how many seconds the oldest due one has been due, of endpoints to which no attempt is under way; negative when
+    /// none is due yet, none where nothing of the kind waits.
+    pub overdue_seconds: Option<f64>,
+}
+
+impl Waiting {
+    /// Looks at the queue, by the database's clock and what is added to it.
+    pub async fn look(pool: &PgPool, ahead: &Ahead) -> Result<Self, sqlx::Error> {
+        sqlx::query_as(
+            "SELECT coalesce(sum(pending), 0)::bigint AS pending, \
+                 extract(epoch FROM now() + $1 * interval '1 microsecond' - min(oldest) FILTER (WHERE NOT is_tried))::float8 \
+                     AS overdue_seconds \
+             FROM (SELECT count(*) AS pending, min(due_at) AS oldest, \
+                       bool_or(lease IS NOT NULL AND due_at > now() + $1 * interval '1 microsecond') AS is_tried \
+                   FROM webhook_queue WHERE status = 'pending' GROUP BY endpoint_id) AS of_endpoint",
+        )
+        .bind(ahead.micros())
+        .fetch_one(pool)
+        .await
+    }
+}
+
 impl Queue {
     /// Takes leases on what is due, within this room. Others may do the same at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
@@ -149,17 +176,7 @@ impl Queue {
     pub(super) async fn sweep(&self) {
         let swept = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
-            let (pending, overdue): (i64, Option<f64>) = sqlx::query_as(
-                "WITH clock (at) AS (SELECT now() + $1 * interval '1 microsecond') \
-                 SELECT count(q.delivery_id), extract(epoch FROM clock.at - min(q.due_at) FILTER (WHERE NOT EXISTS ( \
-                     SELECT FROM webhook_queue tried WHERE tried.endpoint_id = q.endpoint_id AND tried.status = 'pending' \
-                     AND tried.lease IS NOT NULL AND tried.due_at > clock.at)))::float8 \
-                 FROM clock LEFT JOIN webhook_queue q ON q.status = 'pending' GROUP BY clock.at",
-            )
-            .bind(self.ahead.micros())
-            .fetch_one(&self.pool)
-            .await?;
-            metrics::waiting(pending, overdue.unwrap_or(0.0).max(0.0));
+            metrics::waiting(&Waiting::look(&self.pool, &self.ahead).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = swept.await {

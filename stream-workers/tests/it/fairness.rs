@@ -8,7 +8,7 @@ use service_kit::clock::Clock;
 use service_kit::testing::{TestAuthority, TestReceiver, eventually, size};
 use std::collections::HashMap;
 use std::time::Duration;
-use stream_workers::deliver::Ahead;
+use stream_workers::deliver::{Ahead, Waiting};
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
@@ -210,4 +210,24 @@ async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_b
     let tried = slow.connects();
     assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
     deliverer.stop().await;
+}
+
+/// What an operator is woken up by: not by a receiver that hangs, whose own deliveries wait behind it, but by what nobody attempts.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_attempts_is() {
+    let office = Office::new().await;
+    let waiting = async || Waiting::look(&office.pool, &Ahead::default()).await.unwrap();
+    assert_eq!(waiting().await, Waiting { pending: 0, overdue_seconds: None });
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let endpoint = office.endpoint(&hanging).await;
+    office.post_all(&endpoint, 6).await;
+    let deliverer = office.deliverer();
+    eventually("attempts are under way", || async { (hanging.connects() >= 4).then_some(()) }).await;
+    let age = "UPDATE webhook_queue SET due_at = now() - interval '10 minutes' WHERE lease IS NULL";
+    assert!(sqlx::query(age).execute(&office.pool).await.unwrap().rows_affected() >= 2);
+    assert_eq!(waiting().await, Waiting { pending: 6, overdue_seconds: None });
+    deliverer.stop().await;
+    let overdue = waiting().await.overdue_seconds.unwrap();
+    assert!((600.0..3_600.0).contains(&overdue), "{overdue}");
 }

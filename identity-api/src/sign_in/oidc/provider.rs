@@ -17,6 +17,7 @@ use serde::Deserialize;
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
 use service_kit::http::ApiError;
+use service_kit::settings::Hidden;
 use std::fmt;
 use tokio::sync::Mutex;
 use url::Url;
@@ -24,23 +25,7 @@ use url::Url;
 /// How long what a provider says about itself is believed.
 const METADATA_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
-/// Providers as they are set; checked only where they are used, because a refused setting is repeated.
-#[derive(Clone)]
-pub struct OidcProviders(String);
-
-impl From<String> for OidcProviders {
-    fn from(json: String) -> Self {
-        Self(json)
-    }
-}
-
-impl fmt::Debug for OidcProviders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OidcProviders(redacted)")
-    }
-}
-
-/// One of them, as it is written.
+/// A provider as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -72,9 +57,9 @@ type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNo
 
 impl Providers {
     /// The providers of the setting, or one line that names the fix.
-    pub(crate) fn of(set: Option<&OidcProviders>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
+    pub(crate) fn of(set: Option<&Hidden>, public_url: &Url, egress: &Egress) -> anyhow::Result<Self> {
         let Some(set) = set else { return Ok(Self(Vec::new())) };
-        let written: Vec<Written> = serde_json::from_str(&set.0).map_err(|error| {
+        let written: Vec<Written> = serde_json::from_str(set.reveal()).map_err(|error| {
             // What serde says may repeat a value, so only the place is told.
             let (line, column) = (error.line(), error.column());
             anyhow!(
@@ -227,7 +212,7 @@ mod tests {
     fn of(json: &str) -> anyhow::Result<Providers> {
         let outside = WebhookSettings { dns_server: Some("127.0.0.1:53".parse().unwrap()), ..WebhookSettings::default() };
         let egress = Egress::new(&outside).unwrap().for_operators("127.0.0.1:7001,id.corp:443,10.0.0.1:80".parse().unwrap());
-        Providers::of(Some(&OidcProviders::from(json.to_owned())), &Url::parse("https://telemetry.example.com").unwrap(), &egress)
+        Providers::of(Some(&Hidden::from(json.to_owned())), &Url::parse("https://telemetry.example.com").unwrap(), &egress)
     }
 
     #[test]
@@ -267,6 +252,6 @@ mod tests {
             assert!(refusal.starts_with("TELEMETRY_OIDC_PROVIDERS") && !refusal.contains("hunter2"), "{refusal}");
             assert_eq!(refusal.lines().count(), 1, "{refusal}");
         }
-        assert!(!format!("{:?}", OidcProviders::from("hunter2".to_owned())).contains("hunter2"));
+        assert!(!format!("{:?}", Hidden::from("hunter2".to_owned())).contains("hunter2"));
     }
 }

@@ -116,7 +116,7 @@ const HEAD: &str = "# Settings
 
 Generated from the code: `WRITE_DOCS=1 cargo test -p all-in-one settings_table` writes this file, and a test fails when it is stale.
 
-Each setting is a variable of the environment and an option of the command line, which wins. A variable that begins with `TELEMETRY_` and is not one of
+Each setting is a variable of the environment and an option of the command line, which wins. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and is not one of
 those that the binary reads is refused, and so is a value that it cannot use: each time in one line that names the setting, the value and the fix.
 Which of them production needs, and what `TELEMETRY_PROFILE=production` refuses, stands in `operating.md`. A unit stands in the column of the value or in
 the meaning; where it says *number* alone it is a count.

@@ -6,7 +6,7 @@ use super::campaign::items;
 use super::sender::Front;
 use crate::drive::lock;
 use crate::oracle::{Ledger, Rule};
-use crate::workload::{AGENT, ROLES, TYPES};
+use crate::workload::{AGENT, ROLES, TYPES, shelf_host};
 use schemas::pages::{EventItem, UrlMetric};
 use std::collections::BTreeSet;
 
@@ -95,7 +95,8 @@ impl Front {
 
     /// The request that a URL is of, if it is one of the tenant's.
     pub(super) fn request_of(&self, tenant: usize, content_url: &str) -> Option<u32> {
-        let rest = content_url.strip_prefix("https://www.")?.strip_prefix(self.tenants[tenant].domain.as_str())?;
-        rest.strip_prefix("/requests/")?.parse().ok()
+        let (host, request) = content_url.strip_prefix("https://")?.split_once("/requests/")?;
+        let request = request.parse().ok()?;
+        (shelf_host(&self.tenants[tenant].domain, request) == host).then_some(request)
     }
 }

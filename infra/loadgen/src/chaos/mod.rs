@@ -14,6 +14,7 @@ mod fault;
 mod history;
 mod inject;
 mod judge;
+mod last_look;
 mod options;
 mod outcome;
 mod plan;

@@ -1,6 +1,6 @@
-//! Reads every surface of every tenant, again and again while faults are injected, and once more, whole, at the end.
+//! Reads every surface of every tenant, again and again while faults are injected.
 //!
-//! Must take a read that fails for what it is, no proof of anything, and never for a violation, save at the end.
+//! Must take a read that fails for what it is, no proof of anything, and never for a violation.
 
 use super::raw::Raw;
 use super::sender::Front;
@@ -23,30 +23,11 @@ use tokio_util::sync::CancellationToken;
 const ROUND: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Items of a page.
-const PAGE: u64 = 1_000;
-/// Items of a page while the run goes on.
-const SMALL_PAGE: u64 = 200;
+const PAGE: u64 = 200;
 /// How long everything acknowledged may take to be readable once everything is well.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks meanwhile.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
-
-/// At the end a read is asked for so often, on a machine that may be busy.
-const LAST_TRIES: u32 = 20;
-
-macro_rules! patiently {
-    ($asked:expr) => {{
-        let mut answered = None;
-        for _ in 0..LAST_TRIES {
-            answered = $asked.await;
-            if answered.is_some() {
-                break;
-            }
-            sleep(ASK_AGAIN).await;
-        }
-        answered
-    }};
-}
 
 /// What was read.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +52,9 @@ impl Watched {
 
 /// Reads and has everything judged.
 pub(super) struct Watcher {
-    front: Arc<Front>,
+    pub(super) front: Arc<Front>,
     connection: Connection,
-    raw: Raw,
+    pub(super) raw: Raw,
     random: SmallRng,
     pub(super) watched: Watched,
 }
@@ -109,11 +90,11 @@ impl Watcher {
         self.summary(tenant).await;
         let most = lock(&self.front.oracle).bounds(tenant).1.total;
         let from = self.random.random_range(0..=most);
-        self.events(tenant, from, SMALL_PAGE).await;
-        self.own_events(tenant, from, SMALL_PAGE).await;
+        self.events(tenant, from, PAGE, "").await;
+        self.own_events(tenant, from, PAGE, "").await;
         let requests = most / u64::from(self.front.shape.request_length(tenant));
         let from = self.random.random_range(0..=requests);
-        self.urls(tenant, from, SMALL_PAGE).await;
+        self.urls(tenant, from, PAGE, "").await;
     }
 
     /// Waits until everything acknowledged is readable; how long that took, if it came to that.
@@ -134,62 +115,7 @@ impl Watcher {
         Some(begun.elapsed())
     }
 
-    /// Reads everything, nothing being under way any more: all of it must be answered, agree, and leave nothing out.
-    pub(super) async fn look_at_everything(&mut self) {
-        for tenant in 0..self.front.tenants.len() {
-            if let Err(why) = self.everything_of(tenant).await {
-                lock(&self.front.oracle).accuse(tenant, Rule::Lost, format!("at the end {why}"));
-            }
-        }
-        if let Err(error) = self.raw.look_at_everything(&self.front).await {
-            lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the table cannot be read: {error:#}"));
-        }
-        self.count("clickhouse", true);
-    }
-
-    async fn everything_of(&mut self, tenant: usize) -> Result<(), &'static str> {
-        let observed = patiently!(self.summary(tenant)).ok_or("the summary was not answered")?;
-        lock(&self.front.oracle).read_last(tenant, &observed, &observed);
-        let total = observed.figures.total;
-        let (mut seen, mut of_urls, mut urls) = (Vec::new(), 0, 0);
-        for from in (0..total).step_by(PAGE as usize) {
-            seen.extend(patiently!(self.events(tenant, from, PAGE)).ok_or("a page of events was not answered")?);
-        }
-        for from in (0..).step_by(PAGE as usize) {
-            let (listed, events) = patiently!(self.urls(tenant, from, PAGE)).ok_or("a page of URLs was not answered")?;
-            (of_urls, urls) = (of_urls + events, urls + listed);
-            if listed < PAGE {
-                break;
-            }
-        }
-        let own = observed.figures.by_role[AGENT];
-        let mut own_seen = Vec::new();
-        for from in (0..own).step_by(PAGE as usize) {
-            own_seen.extend(patiently!(self.own_events(tenant, from, PAGE)).ok_or("a page of own events was not answered")?);
-        }
-        let mut oracle = lock(&self.front.oracle);
-        for (what, mut seen, total) in [("/content-owners/events", seen, total), ("/agent/events", own_seen, own)] {
-            let listed = seen.len() as u64;
-            seen.sort_unstable();
-            seen.dedup();
-            if seen.len() as u64 != listed {
-                oracle.accuse(
-                    tenant,
-                    Rule::Double,
-                    format!("{what}: {} of {listed} are on two pages", listed - seen.len() as u64),
-                );
-            }
-            if listed != total {
-                oracle.accuse(tenant, Rule::Sum, format!("{what}: its pages hold {listed}, the summary says {total}"));
-            }
-        }
-        if of_urls != total {
-            oracle.accuse(tenant, Rule::Sum, format!("/content-owners/urls adds up to {of_urls}, the summary says {total}"));
-        }
-        Ok(())
-    }
-
-    async fn summary(&mut self, tenant: usize) -> Option<Observed> {
+    pub(super) async fn summary(&mut self, tenant: usize) -> Option<Observed> {
         let key = self.front.tenants[tenant].owner_key.clone();
         let answered = self.connection.get("/content-owners/summary", &key).await;
         let summary: Summary = self.read("summary", tenant, answered)?;
@@ -204,8 +130,8 @@ impl Watcher {
     }
 
     /// Half of these come line by line: what is cut off in the middle must not look whole.
-    async fn events(&mut self, tenant: usize, offset: u64, limit: u64) -> Option<Vec<u32>> {
-        let path = format!("/content-owners/events?limit={limit}&offset={offset}");
+    pub(super) async fn events(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<Vec<u32>> {
+        let path = format!("/content-owners/events?limit={limit}&offset={offset}{only}");
         let key = self.front.tenants[tenant].owner_key.clone();
         let items: Vec<EventItem> = if self.random.random() {
             let answered = self.connection.get_lines(&path, &key).await;
@@ -231,8 +157,8 @@ impl Watcher {
         Some(self.front.judge_events(tenant, &items, false))
     }
 
-    async fn own_events(&mut self, tenant: usize, offset: u64, limit: u64) -> Option<Vec<u32>> {
-        let path = format!("/agent/events?limit={limit}&offset={offset}");
+    pub(super) async fn own_events(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<Vec<u32>> {
+        let path = format!("/agent/events?limit={limit}&offset={offset}{only}");
         let key = self.front.tenants[tenant].keys[AGENT].clone();
         let answered = self.connection.get(&path, &key).await;
         let page: Page<EventItem> = self.read("own events", tenant, answered)?;
@@ -240,8 +166,8 @@ impl Watcher {
     }
 
     /// How many URLs the page has, and the events on them.
-    async fn urls(&mut self, tenant: usize, offset: u64, limit: u64) -> Option<(u64, u64)> {
-        let path = format!("/content-owners/urls?limit={limit}&offset={offset}");
+    pub(super) async fn urls(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<(u64, u64)> {
+        let path = format!("/content-owners/urls?limit={limit}&offset={offset}{only}");
         let key = self.front.tenants[tenant].owner_key.clone();
         let answered = self.connection.get(&path, &key).await;
         let page: Page<UrlMetric> = self.read("urls", tenant, answered)?;
@@ -266,7 +192,7 @@ impl Watcher {
         answer
     }
 
-    fn count(&mut self, surface: &'static str, is_checked: bool) {
+    pub(super) fn count(&mut self, surface: &'static str, is_checked: bool) {
         let counts = if is_checked { &mut self.watched.checked } else { &mut self.watched.failed };
         *counts.entry(surface).or_default() += 1;
     }

@@ -21,6 +21,8 @@ const DATA: [&str; 5] = [
 ];
 /// Events that share a session.
 const SESSION_LENGTH: u32 = 8;
+/// Hosts of a tenant over which such requests are spread, so that a reader can take them shelf by shelf.
+pub const SHELVES: u32 = 32;
 /// Pages of a tenant.
 const PAGES: u64 = 500;
 /// Events of a run that are not late happened at most this long before its start.
@@ -44,6 +46,11 @@ pub struct Shape {
     /// How many events a request has, by tenant and from the first again, when every request is about a page of its own and
     /// every event tells its number; empty when events are spread over pages.
     pub request_lengths: Vec<u32>,
+}
+
+/// The host that a request is about, where every request is about a page of its own.
+pub fn shelf_host(domain: &str, request: u32) -> String {
+    format!("shelf{}.{domain}", request % SHELVES)
 }
 
 /// What the oracle must know of an event.
@@ -73,7 +80,14 @@ impl Shape {
     /// A windowed read from here on covers all events but the late ones.
     pub fn window_start(&self) -> String {
         let at_ms = self.started_at_ms - i64::try_from(LATE_MS / 2).unwrap_or(0);
-        DateTime::from_timestamp_millis(at_ms).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+        written(at_ms)
+    }
+
+    /// Moments that cut the time of the events that are not late into so many slices, in order.
+    pub fn cuts_of_time(&self, slices: u64) -> impl Iterator<Item = String> {
+        let (started_at_ms, slice_ms) = (self.started_at_ms, (FRESH_MS / slices).cast_signed());
+        let first_ms = started_at_ms - FRESH_MS.cast_signed();
+        (0..=slices.cast_signed()).map(move |slice| written(first_ms + slice * slice_ms))
     }
 
     /// Type, session and lateness of one event.
@@ -88,11 +102,14 @@ impl Shape {
         self.request_lengths.get(tenant % self.request_lengths.len().max(1)).copied().unwrap_or(1)
     }
 
-    /// The page of an event, as its URL ends.
-    fn page(&self, tenant: usize, number: u32) -> String {
+    /// The page of an event, as its URL ends: host and path.
+    fn page(&self, tenant: usize, domain: &str, number: u32) -> String {
         match self.request_lengths.is_empty() {
-            true => format!("articles/{}", self.draw(Aspect::Page, tenant, number) % PAGES),
-            false => format!("requests/{}", number / self.request_length(tenant)),
+            true => format!("www.{domain}/articles/{}", self.draw(Aspect::Page, tenant, number) % PAGES),
+            false => {
+                let request = number / self.request_length(tenant);
+                format!("{}/requests/{request}", shelf_host(domain, request))
+            }
         }
     }
 
@@ -112,10 +129,10 @@ impl Shape {
         let event_type = described.event_type;
         let (mut id, mut other) = ([0; 36], [0; 36]);
         let id = self.report_id(tenant, role, number).hyphenated().encode_lower(&mut id);
-        let page = self.page(tenant, number);
+        let page = self.page(tenant, domain, number);
         let written = write!(
             out,
-            r#"{{"id":"{id}","type":"{}","timestamp":"{}","source_role":"{}","content_url":"https://www.{domain}/{page}","#,
+            r#"{{"id":"{id}","type":"{}","timestamp":"{}","source_role":"{}","content_url":"https://{page}","#,
             TYPES[event_type],
             self.timestamp(tenant, number, role),
             ROLES[role].as_str(),
@@ -139,8 +156,7 @@ impl Shape {
         let before_ms = if self.is_late(tenant, number) { LATE_MS + drawn % LATE_SPREAD_MS } else { 100 + drawn % FRESH_MS };
         let skew_ms = i64::try_from(role * 3).unwrap_or(0);
         let at_ms = self.started_at_ms - i64::try_from(before_ms).unwrap_or(0) + skew_ms;
-        let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
-        at.to_rfc3339_opts(SecondsFormat::Millis, true)
+        written(at_ms)
     }
 
     fn is_late(&self, tenant: usize, number: u32) -> bool {
@@ -157,6 +173,12 @@ impl Shape {
         let place = (tenant as u64) << 40 | (aspect as u64) << 34;
         mix(mix(self.seed ^ place) ^ u64::from(number))
     }
+}
+
+/// A time as events and parameters bear it.
+fn written(at_ms: i64) -> String {
+    let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms).unwrap_or_default();
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// The finaliser of SplitMix64: every input bit changes about half of the output bits.

@@ -6,7 +6,7 @@ mod event;
 mod plan;
 mod skew;
 
-pub use event::{Described, Shape, TYPES};
+pub use event::{Described, SHELVES, Shape, TYPES, shelf_host};
 pub use plan::{Generator, Mix, Plan};
 pub use skew::Skew;
 

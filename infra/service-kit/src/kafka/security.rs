@@ -2,10 +2,10 @@
 //!
 //! Must not show a password: not in `Debug`, not in an error. Must not be able to switch the check of a broker's name off.
 
+use crate::settings::Hidden;
 use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
 use rdkafka::ClientConfig;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// How the brokers are spoken to.
@@ -36,22 +36,6 @@ pub enum Mechanism {
     ScramSha512,
 }
 
-/// A password as it is set.
-#[derive(Clone)]
-pub struct Password(String);
-
-impl From<String> for Password {
-    fn from(password: String) -> Self {
-        Self(password)
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(redacted)")
-    }
-}
-
 /// How the log is guarded.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KafkaSecurity {
@@ -75,7 +59,7 @@ pub struct KafkaSecurity {
     pub kafka_user: Option<String>,
     /// Password of that user
     #[arg(long, env = "TELEMETRY_KAFKA_PASSWORD", value_name = "PASSWORD", hide_env_values = true, requires = "kafka_user")]
-    pub kafka_password: Option<Password>,
+    pub kafka_password: Option<Hidden>,
 }
 
 impl Protocol {
@@ -145,7 +129,7 @@ impl KafkaSecurity {
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::ScramSha512 => "SCRAM-SHA-512",
         };
-        config.set("sasl.mechanism", mechanism).set("sasl.username", user).set("sasl.password", &password.0);
+        config.set("sasl.mechanism", mechanism).set("sasl.username", user).set("sasl.password", password.reveal());
         Ok(())
     }
 
@@ -181,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_refused_by_name_and_no_password_is_shown() {
-        let user = || (Some("telemetry".to_owned()), Some(Password::from("hunter2".to_owned())));
+        let user = || (Some("telemetry".to_owned()), Some(Hidden::from("hunter2".to_owned())));
         let (kafka_user, kafka_password) = user();
         let plain = KafkaSecurity { kafka_user, kafka_password, ..KafkaSecurity::default() };
         assert!(refusal(&plain).starts_with("TELEMETRY_KAFKA_USER=telemetry: TELEMETRY_KAFKA_SECURITY=plaintext"));

@@ -4,8 +4,8 @@
 //! Must not ask the shared servers: they are open.
 
 use local::private::{ClickHouse, Guard, Kafka, Postgres};
-use service_kit::kafka::security::{KafkaSecurity, Password, Protocol};
-use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
+use service_kit::kafka::security::{KafkaSecurity, Protocol};
+use service_kit::settings::{ClickHouseSettings, Hidden, KafkaSettings, PostgresSettings};
 use service_kit::testing::{TestAuthority, eventually};
 use service_kit::{kafka, stores};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ async fn kafka_is_spoken_to_over_tls_by_who_knows_the_password_and_the_authority
             kafka_security: Protocol::SaslSsl,
             kafka_ca: Some(ca.to_owned()),
             kafka_user: Some("telemetry".to_owned()),
-            kafka_password: Some(Password::from(password.to_owned())),
+            kafka_password: Some(Hidden::from(password.to_owned())),
             ..KafkaSecurity::default()
         },
         ..KafkaSettings::at(broker.guarded_address())
