@@ -42,6 +42,8 @@ const CAPS: &[(&str, &str)] = &[
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),
     ("enable_shared_storage_snapshot_in_query", "1"),
+    // Of parts below this many rows, the young ones, a projection is otherwise not looked at: they would be read whole.
+    ("min_table_rows_to_use_projection_index", "0"),
 ];
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);

@@ -1,10 +1,11 @@
 //! A fixed list of loads on a stack of its own, service and baseline in turn, in one run on one machine.
 //!
 //! The gateway is measured without the worker (P1, P5, P11), which then finds a full log (P3); last, the whole pipeline
-//! works at once (P2), also while its whole log is replayed (P10). One oracle judges all of it.
+//! works at once (P2, P4), also while its whole log is replayed (P10). One oracle judges all of it.
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
+mod freshness;
 mod reference;
 mod replay;
 mod table;
@@ -61,11 +62,12 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     let mut bench = Bench { options, session: &mut session, stage: &stage };
     let pipeline = bench.closed("whole pipeline, batch 100", 100).await;
 
+    let freshness = bench.freshness(peak * STEADY, peak * STEADY * BURST).await?;
     let replays = bench.replays(peak * LIVE).await?;
 
     let run = session.end(&stage.base).await?;
     let verdict = run.oracle.verdict();
-    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, replays, run };
+    let report = BenchReport { throughput, half_load, steady, burst, overload, drain, pipeline, freshness, replays, run };
     println!("{report}");
     write_json(&report, options.conduct.json.as_deref())?;
     stage.strike(verdict == Verdict::Broken).await?;

@@ -2,6 +2,7 @@
 //!
 //! Must print what was measured, reached or not, and say which numbers are constants.
 
+use super::freshness::Freshness;
 use super::replay::Replays;
 use crate::report::{LoadReport, Report};
 use serde::Serialize;
@@ -39,6 +40,8 @@ pub(super) struct BenchReport {
     pub(super) drain: Drain,
     /// P2: batch 100 with the whole pipeline at work.
     pub(super) pipeline: LoadReport,
+    /// P4.
+    pub(super) freshness: Freshness,
     /// P10.
     pub(super) replays: Replays,
     /// Every load, and what the oracle found.
@@ -133,6 +136,6 @@ impl BenchReport {
         writeln!(f, "P2  whole pipeline at batch 100: {:.0} acked events/s", self.pipeline.acked_events_per_second)?;
         write!(f, "    CPU-s/1M: gateway {gateway:.2} + worker {worker:.2} + clickhouse {clickhouse:.2} = ")?;
         writeln!(f, "{:.2}; kafka {:.2}, this {:.2}", gateway + worker + clickhouse, of("kafka"), of("load (this)"))?;
-        write!(f, "{}", self.replays)
+        write!(f, "{}{}", self.freshness, self.replays)
     }
 }
