@@ -29,6 +29,8 @@ const INSERT_DEADLINE: Duration = Duration::from_secs(30);
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
 /// How often a block that needs too much memory is tried whole: the memory may be somebody else's, and soon free.
 const TRIES_WHOLE: u32 = 3;
+/// As `nice` counts: how far inserts in the background stand back.
+const BACKGROUND_NICENESS: &str = "10";
 /// A refusal is said again after so many tries.
 const SAID_EVERY: u32 = 20;
 
@@ -51,6 +53,11 @@ impl Store {
     /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since.
     pub(crate) fn anew(self) -> Self {
         Self { salt: Uuid::new_v4(), ..self }
+    }
+
+    /// One whose inserts give way to everybody else's work where ClickHouse may do that (it needs CAP_SYS_NICE).
+    pub(crate) fn in_background(self) -> Self {
+        Self { client: self.client.with_setting("os_threads_nice_value_query", BACKGROUND_NICENESS), ..self }
     }
 
     /// Refuses a table that lacks a column of this build.

@@ -35,6 +35,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// An empty one with room for so many rows: growing to that costs as much as all of decoding, on pages that the system
+    /// has to clear.
+    pub(crate) fn with_room(rows: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }

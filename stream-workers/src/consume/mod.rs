@@ -83,7 +83,9 @@ impl Collector {
         self.note_decoded().await;
         self.resume();
         self.lag.take();
-        Ok(std::mem::take(&mut self.next))
+        // Blocks are alike.
+        let next = Block::with_room(self.next.rows.len());
+        Ok(std::mem::replace(&mut self.next, next))
     }
 
     /// Goes on polling while something else is awaited, so that the group keeps this member. Ends only when the client

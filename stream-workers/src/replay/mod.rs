@@ -84,7 +84,7 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions, clock: Clock) 
 /// Replays `range` and answers how many observations the store holds then.
 pub(crate) async fn read_again(settings: &Settings, options: &ReplayOptions, range: &Range, clock: Clock) -> anyhow::Result<u64> {
     let client = stores::clickhouse(&settings.clickhouse)?;
-    let store = Store::connect(&settings.clickhouse, clock.clone())?.anew();
+    let store = Store::connect(&settings.clickhouse, clock.clone())?.anew().in_background();
     store.check_columns().await?;
     let until = clock.now();
     let before = count(&client, until, options).await?;

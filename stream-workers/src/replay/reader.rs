@@ -18,6 +18,8 @@ pub(super) struct Reader {
     most_events: usize,
     pub(super) records: u64,
     pub(super) skipped: u64,
+    /// Rows of the block before.
+    room: usize,
 }
 
 impl Reader {
@@ -30,12 +32,12 @@ impl Reader {
         most_events: usize,
     ) -> anyhow::Result<Self> {
         topic.assign(parts)?;
-        Ok(Self { topic, orgs: orgs.iter().copied().collect(), quarantined, most_events, records: 0, skipped: 0 })
+        Ok(Self { topic, orgs: orgs.iter().copied().collect(), quarantined, most_events, records: 0, skipped: 0, room: 0 })
     }
 
     /// The next block; empty once everything is read.
     pub(super) async fn block(&mut self) -> anyhow::Result<Block> {
-        let mut block = Block::default();
+        let mut block = Block::with_room(self.room);
         while !block.is_full() && block.events() < self.most_events {
             let Some(message) = self.topic.next().await? else { break };
             self.records += 1;
@@ -47,6 +49,7 @@ impl Reader {
                 block.push(&message, |record| self.orgs.is_empty() || self.orgs.contains(&record.org));
             }
         }
+        self.room = block.rows.len();
         Ok(block)
     }
 }
