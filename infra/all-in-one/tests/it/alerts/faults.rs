@@ -70,6 +70,11 @@ impl Stage {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
             }
             "ClickHouse still hangs" => self.clickhouse.resume(),
+            "processes are killed" => {
+                for name in [WORKER, DELIVERER] {
+                    self.start(name, &[]).await;
+                }
+            }
             _ => {}
         }
     }
