@@ -14,6 +14,7 @@ mod faults;
 mod group;
 mod inbox;
 mod keep;
+mod kills;
 mod log_to_rows;
 mod old_records;
 mod poison;
