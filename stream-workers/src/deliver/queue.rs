@@ -121,6 +121,28 @@ impl Waiting {
     }
 }
 
+/// What endpoints had no room for within the last hour, by the database's clock and what is added to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct WithoutRoom {
+    /// Deliveries that were dropped because too many waited for their endpoint, and have not been ordered again.
+    pub deliveries: i64,
+    /// Whose they are.
+    pub organizations: i64,
+}
+
+impl WithoutRoom {
+    /// Looks at the queue.
+    pub async fn look(pool: &PgPool, ahead: &Ahead) -> Result<Self, sqlx::Error> {
+        sqlx::query_as(
+            "SELECT count(*) AS deliveries, count(DISTINCT organization_id) AS organizations FROM webhook_queue \
+             WHERE had_no_room AND ended_at > now() + $1 * interval '1 microsecond' - interval '1 hour'",
+        )
+        .bind(ahead.micros())
+        .fetch_one(pool)
+        .await
+    }
+}
+
 impl Queue {
     /// Takes leases on what is due, within this room. Others may do the same at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
@@ -177,6 +199,7 @@ impl Queue {
         let swept = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
             metrics::waiting(&Waiting::look(&self.pool, &self.ahead).await?);
+            metrics::without_room(&WithoutRoom::look(&self.pool, &self.ahead).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = swept.await {

@@ -25,4 +25,5 @@ mod refusals;
 mod rejected;
 mod replay;
 mod replays;
+mod without_room;
 mod world;
