@@ -240,27 +240,44 @@ async fn file_all(
     }
     let now = state.now();
     let mut filed = Vec::with_capacity(filings.len());
-    for filing in filings {
-        filed.push(match filing {
-            Ok(filing) => {
-                let mut savepoint = transaction.begin().await?;
-                let outcome = file(&mut savepoint, actor, &filing, now).await;
-                match &outcome {
-                    Ok(_) => savepoint.commit().await?,
-                    Err(refusal) => {
-                        savepoint.rollback().await?;
-                        if refusal.code().status() >= 500 {
-                            tracing::error!("a request of a bulk call failed: {refusal:?}");
-                        }
-                    }
-                }
-                outcome
-            }
+    for (index, filing) in in_order(filings) {
+        let outcome = match filing {
+            Ok(filing) => file_alone(&mut transaction, actor, &filing, now).await?,
             Err(refusal) => Err(refusal),
-        });
+        };
+        filed.push((index, outcome));
     }
     transaction.commit().await?;
-    Ok(filed)
+    filed.sort_unstable_by_key(|(index, _)| *index);
+    Ok(filed.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+/// By whom they are addressed to, which is the order of the outbox; those to the same one as they came.
+fn in_order(filings: Vec<Result<Filing, ApiError>>) -> Vec<(usize, Result<Filing, ApiError>)> {
+    let mut filings: Vec<_> = filings.into_iter().enumerate().collect();
+    filings.sort_by_key(|(_, filing)| filing.as_ref().ok().map(|filing| filing.pair));
+    filings
+}
+
+/// Files one request of several; what is refused leaves nothing behind. Fails when the connection does.
+async fn file_alone(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    filing: &Filing,
+    now: DateTime<Utc>,
+) -> Result<Result<DelegationRequest, ApiError>, ApiError> {
+    let mut savepoint = transaction.begin().await?;
+    let outcome = file(&mut savepoint, actor, filing, now).await;
+    match &outcome {
+        Ok(_) => savepoint.commit().await?,
+        Err(refusal) => {
+            savepoint.rollback().await?;
+            if refusal.code().status() >= 500 {
+                tracing::error!("a request of a bulk call failed: {refusal:?}");
+            }
+        }
+    }
+    Ok(outcome)
 }
 
 impl ItemAnswer {

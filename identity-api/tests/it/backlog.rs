@@ -1,9 +1,10 @@
 //! No more deliveries wait for an endpoint than are set, however many are told at once (threat row V12): what comes above is
 //! in the log as dropped, and is sent when its owner orders it and there is room.
 
-use crate::desk::{Answer, Desk, Shows, WEBHOOKS};
-use futures::future::join_all;
+use crate::desk::{Answer, Desk, REQUESTS, Shows, WEBHOOKS};
+use futures::future::{join, join_all};
 use reqwest::Method;
+use serde_json::{Value, json};
 use service_kit::testing::size;
 
 const ROOM: i64 = 5;
@@ -65,4 +66,36 @@ async fn one_endpoint_that_is_full_takes_nothing_from_another() {
     assert_eq!(desk.grant(&other, desk.platform("three").await.0).await.status, 201);
     assert_eq!(logged(&desk, &owner, &full, "dropped").await.len(), 1);
     assert_eq!(logged(&desk, &other, &roomy, "pending").await.len(), 1);
+}
+
+/// Where each waited for the other, PostgreSQL would undo an item of one after a second, and it would say `error`. `TEST_ROUNDS`,
+/// or so many; a round without the order of the outbox nearly always meets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wait_for_each_other() {
+    const OWNERS: i64 = 12;
+    let desk = Desk::open_with_backlog(5).await;
+    let mut there = Vec::new();
+    for number in 0..OWNERS {
+        let domain = format!("owner{number}.test");
+        let (_, owner) = desk.owner_of(&domain).await;
+        desk.subscribe(&owner, &["delegation_request.created"]).await;
+        there.push(json!({"domain": domain}));
+    }
+    let back: Vec<&Value> = there.iter().rev().collect();
+    let rounds = size("TEST_ROUNDS", 6);
+    for round in 0..rounds {
+        let (one, other) = (desk.platform("one").await.1, desk.platform("other").await.1);
+        let (path, there, back) = (format!("{REQUESTS}/bulk"), json!(there), json!(back));
+        let answers = join(desk.post(Shows::Key(&one), &path, &there), desk.post(Shows::Key(&other), &path, &back)).await;
+        for (asked, answer) in [(&there, answers.0), (&back, answers.1)] {
+            assert_eq!(answer.body["summary"]["created"], OWNERS, "round {round}: {}", answer.body);
+            let results = answer.body["results"].as_array().unwrap();
+            let domains: Vec<Value> = results.iter().map(|result| json!({"domain": result["domain"]})).collect();
+            assert_eq!(&json!(domains), asked, "answered in the order of the call");
+            assert!(results.iter().all(|result| result["request"]["domain"] == result["domain"]), "each with its own request");
+        }
+    }
+    let told = 2 * OWNERS * i64::try_from(rounds).unwrap();
+    let pending = told.min(ROOM * OWNERS);
+    assert_eq!(counted(&desk).await, (pending, told - pending));
 }

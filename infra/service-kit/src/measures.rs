@@ -136,7 +136,11 @@ pub mod common {
     const METHODS: By = By { label: "method", says: "the HTTP method, or `other`", values: &[] };
     const ROUTE: By = By { label: "route", says: "the template of the path, or `none`", values: &[] };
     const STATUS: By = By { label: "status", says: "the status code", values: &[] };
-    const DEPENDENCY: By = By { label: "dependency", says: "`clickhouse`, `database` (PostgreSQL) or `kafka`", values: &[] };
+    const DEPENDENCY: By = By {
+        label: "dependency",
+        says: "`clickhouse`, `database` (PostgreSQL) or `kafka`",
+        values: &["clickhouse", "database", "kafka"],
+    };
 
     crate::measures! {
         REQUESTS = Measure::counter("http_requests_total", "requests", "requests that were answered").by(&[METHODS, ROUTE, STATUS]);

@@ -1,6 +1,6 @@
 //! When a delivery that failed is tried again (decisions.md, "retries").
 //!
-//! Must not know a clock: it says how long after the start of one attempt the next one is due.
+//! Must not know a clock: it says how long after the end of one attempt the next one is due.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 pub const MAX_ATTEMPTS: usize = GAPS.len() + 1;
 /// What one attempt may take, everything included.
 pub const ATTEMPT_DEADLINE: Duration = Duration::from_secs(10);
-/// From the start of one attempt to the next, at least: the five delays that are published, the last one repeated.
+/// From the end of one attempt to the start of the next, at least: the five delays that are published, the last one repeated.
 pub const GAPS: [Duration; 7] = [
     MINUTE,
     MINUTE.saturating_mul(5),
@@ -22,8 +22,8 @@ pub const GAPS: [Duration; 7] = [
     HOUR.saturating_mul(12),
 ];
 /// How much of the nominal gap is added at least and at most, so that what failed together does not come back together.
-/// Never early: the least makes up for an attempt that reached its receiver late. Never above a tenth: the rest is left for
-/// finding out that an attempt is due.
+/// Never early: the least makes up for clocks that do not run alike. Never above a tenth: the rest is left for finding out
+/// that an attempt is due.
 const LEAST_DELAY: f64 = 0.01;
 const MOST_DELAY: f64 = 0.09;
 

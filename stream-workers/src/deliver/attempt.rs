@@ -20,6 +20,10 @@ use url::Url;
 
 /// Of an answer only its head counts: a receiver that has said 2xx has the delivery, whatever becomes of the rest.
 const BODY_BYTES: usize = 0;
+/// An attempt that took longer has hung, however it ended: an answer after 9.9 seconds takes a lane as long as none at all.
+const SLOW: Duration = ATTEMPT_DEADLINE.checked_div(2).expect("two is not zero");
+/// The same of one that reached nobody. Who is not there says so at once; only who drops what is sent to it takes seconds.
+const SLOW_TO_REACH: Duration = Duration::from_secs(1);
 /// Pause before a delivery that cannot be signed is looked at again; the operator has to act.
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
 /// What giving a lease back may take in a process that is about to end.
@@ -50,7 +54,7 @@ impl Sender {
         };
         let ended = ended(&claimed, &answer, began.elapsed());
         metrics::ended(ended.outcome, ended.took);
-        lane.has_hung(ended.outcome == AttemptOutcome::Timeout);
+        lane.has_hung(has_hung(ended.outcome, ended.took));
         tokio::select! {
             () = self.finish(&claimed, &ended) => {}
             () = hurry.cancelled() => tracing::warn!(delivery = %claimed.delivery_id, "left before the end of an attempt was written"),
@@ -106,6 +110,11 @@ impl Sender {
     }
 }
 
+/// Whether an attempt that ended so, after so long, kept a lane from deliveries that would have arrived meanwhile.
+fn has_hung(outcome: AttemptOutcome, took: Duration) -> bool {
+    took > if outcome == AttemptOutcome::Unreachable { SLOW_TO_REACH } else { SLOW }
+}
+
 fn ended(claimed: &Claimed, answer: &Result<Answer, Failure>, took: Duration) -> Ended {
     let status_code = answer.as_ref().ok().map(|answer| answer.status);
     let outcome = match answer {
@@ -119,4 +128,19 @@ fn ended(claimed: &Claimed, answer: &Result<Answer, Failure>, took: Duration) ->
     };
     let failed = usize::try_from(claimed.attempts).unwrap_or(0) + 1;
     Ended { outcome, status_code, took, next_after: gap_after(failed, rand::random()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_has_hung_when_it_took_long_however_it_ended() {
+        for outcome in AttemptOutcome::ALL {
+            assert!(has_hung(outcome, Duration::from_millis(9_900)), "{outcome:?}");
+            assert!(!has_hung(outcome, Duration::from_millis(900)), "{outcome:?}");
+        }
+        assert!(!has_hung(AttemptOutcome::Delivered, Duration::from_secs(4)), "slow, but it serves");
+        assert!(has_hung(AttemptOutcome::Unreachable, Duration::from_secs(3)), "what one address may take to be connected to");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not take a label from an endpoint: outcomes are a closed set.
 
-use super::queue::Waiting;
+use super::queue::{Waiting, WithoutRoom};
 use metrics::{counter, gauge, histogram};
 use schemas::webhook::progress::AttemptOutcome;
 use service_kit::measures;
@@ -25,13 +25,15 @@ measures! {
     ATTEMPTS = Measure::counter("webhook_attempts_total", "attempts", "attempts that have ended, by outcome").by(&[OUTCOME]);
     DELIVERED = Measure::counter("webhook_deliveries_delivered_total", "deliveries", "deliveries that a receiver answered with 2xx");
     DEAD = Measure::counter("webhook_deliveries_dead_total", "deliveries", "deliveries that failed eight times");
-    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled; those that found no room are shown by the delivery log alone");
+    DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled");
     LOST = Measure::counter("webhook_leases_lost_total", "attempts", "attempts that ended after their lease had run out or was taken back; they are repeated");
     UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "attempts put off because TELEMETRY_SECRETS_KEY does not open the secret");
     UNDER_WAY = Measure::gauge("webhook_attempts_under_way", "attempts", "attempts under way");
     DURATION = Measure::duration("webhook_attempt_duration_seconds", "one attempt, from the look-up of the name to the answer");
     PENDING = Measure::gauge("webhook_deliveries_pending", "deliveries", "deliveries to be tried, or tried again");
     OVERDUE = Measure::gauge("webhook_deliveries_overdue_seconds", "seconds", "for how long the oldest due delivery has been due, of endpoints to which nothing is under way: one that hangs makes its own deliveries wait");
+    NO_ROOM = Measure::gauge("webhook_deliveries_without_room", "deliveries", "deliveries that were dropped within the last hour because too many waited for their endpoint, and were not ordered again");
+    NO_ROOM_OF = Measure::gauge("webhook_organizations_without_room", "organisations", "organisations whose deliveries those are");
 }
 
 pub(super) fn ended(outcome: AttemptOutcome, took: Duration) {
@@ -68,4 +70,10 @@ pub(super) fn under_way(attempts: usize) {
 pub(super) fn waiting(waiting: &Waiting) {
     gauge!(PENDING.name).set(waiting.pending as f64);
     gauge!(OVERDUE.name).set(waiting.overdue_seconds.unwrap_or(0.0).max(0.0));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; nobody has more than 2^53 deliveries")]
+pub(super) fn without_room(dropped: &WithoutRoom) {
+    gauge!(NO_ROOM.name).set(dropped.deliveries as f64);
+    gauge!(NO_ROOM_OF.name).set(dropped.organizations as f64);
 }

@@ -20,7 +20,7 @@ mod metrics;
 mod queue;
 
 pub use metrics::MEASURES;
-pub use queue::Waiting;
+pub use queue::{Waiting, WithoutRoom};
 
 use attempt::Sender;
 use clap::Args;

@@ -41,7 +41,7 @@ pub(super) struct Ended {
     pub(super) outcome: AttemptOutcome,
     pub(super) status_code: Option<u16>,
     pub(super) took: Duration,
-    /// When the next one is due, from the start of this one on.
+    /// When the next one is due, from the end of this one on: its receiver may have seen it as late as that.
     pub(super) next_after: Option<Duration>,
 }
 
@@ -121,6 +121,28 @@ impl Waiting {
     }
 }
 
+/// What endpoints had no room for within the last hour, by the database's clock and what is added to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct WithoutRoom {
+    /// Deliveries that were dropped because too many waited for their endpoint, and have not been ordered again.
+    pub deliveries: i64,
+    /// Whose they are.
+    pub organizations: i64,
+}
+
+impl WithoutRoom {
+    /// Looks at the queue.
+    pub async fn look(pool: &PgPool, ahead: &Ahead) -> Result<Self, sqlx::Error> {
+        sqlx::query_as(
+            "SELECT count(*) AS deliveries, count(DISTINCT organization_id) AS organizations FROM webhook_queue \
+             WHERE had_no_room AND ended_at > now() + $1 * interval '1 microsecond' - interval '1 hour'",
+        )
+        .bind(ahead.micros())
+        .fetch_one(pool)
+        .await
+    }
+}
+
 impl Queue {
     /// Takes leases on what is due, within this room. Others may do the same at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
@@ -139,10 +161,10 @@ impl Queue {
     /// Writes how an attempt ended; false when its lease was no longer its own, and so nothing is written.
     pub(super) async fn finish(&self, claimed: &Claimed, ended: &Ended) -> Result<bool, sqlx::Error> {
         let status = ended.status();
-        let next =
-            ended.next_after.and_then(|after| chrono::TimeDelta::from_std(after).ok()).map(|after| claimed.started_at + after);
+        let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);
         let written = sqlx::query(
-            "UPDATE webhook_queue SET status = $3, attempts = attempts + 1, lease = NULL, due_at = coalesce($4, due_at), \
+            "UPDATE webhook_queue SET status = $3, attempts = attempts + 1, lease = NULL, \
+                 due_at = coalesce(now() + ($9 + $4) * interval '1 microsecond', due_at), \
                  ended_at = CASE WHEN $3 <> 'pending' THEN now() + $9 * interval '1 microsecond' END, \
                  last_attempt_at = $5, last_outcome = $6, last_status_code = $7, last_duration_ms = $8 \
              WHERE delivery_id = $1 AND lease = $2",
@@ -150,7 +172,7 @@ impl Queue {
         .bind(claimed.delivery_id)
         .bind(claimed.lease)
         .bind(status.as_str())
-        .bind(next.filter(|_| status == DeliveryStatus::Pending))
+        .bind(next)
         .bind(claimed.started_at)
         .bind(ended.outcome.as_str())
         .bind(ended.status_code.map(i32::from))
@@ -177,6 +199,7 @@ impl Queue {
         let swept = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
             metrics::waiting(&Waiting::look(&self.pool, &self.ahead).await?);
+            metrics::without_room(&WithoutRoom::look(&self.pool, &self.ahead).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = swept.await {

@@ -1,15 +1,17 @@
 //! What receivers get, and when: signatures, the schedule, dead letters, disabled endpoints (S7; V8 to V10, V13, W8).
 
 use crate::inbox::{Inbox, Letter};
-use crate::post_office::{Office, Standing};
+use crate::post_office::{HOST, Office, Standing};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::webhook::schedule::{GAPS, MAX_ATTEMPTS};
 use schemas::webhook::verify::{Receiver, Rejection, verify};
 use service_kit::clock::Clock;
-use service_kit::testing::size;
+use service_kit::testing::{TestReceiver, size};
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stream_workers::deliver::Ahead;
+use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
 /// Now by a clock that is ahead.
@@ -91,8 +93,9 @@ async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedul
         eprintln!("S7 attempt {attempt} at {} answered {:?}: {}", began[attempt - 1], standing.last_status_code, standing.status);
         let Some(nominal) = GAPS.get(attempt - 1) else { continue };
         assert_eq!(standing.status, "pending");
-        let planned = (standing.due_at - began[attempt - 1]).to_std().unwrap();
-        assert!(planned >= *nominal && planned <= nominal.mul_f64(1.1), "{planned:?} after attempt {attempt}");
+        let ended = began[attempt - 1] + TimeDelta::milliseconds(standing.last_duration_ms.unwrap());
+        let (least, most) = (ended + *nominal, now(&ahead) + nominal.mul_f64(1.1));
+        assert!(standing.due_at >= least && standing.due_at <= most, "{standing:?} after attempt {attempt}");
         let until_due = (standing.due_at - now(&ahead)).to_std().unwrap();
         ahead.advance(until_due.saturating_sub(Duration::from_secs(1)));
         if now(&ahead) < standing.due_at - TimeDelta::milliseconds(500) {
@@ -121,6 +124,35 @@ async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedul
         assert!(verify(&endpoint.secret, |name| letter.header(name), &letter.body, began).is_ok());
         let later = verify(&endpoint.secret, |name| letter.header(name), &letter.body, began + TimeDelta::minutes(6));
         assert_eq!(later, Err(Rejection::Stale));
+    }
+    deliverer.stop().await;
+}
+
+/// The connection is there at once and the request is read seconds later, as behind a slow network: to its receiver an attempt
+/// begins when it reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_a_receiver_that_an_attempt_reached_late_does_not_see_the_next_one_early() {
+    let office = Office::new().await;
+    let read: Arc<Mutex<Vec<Letter>>> = Arc::default();
+    let reading = Arc::clone(&read);
+    let slow = TestReceiver::start(office.authority.server_for(&[HOST]), move |mut stream| {
+        let reading = Arc::clone(&reading);
+        async move {
+            tokio::time::sleep(Duration::from_millis(5_500)).await;
+            let letter = Letter::read(&mut stream).await;
+            reading.lock().unwrap().extend(letter);
+            let _ = stream.write_all(b"HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    })
+    .await;
+    office.open_port(&slow);
+    let endpoint = office.endpoint(&slow).await;
+    let ids = office.post_all(&endpoint, 4).await;
+    let deliverer = office.deliverer();
+    for id in ids {
+        let standing = office.stands("the attempt ends", id, |standing| standing.attempts == 1).await;
+        let seen_at = read.lock().unwrap().iter().find(|letter| letter.id() == id).expect("the request was read").at;
+        assert!(standing.due_at >= seen_at + GAPS[0], "{standing:?}, and its receiver saw it at {seen_at}");
     }
     deliverer.stop().await;
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use stream_workers::deliver::{Ahead, Waiting};
 use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use uuid::Uuid;
 
 /// What a receiver does, what it sends first, what it goes on sending, with which pause, and how the attempt ends.
@@ -115,6 +116,56 @@ async fn s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connect
         took[took.len() * 99 / 100]
     );
     drop(deliverer);
+}
+
+/// Nobody takes connections here: those that wait to be taken fill the queue, and the system drops whatever else asks for one.
+async fn unreachable() -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let (address, mut waiting, mut dropped) = (listener.local_addr().unwrap(), Vec::new(), 0);
+    while dropped < 2 {
+        match tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(address)).await {
+            Ok(stream) => waiting.push(stream.unwrap()),
+            Err(_) => dropped += 1,
+        }
+    }
+    (listener, waiting)
+}
+
+/// Two at a time until the first one has ended, then one: the fourth begins when the third has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attempt_at_a_time_as_one_that_hangs() {
+    let office = Office::new().await;
+    let late = Inbox::open_with(&office, |_| async {
+        tokio::time::sleep(Duration::from_millis(5_200)).await;
+        204
+    })
+    .await;
+    let (nobody, _waiting) = unreachable().await;
+    let nobody = nobody.local_addr().unwrap();
+    office.open(nobody);
+    let mut waiting = Vec::new();
+    for (address, expected) in [(late.server.address, "delivered"), (nobody, "unreachable")] {
+        let endpoint = office.endpoint_on(office.org().await, address).await;
+        waiting.push((expected, office.post_all(&endpoint, 4).await));
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_per_endpoint = 2;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    for (expected, ids) in waiting {
+        let mut attempts = Vec::new();
+        for id in ids {
+            let standing = office.stands("the attempt ends", id, |standing| standing.attempts == 1).await;
+            assert_eq!(standing.last_outcome.as_deref(), Some(expected));
+            let began = standing.last_attempt_at.unwrap();
+            attempts.push((began, began + TimeDelta::milliseconds(standing.last_duration_ms.unwrap())));
+        }
+        attempts.sort_unstable();
+        let [_, _, third, fourth] = attempts.as_slice() else { panic!("{attempts:?}") };
+        assert!(fourth.0 >= third.1, "{expected}: two at a time, {attempts:?}");
+    }
+    deliverer.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use service_kit::testing::{
     DnsRecord, Seed, TestAuthority, TestDns, TestProcess, TestReceiver, TestStores, eventually, free_address,
 };
 use sqlx::PgPool;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -84,7 +84,11 @@ impl Office {
 
     /// Lets deliverers that are started from now on call a receiver.
     pub(crate) fn open_port(&self, receiver: &TestReceiver) {
-        self.ports.lock().unwrap().push(receiver.address.port());
+        self.open(receiver.address);
+    }
+
+    pub(crate) fn open(&self, address: SocketAddr) {
+        self.ports.lock().unwrap().push(address.port());
     }
 
     /// What every name stands for from now on, instead of this machine.
@@ -102,7 +106,12 @@ impl Office {
     }
 
     pub(crate) async fn endpoint_of(&self, org: OrgId, receiver: &TestReceiver) -> Endpoint {
-        self.endpoint_at(org, &format!("https://{HOST}:{}/in?x=1", receiver.address.port())).await
+        self.endpoint_on(org, receiver.address).await
+    }
+
+    /// The same, whoever or whatever is there.
+    pub(crate) async fn endpoint_on(&self, org: OrgId, address: SocketAddr) -> Endpoint {
+        self.endpoint_at(org, &format!("https://{HOST}:{}/in?x=1", address.port())).await
     }
 
     pub(crate) async fn endpoint_at(&self, org: OrgId, url: &str) -> Endpoint {

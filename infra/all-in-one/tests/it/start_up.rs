@@ -15,6 +15,8 @@ use std::path::Path;
 
 type Settings = Vec<(String, String)>;
 
+/// How the deliverer is started.
+const DELIVER: &[&str] = &["deliver"];
 /// A value that no parser takes.
 const NONSENSE: &str = "\u{2603} no such thing";
 
@@ -157,14 +159,14 @@ impl Case {
     }
 }
 
-/// What every service reads.
-fn shared(service: &'static str, taken: SocketAddr, nobody: SocketAddr) -> Vec<Case> {
+/// What every service reads; the deliverer is a mode of the worker's binary and a service of its own.
+fn shared(service: &'static str, mode: &'static [&'static str], taken: SocketAddr, nobody: SocketAddr) -> Vec<Case> {
     let listens = ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"]
         .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
     let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
     let mut cases: Vec<Case> = listens.into_iter().chain([log]).collect();
-    // The worker starts without PostgreSQL.
-    if service != "stream-workers" {
+    // The worker starts without PostgreSQL, and the deliverer needs nothing else.
+    if service != "stream-workers" || mode == DELIVER {
         let url = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
         cases.push(Case::of(
             service,
@@ -175,7 +177,7 @@ fn shared(service: &'static str, taken: SocketAddr, nobody: SocketAddr) -> Vec<C
         ));
         cases.push(Case::of(service, "DATABASE_URL", "hunter2", "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
     }
-    if matches!(service, "stream-workers" | "query-api") {
+    if matches!(service, "stream-workers" | "query-api") && mode != DELIVER {
         let url = format!("http://u:hunter2@{nobody}");
         let begins = format!("CLICKHOUSE_URL={nobody}: ");
         cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it, or correct the address"));
@@ -183,7 +185,7 @@ fn shared(service: &'static str, taken: SocketAddr, nobody: SocketAddr) -> Vec<C
         let database = "TELEMETRY_CLICKHOUSE_DATABASE";
         cases.push(Case::of(service, database, "nowhere", "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ", "`stream-workers prepare`"));
     }
-    cases
+    cases.into_iter().map(|case| case.typed(mode)).collect()
 }
 
 /// What one service alone reads.
@@ -195,7 +197,14 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
     let smtp = Case::of(identity, "TELEMETRY_SMTP_URL", "hunter2", "TELEMETRY_SMTP_URL: not a mail server", "write it as");
     let postgres = format!("postgres://telemetry:hunter2@{nobody}/telemetry");
     let hours = "TELEMETRY_SESSION_IDLE_HOURS";
+    let key = |service| {
+        let begins = "TELEMETRY_SECRETS_KEY is not 32 bytes";
+        Case::of(service, "TELEMETRY_SECRETS_KEY", "hunter2", begins, "openssl rand -base64 32")
+    };
+    let authority = |service| Case::of(service, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM");
     vec![
+        key("stream-workers").typed(DELIVER),
+        authority("stream-workers").typed(DELIVER),
         worker(),
         worker().typed(&["prepare"]),
         worker().typed(&["rebuild"]),
@@ -204,17 +213,11 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         Case::of(gateway, "TELEMETRY_SPILL_DIR", "/proc/spill", "TELEMETRY_SPILL_DIR=/proc/spill: ", "name"),
         Case::of(gateway, "TELEMETRY_TOPIC", "absent", "topic absent does not exist: ", "create it with"),
         Case::of(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
-        Case::of(
-            identity,
-            "TELEMETRY_SECRETS_KEY",
-            "hunter2",
-            "TELEMETRY_SECRETS_KEY is not 32 bytes",
-            "openssl rand -base64 32",
-        ),
+        key(identity),
         smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
         Case::of(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "write it as"),
         Case::of(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
-        Case::of(identity, "WEBHOOK_EXTRA_CA", "/nowhere.pem", "WEBHOOK_EXTRA_CA=/nowhere.pem: ", "PEM"),
+        authority(identity),
         Case::of(identity, "DATABASE_URL", &postgres, &format!("DATABASE_URL={nobody}: "), "correct the address")
             .typed(&["migrate"]),
     ]
@@ -231,7 +234,7 @@ fn good(service: &str, stores: &TestStores, folder: &Path) -> Settings {
         ("TELEMETRY_CLICKHOUSE_DATABASE", stores.name.clone(), "stream-workers query-api"),
         ("DATABASE_URL", stores.postgres.database_url.clone(), everybody),
         ("TELEMETRY_SPILL_DIR", tempfile::tempdir_in(folder).unwrap().keep().display().to_string(), "ingest-gateway"),
-        ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "identity-api"),
+        ("TELEMETRY_SECRETS_KEY", SecretsKey::mint().reveal().to_owned(), "identity-api stream-workers"),
         ("TELEMETRY_MAIL_DIR", folder.display().to_string(), "identity-api"),
         ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned(), everybody),
         ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0".to_owned(), everybody),
@@ -245,8 +248,14 @@ async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_f
     let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let (taken, nobody) = (holder.local_addr().unwrap(), free_address());
-    let services = ["ingest-gateway", "stream-workers", "query-api", "identity-api"];
-    let cases = services.into_iter().flat_map(|service| shared(service, taken, nobody)).chain(special(nobody));
+    let services: [(&str, &[&str]); 5] = [
+        ("ingest-gateway", &[]),
+        ("stream-workers", &[]),
+        ("stream-workers", DELIVER),
+        ("query-api", &[]),
+        ("identity-api", &[]),
+    ];
+    let cases = services.into_iter().flat_map(|(service, mode)| shared(service, mode, taken, nobody)).chain(special(nobody));
     let wrong = cases.map(|Case { service, arguments, changed, begins, advises }| {
         let mut settings = good(service, &stores, folder.path());
         settings.retain(|(known, _)| !changed.iter().any(|(name, _)| name == known));

@@ -3,9 +3,10 @@
 //! Must ask once for an attempt and remember nothing: the addresses that are looked at are those that are called.
 
 use super::Failure;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ impl Names {
     pub(super) fn new(server: Option<SocketAddr>) -> anyhow::Result<Self> {
         let mut builder = match server {
             Some(server) => TokioResolver::builder_with_config(only(server), TokioRuntimeProvider::default()),
-            None => TokioResolver::builder_tokio().context("the DNS servers of this system cannot be read; name one")?,
+            None => of_system(TokioResolver::builder_tokio())?,
         };
         *builder.options_mut() = options(builder.options_mut().clone());
         Ok(Self(builder.build().context("DNS cannot be asked")?))
@@ -55,6 +56,16 @@ impl Names {
     }
 }
 
+/// Whom the system asks, if that can be found out.
+fn of_system<B>(found: Result<B, NetError>) -> anyhow::Result<B> {
+    found.map_err(|error| {
+        anyhow!(
+            "TELEMETRY_DNS_SERVER is not set, and the DNS servers of this system cannot be read ({error}): set it to the \
+             HOST:PORT of one, or mend /etc/resolv.conf"
+        )
+    })
+}
+
 /// With the dot that keeps the search domains of this machine out.
 fn absolute(name: &str) -> String {
     format!("{}.", name.trim_end_matches('.'))
@@ -75,4 +86,17 @@ fn options(mut options: ResolverOpts) -> ResolverOpts {
     options.cache_size = 0;
     options.timeout = QUESTION_TIMEOUT;
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_dns_servers_is_told_which_setting_names_one() {
+        let refused = of_system::<()>(Err(NetError::from("no nameservers found in config"))).unwrap_err().to_string();
+        assert!(refused.starts_with("TELEMETRY_DNS_SERVER is not set, "), "{refused}");
+        assert!(refused.contains("(no nameservers found in config): set it to the HOST:PORT of one"), "{refused}");
+        assert!(of_system(Ok(())).is_ok());
+    }
 }

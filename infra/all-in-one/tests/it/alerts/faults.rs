@@ -44,6 +44,7 @@ impl Stage {
                 let queued = self.webhook(&self.secrets).await;
                 self.queue("attempts = 7", queued).await;
             }
+            "the endpoints of three organisations are full" => self.fill_three_endpoints().await,
             "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
@@ -70,6 +71,11 @@ impl Stage {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
             }
             "ClickHouse still hangs" => self.clickhouse.resume(),
+            "processes are killed" => {
+                for name in [WORKER, DELIVERER] {
+                    self.start(name, &[]).await;
+                }
+            }
             _ => {}
         }
     }
@@ -147,6 +153,28 @@ impl Stage {
         .fetch_one(pool)
         .await
         .unwrap()
+    }
+
+    /// Their receivers are away, as many deliveries wait for them as may, and one more comes. How many may wait is said as
+    /// identity-api says it, by a setting of the connection.
+    async fn fill_three_endpoints(&mut self) {
+        for _ in 0..3 {
+            let waits = self.webhook(&self.secrets).await;
+            let mut transaction = self.stores.pool.begin().await.unwrap();
+            let most = "SELECT set_config('telemetry.webhook_pending', '1', true)";
+            sqlx::query(most).execute(&mut *transaction).await.unwrap();
+            sqlx::query(
+                "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+                 SELECT uuidv7(), endpoint_id, organization_id, event_type, body, now() FROM webhook_deliveries WHERE id = $1",
+            )
+            .bind(waits)
+            .execute(&mut *transaction)
+            .await
+            .unwrap();
+            transaction.commit().await.unwrap();
+        }
+        // One that has begun looks at what was dropped every half minute only.
+        self.start(DELIVERER, &[]).await;
     }
 
     /// What a delivery looks like whose earlier attempts lie hours back.

@@ -12,7 +12,7 @@ use service_kit::sealing::SecretsKey;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
 use service_kit::{kafka, stores};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -158,10 +158,7 @@ impl Stage {
     /// Waits until Prometheus has scraped every process and nothing fires.
     pub(super) async fn is_quiet(&self) {
         eventually("every process is scraped and nothing is wrong", || async {
-            let asked = client().get(format!("{}/api/v1/query?query=sum(up)", self.prometheus_url)).send().await.ok()?;
-            let up: Value = asked.json().await.ok()?;
-            let is_all_up = up["data"]["result"][0]["value"][1] == PROCESSES.len().to_string().as_str();
-            (is_all_up && self.alerts().await.is_empty()).then_some(())
+            (self.is_all_up().await && self.alerts().await.is_empty()).then_some(())
         })
         .await;
     }
@@ -173,6 +170,24 @@ impl Stage {
             let text = client().get(metrics).send().await.unwrap().text().await.unwrap();
             assert_eq!(faults_of_process(name, &text), Vec::<String>::new());
         }
+    }
+
+    /// Waits until Prometheus has scraped every process again and none of these fires.
+    pub(super) async fn no_longer_fires(&self, alerts: &BTreeSet<String>) {
+        let is_one =
+            |alert: &Value| alert["state"] == "firing" && alerts.contains(alert["labels"]["alertname"].as_str().unwrap());
+        eventually(&format!("{alerts:?} are over"), || async {
+            let firing = self.alerts().await.into_iter().any(|alert| is_one(&alert));
+            (self.is_all_up().await && !firing).then_some(())
+        })
+        .await;
+    }
+
+    async fn is_all_up(&self) -> bool {
+        let asked = client().get(format!("{}/api/v1/query?query=sum(up)", self.prometheus_url)).send().await;
+        let Ok(answer) = asked else { return false };
+        let up: Value = answer.json().await.unwrap_or_default();
+        up["data"]["result"][0]["value"][1] == PROCESSES.len().to_string().as_str()
     }
 
     /// Waits until an alert fires, and reads what it tells people.

@@ -1,25 +1,44 @@
-//! The names in a PromQL expression: which metrics it asks for, by which labels. Enough of the language for our own rules
-//! and dashboards; whether they are valid is promtool's to say.
+//! The names in a PromQL expression: which metrics it asks for, by which labels, with which values. Enough of the language
+//! for our own rules and dashboards; whether they are valid is promtool's to say.
 
 use super::metrics_list::tables;
-use super::rules::recorded_names;
+use super::read;
+use super::rules::{alerts_in_the_rules, recorded_names};
 use service_kit::measures::{Kind, Measure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels that Prometheus puts on everything it scrapes.
-const OF_TARGETS: [&str; 3] = ["job", "instance", "service"];
+/// Labels, and what each can say; nothing where that is not a closed set.
+type Labels = BTreeMap<String, BTreeSet<String>>;
+
 const WORDS: [&str; 9] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool"];
 
+/// Labels that Prometheus puts on everything it scrapes, by its configuration.
+fn of_targets() -> Labels {
+    let config = read("infra/observability/prometheus/prometheus.yml");
+    let items = || config.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
+    let jobs = items().filter_map(|item| item.strip_prefix("job_name: ")).map(str::to_owned).collect();
+    let services = items().filter_map(|item| item.strip_suffix(":9464")).map(str::to_owned).collect();
+    Labels::from([("job".to_owned(), jobs), ("service".to_owned(), services), ("instance".to_owned(), BTreeSet::new())])
+}
+
+fn of_alerts() -> Labels {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let mut labels = of_targets();
+    labels.insert("alertname".to_owned(), alerts_in_the_rules());
+    labels.insert("alertstate".to_owned(), words(&["pending", "firing"]));
+    labels.insert("severity".to_owned(), words(&["critical", "warning"]));
+    labels
+}
+
 /// What can be asked for, and its labels.
-fn known() -> BTreeMap<String, BTreeSet<String>> {
+fn known() -> BTreeMap<String, Labels> {
     let labels = |measure: &Measure, more: &[&str]| {
-        let own = measure.labels.iter().map(|by| by.label);
-        own.chain(OF_TARGETS).chain(more.iter().copied()).map(str::to_owned).collect::<BTreeSet<_>>()
+        let own = measure.labels.iter().map(|by| (by.label, by.values)).chain(more.iter().map(|label| (*label, &[][..])));
+        let own = own.map(|(label, values)| (label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()));
+        own.chain(of_targets()).collect::<Labels>()
     };
-    let mut known = BTreeMap::from([("up".to_owned(), OF_TARGETS.map(str::to_owned).into())]);
-    let of_alerts = OF_TARGETS.into_iter().chain(["alertname", "alertstate", "severity"]);
-    known.insert("ALERTS".to_owned(), of_alerts.map(str::to_owned).collect());
-    known.extend(recorded_names().into_iter().map(|name| (name, OF_TARGETS.map(str::to_owned).into())));
+    let mut known = BTreeMap::from([("up".to_owned(), of_targets()), ("ALERTS".to_owned(), of_alerts())]);
+    known.extend(recorded_names().into_iter().map(|name| (name, of_targets())));
     for measure in tables().into_iter().flat_map(|(_, measures)| measures) {
         if measure.kind == Kind::Histogram {
             known.insert(format!("{}_bucket", measure.name), labels(measure, &["le"]));
@@ -48,6 +67,17 @@ fn tokens(expression: &str) -> Vec<String> {
     tokens
 }
 
+/// Values that a matcher asks for and that are not in the closed set of its label. Of patterns only words between bars are
+/// judged, and nothing that Grafana fills in.
+fn strangers<'a>(matcher: &'a [&String], values: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+    let (signs, text) = matcher.split_at(matcher.len() - 1);
+    let text = text[0].trim_matches('"');
+    let is_pattern = signs.iter().any(|sign| *sign == "~");
+    let is_plain = !text.contains('$') && (!is_pattern || text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-|".contains(&b)));
+    let asked = if is_pattern { text.split('|').collect() } else { vec![text] };
+    asked.into_iter().filter(move |value| is_plain && !values.is_empty() && !values.contains(*value))
+}
+
 /// What an expression asks for that does not exist.
 pub(super) fn faults_of(expression: &str) -> Vec<String> {
     let (known, tokens) = (known(), tokens(expression));
@@ -64,11 +94,14 @@ pub(super) fn faults_of(expression: &str) -> Vec<String> {
             }
         } else if token == "{" {
             let inside: Vec<&String> = tokens[place + 1..].iter().take_while(|token| *token != "}").collect();
-            let named = inside.iter().enumerate().filter(|(at, _)| *at == 0 || inside[at - 1] == ",").map(|(_, label)| *label);
-            let labels = metric.and_then(|metric| known.get(metric));
-            for label in named {
-                if labels.is_some_and(|labels| !labels.contains(label)) {
-                    faults.push(format!("{} has no label {label}: {expression}", metric.map_or("", String::as_str)));
+            let (of, labels) = (metric.map_or("", String::as_str), metric.and_then(|metric| known.get(metric)));
+            for matcher in inside.split(|token| *token == ",").filter(|matcher| !matcher.is_empty()) {
+                match labels.map(|labels| labels.get(matcher[0])) {
+                    Some(None) => faults.push(format!("{of} has no label {}: {expression}", matcher[0])),
+                    Some(Some(values)) => faults.extend(
+                        strangers(matcher, values).map(|value| format!("{} of {of} is never {value}: {expression}", matcher[0])),
+                    ),
+                    None => {}
                 }
             }
             place += inside.len() + 1;
@@ -82,7 +115,7 @@ pub(super) fn faults_of(expression: &str) -> Vec<String> {
         place += 1;
     }
     for label in grouped {
-        if !asked.iter().any(|metric| known.get(*metric).is_some_and(|labels| labels.contains(label))) {
+        if !asked.iter().any(|metric| known.get(*metric).is_some_and(|labels| labels.contains_key(label))) {
             faults.push(format!("none of {asked:?} has a label {label}: {expression}"));
         }
     }
@@ -108,5 +141,39 @@ fn what_does_not_exist_is_found_wherever_it_stands() {
         "1 + 1",
     ] {
         assert_eq!(faulty(bad), 1, "{bad}");
+    }
+}
+
+#[test]
+fn a_value_that_a_label_never_has_is_found() {
+    let asked = |metric: &str, matcher: &str| faults_of(&format!("sum(rate({metric}{{{matcher}}}[5m]))"));
+    for good in [
+        "outcome=\"delivered\"",
+        "outcome!=\"delivered\"",
+        "outcome=~\"timeout|unreachable\"",
+        "outcome!~\"tls\", job=\"services\", service=\"webhook-deliverer\"",
+        // what cannot be told from the text alone
+        "outcome=~\"t.*\"",
+        "outcome=~\"$outcome\"",
+        "outcome=\"$outcome\"",
+        "instance=\"anything\"",
+    ] {
+        assert_eq!(asked("webhook_attempts_total", good), Vec::<String>::new(), "{good}");
+    }
+    for (bad, named) in [
+        ("outcome=\"nonsense\"", "nonsense"),
+        ("outcome!=\"nonsense\"", "nonsense"),
+        ("outcome=\"timeout|tls\"", "timeout|tls"),
+        ("outcome=~\"timeout|nonsense\"", "nonsense"),
+        ("job=\"services\", outcome!~\"nonsense|tls\"", "nonsense"),
+        ("outcome=\"\"", ""),
+        ("outcome=\"delivered\", service=\"deliverer\"", "deliverer"),
+    ] {
+        let faults = asked("webhook_attempts_total", bad);
+        assert!(faults.len() == 1 && faults[0].contains(&format!("is never {named}: ")), "{bad}: {faults:?}");
+    }
+    assert_eq!(asked("http_requests_total", "status=~\"503|504\", route=\"/events\""), Vec::<String>::new(), "open sets");
+    for bad in ["ALERTS{alertname=\"NoSuchAlert\"}", "dependency_up{dependency=\"postgres\"} == 0"] {
+        assert_eq!(faults_of(bad).len(), 1, "{bad}");
     }
 }

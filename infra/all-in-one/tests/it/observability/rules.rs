@@ -31,6 +31,15 @@ pub(crate) fn recorded_names() -> BTreeSet<String> {
     all("record")
 }
 
+/// Alerts that say something of the minutes or the hour before now, by themselves or by what is recorded: they go on for
+/// that long after it is over.
+pub(crate) fn alerts_of_a_window() -> BTreeSet<String> {
+    let (text, recorded) = (text(), recorded_names());
+    let rules = text.split("- alert: ").skip(1).filter_map(|rule| rule.split_once("for: ").map(|(head, _)| head));
+    let looks_back = |rule: &&str| rule.contains('[') || recorded.iter().any(|name| rule.contains(name));
+    rules.filter(looks_back).filter_map(|rule| rule.lines().next().map(str::to_owned)).collect()
+}
+
 /// The expressions: what is indented further than `expr: |-`.
 fn expressions() -> Vec<String> {
     let (text, mut found) = (text(), Vec::new());

@@ -1,0 +1,143 @@
+//! Deliverers die of `kill -9`, at the moments that matter and whenever: no delivery is missing, and repeats are the same
+//! message (S7).
+
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::Office;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use service_kit::testing::{TestProcess, eventually, random_seed, size};
+use sqlx::{PgPool, Postgres, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+/// Messages of a round.
+const EACH: usize = 40;
+/// Attempts at a time, to two endpoints.
+const LANES: usize = 8;
+/// Who writes the end of an attempt and waits for a lock.
+const WRITING: &str = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+                       AND query LIKE 'UPDATE webhook_queue SET status = $3%'";
+
+/// When the deliverer of a round dies.
+#[derive(Clone, Copy, Debug, Default)]
+enum Moment {
+    /// While everything goes on.
+    #[default]
+    Whenever,
+    /// The receiver has read the request, and there is no answer.
+    Read,
+    /// The answer has come, and how the attempt ended is about to be written.
+    Answered,
+}
+
+const MOMENTS: [Moment; 3] = [Moment::Answered, Moment::Read, Moment::Whenever];
+
+/// What the receiver does, and what it holds so that the end of an attempt cannot be written.
+struct Trap {
+    pool: PgPool,
+    moment: Mutex<Moment>,
+    held: Mutex<Option<Transaction<'static, Postgres>>>,
+}
+
+impl Trap {
+    async fn answer(&self) -> u16 {
+        let moment = *self.moment.lock().await;
+        match moment {
+            Moment::Whenever => {}
+            Moment::Read => std::future::pending().await,
+            Moment::Answered => self.hold().await,
+        }
+        200
+    }
+
+    /// Locks what is being attempted: its lease was taken, so whoever writes its end has to wait.
+    async fn hold(&self) {
+        let mut held = self.held.lock().await;
+        if held.is_none() {
+            let mut transaction = self.pool.begin().await.unwrap();
+            let leased = "SELECT FROM webhook_queue WHERE lease IS NOT NULL FOR UPDATE";
+            sqlx::query(leased).execute(&mut *transaction).await.unwrap();
+            *held = Some(transaction);
+        }
+    }
+
+    /// Waits until the end of an attempt is being written, and kills who writes it. The statements that have reached
+    /// PostgreSQL die, too: there they would be carried out for a client that is gone.
+    async fn kill_writing(&self, process: &mut TestProcess) {
+        let writing = async || -> i64 {
+            let count = sqlx::AssertSqlSafe(format!("SELECT count(*) {WRITING}"));
+            sqlx::query_scalar(count).fetch_one(&self.pool).await.unwrap()
+        };
+        eventually("the end of an attempt is being written", || async { (writing().await > 0).then_some(()) }).await;
+        process.kill_9().await;
+        eventually("nobody writes it any more", || async {
+            let end = sqlx::AssertSqlSafe(format!("SELECT pg_terminate_backend(pid) {WRITING}"));
+            sqlx::query(end).execute(&self.pool).await.unwrap();
+            (writing().await == 0).then_some(())
+        })
+        .await;
+        self.held.lock().await.take().expect("the receiver holds the row").rollback().await.unwrap();
+    }
+}
+
+/// `TEST_ROUNDS` kills, three when it is not set: one at each moment; 20 and more for the figures.
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal() {
+    let mut random = StdRng::seed_from_u64(random_seed());
+    let office = Office::new().await;
+    let trap = Arc::new(Trap { pool: office.pool.clone(), moment: Mutex::default(), held: Mutex::default() });
+    let set = Arc::clone(&trap);
+    let inbox = Inbox::open_with(&office, move |_| {
+        let trap = Arc::clone(&set);
+        async move { trap.answer().await }
+    })
+    .await;
+    let endpoints = [office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await];
+    let (mut posted, mut answered_and_lost) = (Vec::new(), 0);
+    for (round, moment) in (0..size("TEST_ROUNDS", 3)).zip(MOMENTS.into_iter().cycle()) {
+        *trap.moment.lock().await = moment;
+        let before = inbox.letters().len();
+        for endpoint in &endpoints {
+            posted.extend(office.post_all(endpoint, EACH / 2).await);
+        }
+        let mut process = office.process().await;
+        let most = if matches!(moment, Moment::Read) { LANES } else { EACH };
+        match moment {
+            Moment::Answered => trap.kill_writing(&mut process).await,
+            Moment::Read | Moment::Whenever => {
+                inbox.gets(before + random.random_range(1..=most)).await;
+                tokio::time::sleep(Duration::from_millis(random.random_range(0..30))).await;
+                process.kill_9().await;
+            }
+        }
+        let sent: Vec<Uuid> = inbox.letters()[before..].iter().map(Letter::id).collect();
+        let count = "SELECT count(*) FROM webhook_queue WHERE status = 'pending' AND delivery_id = ANY($1)";
+        let lost: i64 = sqlx::query_scalar(count).bind(&sent).fetch_one(&office.pool).await.unwrap();
+        eprintln!(
+            "round {round}, {moment:?}: killed with {} of {} sent, {lost} of them not written down",
+            sent.len(),
+            posted.len()
+        );
+        assert!(lost > 0 || matches!(moment, Moment::Whenever), "round {round}: the deliverer died too late");
+        answered_and_lost += if matches!(moment, Moment::Answered) { lost } else { 0 };
+    }
+    *trap.moment.lock().await = Moment::Whenever;
+    let _last = office.process().await;
+    office.delivered(&posted).await;
+    let letters = inbox.letters();
+    let arrived: BTreeMap<Uuid, BTreeSet<&[u8]>> = letters.iter().fold(BTreeMap::new(), |mut arrived, letter| {
+        arrived.entry(letter.id()).or_default().insert(&letter.body);
+        arrived
+    });
+    let expected: BTreeSet<Uuid> = posted.iter().copied().collect();
+    assert_eq!(arrived.keys().copied().collect::<BTreeSet<_>>(), expected, "nothing is missing, nothing is made up");
+    assert!(arrived.values().all(|bodies| bodies.len() == 1), "repeats are the same bytes");
+    let counted: i64 = sqlx::query_scalar("SELECT sum(attempts) FROM webhook_queue").fetch_one(&office.pool).await.unwrap();
+    assert_eq!(usize::try_from(counted).unwrap(), posted.len(), "an attempt whose end nobody wrote is none");
+    let repeats = letters.len() - arrived.len();
+    assert!(repeats >= usize::try_from(answered_and_lost).unwrap(), "what was answered and not written down comes again");
+    eprintln!("S7 {} deliveries, {} requests, {answered_and_lost} answered and lost", arrived.len(), letters.len());
+}

@@ -1,0 +1,50 @@
+//! What an operator is told of deliveries that found no room (threat row V12).
+
+use crate::post_office::{Endpoint, Office};
+use service_kit::testing::TestReceiver;
+use std::time::Duration;
+use stream_workers::deliver::{Ahead, WithoutRoom};
+use uuid::Uuid;
+
+/// A message for an endpoint for which one may wait.
+async fn post(office: &Office, to: &Endpoint) -> Uuid {
+    let mut transaction = office.pool.begin().await.unwrap();
+    sqlx::query("SELECT set_config('telemetry.webhook_pending', '1', true)").execute(&mut *transaction).await.unwrap();
+    let id = office.post_in(&mut *transaction, to).await;
+    transaction.commit().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn deliveries_that_found_no_room_are_counted_for_an_hour_and_by_whose_they_are() {
+    let office = Office::new().await;
+    let receiver = TestReceiver::canary().await;
+    let ahead = Ahead::default();
+    let counted = async || {
+        let WithoutRoom { deliveries, organizations } = WithoutRoom::look(&office.pool, &ahead).await.unwrap();
+        (deliveries, organizations)
+    };
+    let (one, other) = (office.endpoint(&receiver).await, office.endpoint(&receiver).await);
+    let first = post(&office, &one).await;
+    assert_eq!(counted().await, (0, 0), "there was room");
+    let dropped = post(&office, &one).await;
+    assert_eq!(office.standing(dropped).await.status, "dropped");
+    post(&office, &one).await;
+    assert_eq!(counted().await, (2, 1));
+    post(&office, &other).await;
+    post(&office, &other).await;
+    assert_eq!(counted().await, (3, 2));
+
+    let ended = "UPDATE webhook_queue SET status = 'delivered', ended_at = now() WHERE delivery_id = $1";
+    sqlx::query(ended).bind(first).execute(&office.pool).await.unwrap();
+    let wish = "INSERT INTO webhook_redeliveries (delivery_id, created_at) VALUES ($1, now())";
+    sqlx::query(wish).bind(dropped).execute(&office.pool).await.unwrap();
+    assert_eq!(counted().await, (2, 2), "one was ordered again");
+    office.disable(&one).await;
+    let deliverer = office.deliverer();
+    office.stands("it is dropped with its endpoint", dropped, |standing| standing.status == "dropped").await;
+    deliverer.stop().await;
+    assert_eq!(counted().await, (2, 2), "what is dropped with its endpoint is not one of them");
+    ahead.advance(Duration::from_secs(3_601));
+    assert_eq!(counted().await, (0, 0), "an hour later");
+}
