@@ -1,6 +1,6 @@
 //! When a delivery that failed is tried again (decisions.md, "retries").
 //!
-//! Must not know a clock: it says how long after the end of one attempt the next one is due.
+//! Must not know a clock: it says how long after the end of one attempt the next one is due, and is told how long that took.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 pub const MAX_ATTEMPTS: usize = GAPS.len() + 1;
 /// What one attempt may take, everything included.
 pub const ATTEMPT_DEADLINE: Duration = Duration::from_secs(10);
-/// From the end of one attempt to the start of the next, at least: the five delays that are published, the last one repeated.
+/// From one attempt to the next, at least, and from whichever moment of the former its receiver may have seen it: the five
+/// delays that are published, the last one repeated.
 pub const GAPS: [Duration; 7] = [
     MINUTE,
     MINUTE.saturating_mul(5),
@@ -27,10 +28,15 @@ pub const GAPS: [Duration; 7] = [
 const LEAST_DELAY: f64 = 0.01;
 const MOST_DELAY: f64 = 0.09;
 
-/// The gap after so many failed attempts, none after the last one; `chance` in 0..1 spreads it.
-pub fn gap_after(failed: usize, chance: f64) -> Option<Duration> {
+/// The gap after so many failed attempts, the last of which took so long; none after the eighth. `chance` in 0..1 spreads it.
+///
+/// It counts from the end of that attempt, and what it took is taken off what is added: so the next one is early by no
+/// measure, and late by none as far as that can be.
+pub fn gap_after(failed: usize, took: Duration, chance: f64) -> Option<Duration> {
     let nominal = failed.checked_sub(1).and_then(|index| GAPS.get(index))?;
-    Some(nominal.mul_f64(1.0 + LEAST_DELAY + (MOST_DELAY - LEAST_DELAY) * chance.clamp(0.0, 1.0)))
+    let added = |share: f64| nominal.mul_f64(1.0 + share);
+    let spread = added(LEAST_DELAY + (MOST_DELAY - LEAST_DELAY) * chance.clamp(0.0, 1.0));
+    Some(spread.saturating_sub(took).max(added(LEAST_DELAY)))
 }
 
 #[cfg(test)]
@@ -44,10 +50,17 @@ mod tests {
         assert_eq!(total, HOUR * 38 + MINUTE * 36);
         for chance in [0.0, 0.3, 1.0, -1.0, 7.0] {
             for (index, nominal) in GAPS.iter().enumerate() {
-                let gap = gap_after(index + 1, chance).unwrap();
-                assert!(gap > *nominal && gap < nominal.mul_f64(1.1), "{gap:?} after attempt {}", index + 1);
+                let gap = |took| gap_after(index + 1, took, chance).unwrap();
+                for took in [Duration::ZERO, ATTEMPT_DEADLINE / 3, ATTEMPT_DEADLINE] {
+                    let (from_end, from_start) = (gap(took), took + gap(took));
+                    let most = nominal.mul_f64(1.1) + Duration::from_secs(1);
+                    assert!(from_end > *nominal && from_end < most, "{from_end:?} after attempt {}", index + 1);
+                    // Of the minute a tenth is less than an attempt may take.
+                    assert!(from_start < most || *nominal == MINUTE && took == ATTEMPT_DEADLINE, "{from_start:?} after {took:?}");
+                }
             }
         }
-        assert_eq!((gap_after(0, 0.5), gap_after(MAX_ATTEMPTS, 0.5)), (None, None));
+        let none = |failed| gap_after(failed, Duration::ZERO, 0.5);
+        assert_eq!((none(0), none(MAX_ATTEMPTS)), (None, None));
     }
 }

@@ -127,7 +127,7 @@ fn ended(claimed: &Claimed, answer: &Result<Answer, Failure>, took: Duration) ->
         Err(Failure::Timeout) => AttemptOutcome::Timeout,
     };
     let failed = usize::try_from(claimed.attempts).unwrap_or(0) + 1;
-    Ended { outcome, status_code, took, next_after: gap_after(failed, rand::random()) }
+    Ended { outcome, status_code, took, next_after: gap_after(failed, took, rand::random()) }
 }
 
 #[cfg(test)]
