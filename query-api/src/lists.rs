@@ -7,6 +7,7 @@ use crate::at_once::{Reading, UnderWay};
 use crate::event_data::{self, Audience};
 use crate::page::{self, Format, Paging};
 use crate::period::Period;
+use crate::reads::refuse_others;
 use crate::sql::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
 use crate::visibility::{OwnReports, Visibility};
 use axum::Json;
@@ -47,6 +48,12 @@ struct Asked {
 }
 
 impl Asked {
+    /// What a list without parts is asked for.
+    async fn unsplit(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+        refuse_others(&[("by", asked.by.as_ref())])?;
+        Self::of(state, reading, asked, page).await
+    }
+
     async fn of(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since, asked.until)?;
@@ -89,7 +96,7 @@ pub(crate) async fn read_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, asked.paging).await?;
     page::answer(Format::accepted(&headers), EVENT_COLUMNS, found, asked.paging, asked.under_way, |row| {
         event(row, Audience::Owner)
@@ -104,7 +111,7 @@ pub(crate) async fn read_urls(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, reading, asked, URLS_PAGE).await?;
+    let asked = Asked::unsplit(&state, reading, asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
     page::answer(Format::accepted(&headers), URL_COLUMNS, found, asked.paging, asked.under_way, url_metric).await
 }
@@ -116,6 +123,8 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
+    let others = [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by)];
+    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let period = Period::parse(asked.since, asked.until)?;
     let own = OwnReports::of(&reading.reader)?;
@@ -136,7 +145,7 @@ pub(crate) async fn read_corroboration(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
     let format = Format::accepted(&headers);
     if format != Format::Json {

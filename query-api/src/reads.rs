@@ -10,6 +10,7 @@ use crate::sql::SummaryRow;
 use crate::visibility::Visibility;
 use axum::Json;
 use schemas::event::SourceRole;
+use schemas::problem::Code;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
 use serde::Deserialize;
 use service_kit::http::{ApiError, Parameters};
@@ -23,6 +24,16 @@ pub(crate) struct SummaryParameters {
     pub(crate) until: Option<String>,
     domain: Option<String>,
     delegated_from: Option<String>,
+    by: Option<String>,
+}
+
+/// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been
+/// said, is misled. What no read knows is ignored.
+pub(crate) fn refuse_others(given: &[(&str, Option<&String>)]) -> Result<(), ApiError> {
+    match given.iter().find(|(_, value)| value.is_some()) {
+        Some((name, _)) => Err(ApiError::new(Code::InvalidParameter, format!("This read has no parameter {name}."))),
+        None => Ok(()),
+    }
 }
 
 /// Totals by type, by source and by agent.
@@ -31,6 +42,7 @@ pub(crate) async fn read_summary(
     reading: Reading,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Json<Summary>, ApiError> {
+    refuse_others(&[("by", asked.by.as_ref())])?;
     let period = Period::parse(asked.since, asked.until)?;
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())

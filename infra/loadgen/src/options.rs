@@ -42,6 +42,12 @@ pub struct ReadBenchOptions {
     /// One row in so many is the owner's who reads; the others are of other owners
     #[arg(long, default_value_t = 10)]
     pub share: u32,
+    /// Fill through the log and worker processes, as a deployment is filled, instead of by the worker's insert alone
+    #[arg(long)]
+    pub through_log: bool,
+    /// With --through-log: folder of the services' binaries, instead of building them
+    #[arg(long, value_name = "DIR", requires = "through_log")]
+    pub binaries: Option<PathBuf>,
     /// Rows a second that arrive during the last part of the run, two blocks a second
     #[arg(long, default_value_t = 3_000)]
     pub ingest: u64,

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// From the first byte of a connection, or the end of a response, to the end of the next request head.
-const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// What requests in progress get after a stop was asked for; hung clients are cut off then.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 /// Connections at a time; more wait in the listen queue.

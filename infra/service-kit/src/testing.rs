@@ -46,11 +46,13 @@ impl TestServer {
     }
 }
 
-/// A client with a deadline.
+/// A client with a deadline. It keeps no connection for as long as the server does: one that the server closes for its
+/// idleness at the moment of the next request would be reset.
 pub fn client() -> reqwest::Client {
     // Built beside a crate that speaks TLS, the client asks for a provider even where it never needs one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().timeout(Duration::from_secs(30)).no_proxy().build().expect("the options are valid")
+    let builder = reqwest::Client::builder().timeout(Duration::from_secs(30)).pool_idle_timeout(crate::server::HEAD_DEADLINE / 2);
+    builder.no_proxy().build().expect("the options are valid")
 }
 
 /// Asks again until the answer is there; panics with `what` when it never comes.

@@ -104,7 +104,7 @@ impl Log {
     }
 
     /// Appends a record and waits until it is durable.
-    pub(crate) async fn append(&self, record: &LogRecord, request_id: &str) -> Result<(), ApiError> {
+    pub async fn append(&self, record: &LogRecord, request_id: &str) -> Result<(), ApiError> {
         let message = Message::of(record, request_id)?;
         let _entered = self.enter().ok_or_else(overloaded)?;
         if self.0.breaker.is_closed()

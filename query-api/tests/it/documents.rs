@@ -98,6 +98,23 @@ async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after
 }
 
 #[tokio::test]
+async fn events_of_one_moment_stand_in_the_order_in_which_they_were_accepted() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(3)).await;
+    let url = |nth: u64| format!("https://www.example.com/{nth}");
+    // The larger version was accepted earlier; the keys are random.
+    let accepted = |nth| Reported { version: 100 - nth, ..reported(clicks.agent.id, session, "content_cited", &url(nth)) };
+    clicks.report(&(0..8).rev().map(accepted).collect::<Vec<_>>()).await;
+    let token = clicks.token(session, "https://www.example.com/").await;
+    let document = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await.json();
+    for told in [document, clicks.manifest(&token).await] {
+        let urls: Vec<_> =
+            told["events"].as_array().unwrap().iter().map(|event| event["content_url"].as_str().unwrap()).collect();
+        assert_eq!(urls, (0..8).map(url).collect::<Vec<_>>(), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_strictest_level_holds() {
     let clicks = Clicks::start().await;
     let session = clicks.session(None).await;

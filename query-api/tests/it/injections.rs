@@ -112,8 +112,7 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
         let path = OWNERS[number % OWNERS.len()];
         let name = ["domain", "since", "until", "limit", "offset", "by", "delegated_from"][number / OWNERS.len() % 7];
         let (path, name) = match (path, name) {
-            ("/content-owners/summary", "limit" | "offset" | "by") => (path, "domain"),
-            ("/content-owners/events" | "/content-owners/urls" | "/content-owners/corroboration", "by") => (path, "since"),
+            ("/content-owners/summary", "limit" | "offset") => (path, "domain"),
             other => other,
         };
         let key = if name == "delegated_from" { &partner.key } else { &owner.key };

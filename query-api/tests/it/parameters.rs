@@ -1,7 +1,9 @@
 //! Query strings: what is refused, what is ignored, what is echoed.
 
+use crate::lists::OWNERS;
 use crate::world::{World, seen};
 use reqwest::StatusCode;
+use schemas::identity::OrgType;
 
 #[tokio::test]
 async fn a_period_is_echoed_as_given_or_refused() {
@@ -44,4 +46,28 @@ async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
     }
     let stranger = world.get("", "/content-owners/summary?since=1&since=2", &[]).await;
     assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "who asks is decided first");
+}
+
+#[tokio::test]
+async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    world.seed().delegate(owner.id, agent.id).await;
+    world.insert(&[seen("example.com", 1), crate::world::Observation { org_id: agent.id.0, ..seen("other.test", 2) }]).await;
+    let grantor = owner.id.to_string();
+    let of_owners = [("domain", "example.com"), ("delegated_from", &grantor), ("by", "url")];
+    let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
+    let mut asked: Vec<_> = of_owners.map(|given| ("/agent/events", &agent.key, given)).collect();
+    let unsplit = OWNERS.into_iter().filter(|path| *path != "/content-owners/funnel").chain(["/content-owners/summary"]);
+    asked.extend(unsplit.map(|path| (path, &owner.key, ("by", "agent"))));
+    assert_eq!(asked.len(), 10);
+    for (path, key, (name, value)) in asked {
+        let (status, problem) = world.get(key, path, &[(name, value)]).await.problem();
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
+        assert_eq!(problem["detail"], format!("This read has no parameter {name}."), "{path}");
+        assert_eq!(world.page(key, path, &[("as_of", "now")]).await["items"].as_array().map(Vec::len).unwrap_or(1), 1, "{path}");
+    }
+    let (status, _) = world.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
+    assert_eq!(status, StatusCode::UNAUTHORIZED, "who asks is decided first");
 }

@@ -12,6 +12,9 @@ mod crash;
 mod demo;
 mod end_to_end;
 mod first_screen;
+#[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]
+#[path = "../../../../identity-api/tests/it/forged_provider.rs"]
+mod forged_provider;
 mod fuzzed_api;
 mod histories;
 mod lookalikes;

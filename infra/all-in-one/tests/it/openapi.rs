@@ -72,11 +72,54 @@ fn every_operation_has_a_name_of_its_own_and_examples_that_its_schemas_allow() {
         assert!(!done.is_empty(), "{}: what success looks like", operation.id);
         for (status, answer) in done.into_iter().filter(|(status, _)| ![204, 303].contains(*status)) {
             assert!(answer.example().is_some(), "{}: an example of {status}", operation.id);
+            for (media, example) in answer.examples() {
+                assert!(example.is_some(), "{}: an example of {status} as {media}", operation.id);
+            }
         }
         for parameter in operation.parameters.iter().filter(|parameter| parameter.is_required) {
             assert!(parameter.example.is_some(), "{}: an example of {}", operation.id, parameter.name);
         }
     }
+}
+
+#[test]
+fn the_examples_of_a_list_show_the_same_items_in_every_format() {
+    let contract = Contract::of(&openapi::document(&Surface::ALL)).unwrap_or_else(|error| panic!("{error:#}"));
+    let mut compared = BTreeSet::new();
+    for operation in &contract.operations {
+        let Some(answer) = operation.answers.get(&200) else { continue };
+        for (media, example) in answer.examples() {
+            let (Some(shown), Some(text)) = (answer.example(), example.and_then(Value::as_str)) else { continue };
+            let items = shown["items"].as_array().unwrap_or_else(|| panic!("{}: only lists are {media}", operation.id));
+            assert_eq!(told(media, text, items), *items, "{} as {media}", operation.id);
+            assert!(
+                text.ends_with('\n') && !text.contains('\r'),
+                "{} as {media}: lines end as the service ends them",
+                operation.id
+            );
+            compared.insert((operation.id.clone(), media.to_owned()));
+        }
+    }
+    assert_eq!(compared.len(), 5 * 2, "{compared:?}");
+}
+
+/// The items that a text of this media type tells. A cell is a text where the item of `like` at its place has one, else JSON.
+pub(crate) fn told(media: &str, text: &str, like: &[Value]) -> Vec<Value> {
+    if media == "application/x-ndjson" {
+        return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    }
+    assert_eq!(media, "text/csv");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    let item = |(place, record): (usize, csv::StringRecord)| {
+        let cell = |(name, cell): (&str, &str)| {
+            let is_text = like.get(place).is_none_or(|item| item[name].is_string());
+            let value: Value = if is_text { cell.into() } else { serde_json::from_str(cell).unwrap() };
+            (name.to_owned(), value)
+        };
+        columns.iter().zip(record.iter()).map(cell).collect()
+    };
+    reader.records().map(Result::unwrap).enumerate().map(item).collect()
 }
 
 #[test]

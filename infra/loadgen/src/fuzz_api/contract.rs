@@ -71,6 +71,11 @@ impl Documented {
     pub fn example(&self) -> Option<&Value> {
         self.bodies.get("application/json").and_then(|(_, example)| example.as_ref())
     }
+
+    /// Media types of the body, each with its example.
+    pub fn examples(&self) -> impl Iterator<Item = (&str, Option<&Value>)> {
+        self.bodies.iter().map(|(media, (_, example))| (media.as_str(), example.as_ref()))
+    }
 }
 
 impl Contract {
@@ -117,14 +122,7 @@ impl Contract {
         }
         let found = documented.bodies.get(media_type(content_type));
         let (validator, _) = found.ok_or_else(|| format!("content type {content_type:?} is not documented"))?;
-        match media_type(content_type) {
-            media if media.ends_with("ndjson") => body
-                .split(|byte| *byte == b'\n')
-                .filter(|line| !line.is_empty())
-                .try_for_each(|line| accept(validator, line).map(drop)),
-            media if media.ends_with("json") => accept(validator, body).map(drop),
-            _ => Ok(()),
-        }
+        accept_as(media_type(content_type), validator, body)
     }
 
     /// Whether an error has the one shape.
@@ -139,6 +137,18 @@ impl Contract {
 
 fn media_type(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// The schema of lines is that of each.
+fn accept_as(media: &str, validator: &Validator, body: &[u8]) -> Result<(), String> {
+    match media {
+        media if media.ends_with("ndjson") => {
+            let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            lines.try_for_each(|line| accept(validator, line).map(drop))
+        }
+        media if media.ends_with("json") => accept(validator, body).map(drop),
+        _ => Ok(()),
+    }
 }
 
 fn accept(validator: &Validator, body: &[u8]) -> Result<Value, String> {
@@ -197,9 +207,12 @@ impl Validators<'_> {
         let mut bodies = BTreeMap::new();
         for (media, content) in answer["content"].as_object().into_iter().flatten() {
             let (validator, example) = (self.make(&content["schema"])?, content.get("example").cloned());
-            if let Some(example) = example.as_ref().filter(|_| media.ends_with("json")) {
-                let valid = accept(&validator, example.to_string().as_bytes());
-                valid.map_err(|why| anyhow::anyhow!("the example of an answer: {why}"))?;
+            if let Some(example) = &example {
+                // what is no JSON is shown as text
+                let body =
+                    example.as_str().filter(|_| media != "application/json").map_or_else(|| example.to_string(), str::to_owned);
+                let valid = accept_as(media, &validator, body.as_bytes());
+                valid.map_err(|why| anyhow::anyhow!("the example of an answer as {media}: {why}"))?;
             }
             bodies.insert(media.clone(), (validator, example));
         }

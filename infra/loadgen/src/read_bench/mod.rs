@@ -1,13 +1,14 @@
 //! What reads cost: a year of observations, written through the worker's own encoding into the real store, then read
 //! over HTTP with windows of different lengths, beside plainer ways to ask for the same in the same run.
 //!
-//! The rows go past the log: filling millions through gateway, broker and worker would measure those (P1 to P3), and
-//! leave the same rows.
+//! The rows go past the log, by the worker's own insert: quicker, and the same rows. `--through-log` takes the whole way,
+//! topic and worker processes.
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
 mod history;
 mod manifests;
+mod through_log;
 
 use crate::Verdict;
 use crate::client::{Connection, Exchange, Place};
@@ -75,7 +76,11 @@ async fn measure_all(
 ) -> anyhow::Result<()> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
     let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
-    fill(options, stores, &tenant.domain, stop).await?;
+    if options.through_log {
+        through_log::fill(options, stores, name, &tenant.domain, stop).await?;
+    } else {
+        fill(options, stores, &tenant.domain, stop).await?;
+    }
     client.query(RETRIEVALS).execute().await?;
     client.query(FILL_RETRIEVALS).execute().await?;
     print_size(&client).await?;

@@ -8,5 +8,6 @@ mod fake_service;
 mod oracle;
 mod pacing;
 mod proxy;
+mod read_bench;
 mod real_service;
 mod workload;

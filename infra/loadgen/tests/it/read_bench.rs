@@ -1,0 +1,39 @@
+//! The bench of reads at a size that says nothing about speed: both ways to fill the store leave the same rows.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_loadgen");
+
+async fn reads(arguments: &[&str]) -> Output {
+    let mut program = tokio::process::Command::new(PROGRAM);
+    program.args(["reads", "--observations", "6000", "--runs", "1", "--ingest", "100"]).args(arguments);
+    program.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program runs")
+}
+
+/// How many rows each table has, by what is printed.
+fn rows(output: &Output) -> Vec<String> {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said.lines().filter_map(|line| Some(line.split_once(" rows in ")?.0.to_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
+    let past = rows(&reads(&[]).await);
+    assert_eq!(past.len(), 2, "{past:?}");
+    let observations: u64 = past[0].strip_prefix("observations: ").expect("a count of observations").parse().unwrap();
+    assert!(observations >= 6_000, "{past:?}");
+
+    let mut arguments = vec!["--through-log"];
+    // The worker that was built with this test; when it was not, the program builds it.
+    let folder = Path::new(PROGRAM).parent().filter(|folder| folder.join("stream-workers").is_file());
+    arguments.extend(folder.and_then(Path::to_str).into_iter().flat_map(|folder| ["--binaries", folder]));
+    let output = reads(&arguments).await;
+    assert_eq!(rows(&output), past);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains(&format!("published {observations} ")) && said.contains(&format!("stored {observations} in")),
+        "{said}"
+    );
+}
