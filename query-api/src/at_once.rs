@@ -1,4 +1,4 @@
-//! How many reads of telemetry may be under way at a time: of one key, and of everybody (threat row R18). What one read
+//! How many reads of telemetry may be under way at a time: of one key, of one organisation, and of everybody (threat row R18). What one read
 //! may cost is capped in `sql`; this keeps a hundred of them from costing a hundred times that.
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
@@ -7,11 +7,12 @@ use crate::{State, metrics};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use clap::Args;
-use schemas::ids::ApiKeyId;
+use schemas::ids::{ApiKeyId, OrgId};
 use schemas::problem::Code;
 use service_kit::auth::Reader;
 use service_kit::http::ApiError;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,20 +25,28 @@ pub struct ReadSettings {
     /// Reads of one key under way at a time; more are told to wait; 0: no limit
     #[arg(long, env = "TELEMETRY_READS_PER_KEY", default_value_t = Self::default().reads_per_key)]
     pub reads_per_key: usize,
+    /// Reads of one organisation under way at a time, whatever keys it has; more are told to wait; 0: no limit
+    #[arg(long, env = "TELEMETRY_READS_PER_ORGANIZATION", default_value_t = Self::default().reads_per_organization)]
+    pub reads_per_organization: usize,
     /// Reads of everybody under way at a time in this process; more are told to wait; 0: no limit
     #[arg(long, env = "TELEMETRY_READS_AT_ONCE", default_value_t = Self::default().reads_at_once)]
     pub reads_at_once: usize,
+    /// Seconds that a caller may take to read a streamed answer; then it is broken off
+    #[arg(long, env = "TELEMETRY_READ_SECONDS", default_value_t = Self::default().read_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    pub read_seconds: u32,
 }
 
 impl Default for ReadSettings {
     fn default() -> Self {
-        Self { reads_per_key: 32, reads_at_once: 96 }
+        Self { reads_per_key: 32, reads_per_organization: 48, reads_at_once: 96, read_seconds: 120 }
     }
 }
 
 /// The reads under way.
 pub(crate) struct AtOnce {
     per_key: usize,
+    per_organization: usize,
+    time_to_send: Duration,
     in_all: usize,
     running: Mutex<Running>,
 }
@@ -45,6 +54,7 @@ pub(crate) struct AtOnce {
 #[derive(Default)]
 struct Running {
     of_key: HashMap<ApiKeyId, usize>,
+    of_organization: HashMap<OrgId, usize>,
     in_all: usize,
 }
 
@@ -52,22 +62,34 @@ struct Running {
 pub(crate) struct UnderWay {
     at_once: Arc<AtOnce>,
     key: ApiKeyId,
+    organization: OrgId,
 }
 
 impl AtOnce {
     pub(crate) fn new(settings: &ReadSettings) -> Arc<Self> {
         let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
-        let (per_key, in_all) = (unlimited(settings.reads_per_key), unlimited(settings.reads_at_once));
-        Arc::new(Self { per_key, in_all, running: Mutex::default() })
+        Arc::new(Self {
+            per_key: unlimited(settings.reads_per_key),
+            per_organization: unlimited(settings.reads_per_organization),
+            time_to_send: Duration::from_secs(settings.read_seconds.into()),
+            in_all: unlimited(settings.reads_at_once),
+            running: Mutex::default(),
+        })
     }
 
-    /// A place, or 429 when the key has all of its own, or 503 when there is none for anybody.
-    pub(crate) fn begin(self: &Arc<Self>, key: ApiKeyId) -> Result<UnderWay, ApiError> {
+    /// A place, or 429 when the key or its organisation has all of its own, or 503 when there is none for anybody.
+    pub(crate) fn begin(self: &Arc<Self>, key: ApiKeyId, organization: OrgId) -> Result<UnderWay, ApiError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = running.of_key.get(&key).copied().unwrap_or(0);
         if of_key >= self.per_key {
             metrics::refused(metrics::PER_KEY);
             let detail = "The API key has too many reads under way; wait for one of them, or as Retry-After says.";
+            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
+        }
+        let of_organization = running.of_organization.get(&organization).copied().unwrap_or(0);
+        if of_organization >= self.per_organization {
+            metrics::refused(metrics::PER_ORGANIZATION);
+            let detail = "The organization has too many reads under way; wait for one of them, or as Retry-After says.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
         if running.in_all >= self.in_all {
@@ -77,7 +99,23 @@ impl AtOnce {
         running.in_all += 1;
         metrics::under_way(running.in_all);
         running.of_key.insert(key, of_key + 1);
-        Ok(UnderWay { at_once: Arc::clone(self), key })
+        running.of_organization.insert(organization, of_organization + 1);
+        Ok(UnderWay { at_once: Arc::clone(self), key, organization })
+    }
+}
+
+impl UnderWay {
+    /// How long its caller may take to read what is streamed.
+    pub(crate) fn time_to_send(&self) -> Duration {
+        self.at_once.time_to_send
+    }
+}
+
+/// One fewer; who does not read is not remembered.
+fn give_back<K: Eq + Hash>(places: &mut HashMap<K, usize>, whose: &K) {
+    match places.get_mut(whose) {
+        Some(taken) if *taken > 1 => *taken -= 1,
+        _ => drop(places.remove(whose)),
     }
 }
 
@@ -86,11 +124,8 @@ impl Drop for UnderWay {
         let mut running = self.at_once.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.in_all -= 1;
         metrics::under_way(running.in_all);
-        match running.of_key.get_mut(&self.key) {
-            Some(of_key) if *of_key > 1 => *of_key -= 1,
-            // Keys that do not read are not remembered.
-            _ => drop(running.of_key.remove(&self.key)),
-        }
+        give_back(&mut running.of_key, &self.key);
+        give_back(&mut running.of_organization, &self.organization);
     }
 }
 
@@ -105,7 +140,7 @@ impl FromRequestParts<Arc<State>> for Reading {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let under_way = state.at_once.begin(reader.0.key_id)?;
+        let under_way = state.at_once.begin(reader.0.key_id, reader.0.org_id)?;
         Ok(Self { reader, under_way })
     }
 }
@@ -119,25 +154,51 @@ mod tests {
         ApiKeyId(Uuid::from_u128(number))
     }
 
+    fn org(number: u128) -> OrgId {
+        OrgId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn an_organisation_with_many_keys_has_no_more_places_than_its_own() {
+        let settings = ReadSettings { reads_per_key: 2, reads_per_organization: 3, ..ReadSettings::default() };
+        let at_once = AtOnce::new(&settings);
+        let taken: Vec<_> = (1..=4).filter_map(|number| at_once.begin(key(number), org(1)).ok()).collect();
+        assert_eq!(taken.len(), 3);
+        assert_eq!(at_once.begin(key(9), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(at_once.begin(key(10), org(2)).is_ok());
+        drop(taken);
+        assert!(at_once.begin(key(9), org(1)).is_ok());
+    }
+
     #[test]
     fn a_key_has_its_places_and_gets_them_back_and_nobody_has_more_than_there_are() {
-        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3 });
-        let refused = |number| at_once.begin(key(number)).err().map(|refusal| refusal.code());
-        let first = [at_once.begin(key(1)).unwrap(), at_once.begin(key(1)).unwrap()];
+        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3, ..ReadSettings::default() });
+        let begin = |number| at_once.begin(key(number), org(number));
+        let refused = |number| begin(number).err().map(|refusal| refusal.code());
+        let first = [begin(1).unwrap(), begin(1).unwrap()];
         assert_eq!(refused(1), Some(Code::TooManyRequests));
-        let second = at_once.begin(key(2)).unwrap();
+        let second = begin(2).unwrap();
         assert_eq!(refused(3), Some(Code::Unavailable));
         drop(first);
         assert_eq!((refused(1), refused(3)), (None, None), "what was given back, and what was dropped at once");
         drop(second);
         let running = at_once.running.lock().unwrap();
-        assert_eq!((running.in_all, running.of_key.len()), (0, 0), "nothing is remembered of who does not read");
+        assert_eq!(
+            (running.in_all, running.of_key.len(), running.of_organization.len()),
+            (0, 0, 0),
+            "nothing is remembered of who does not read"
+        );
     }
 
     #[test]
     fn nought_is_no_limit() {
-        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 0, reads_at_once: 0 });
-        let all: Vec<_> = (0..10_000).map_while(|_| at_once.begin(key(1)).ok()).collect();
+        let at_once = AtOnce::new(&ReadSettings {
+            reads_per_key: 0,
+            reads_per_organization: 0,
+            reads_at_once: 0,
+            ..ReadSettings::default()
+        });
+        let all: Vec<_> = (0..10_000).map_while(|_| at_once.begin(key(1), org(1)).ok()).collect();
         assert_eq!(all.len(), 10_000);
     }
 }

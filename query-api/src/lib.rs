@@ -32,6 +32,7 @@ mod event_data;
 mod key_uses;
 mod lists;
 mod metrics;
+mod outgoing;
 mod page;
 mod period;
 mod reads;

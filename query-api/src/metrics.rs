@@ -8,13 +8,15 @@ use service_kit::measures::{By, Measure};
 
 /// The place of one key is used up.
 pub(crate) const PER_KEY: &str = "key";
+/// The place of one organisation, whatever its keys, is used up.
+pub(crate) const PER_ORGANIZATION: &str = "organization";
 /// The place of everybody is used up.
 pub(crate) const IN_ALL: &str = "process";
 
 const LIMIT: By = By {
     label: "limit",
-    says: "`key`: 429, that key has all of its own; `process`: 503, there is none for anybody",
-    values: &[PER_KEY, IN_ALL],
+    says: "`key`: 429, that key has all of its own; `organization`: 429, that organisation has; `process`: 503, there is none for anybody",
+    values: &[PER_KEY, PER_ORGANIZATION, IN_ALL],
 };
 
 measures! {

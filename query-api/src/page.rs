@@ -3,12 +3,12 @@
 //! Must not hold a page in memory for CSV and NDJSON: items go out as they come.
 
 use crate::at_once::UnderWay;
+use crate::outgoing;
 use crate::sql::{Found, PageRow};
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures::stream;
 use schemas::pages::{MAX_PAGE, Page};
 use schemas::problem::Code;
 use serde::Serialize;
@@ -133,18 +133,9 @@ pub(crate) fn stream_out<R: PageRow, T: Serialize + 'static>(
 ) -> Response {
     let total = HeaderValue::from(found.total);
     let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Bytes::new() };
-    let parts = stream::try_unfold((Some(head), found, item, under_way), move |(head, mut found, item, under_way)| async move {
-        if let Some(head) = head {
-            return Ok(Some((head, (None, found, item, under_way))));
-        }
-        let Some(row) = found.next().await.map_err(|error| std::io::Error::other(error.detail().to_owned()))? else {
-            return Ok(None);
-        };
-        let line = line(format, columns, &item(row));
-        Ok::<_, std::io::Error>(Some((line, (None, found, item, under_way))))
-    });
+    let body = outgoing::body(head, found, under_way, move |row| line(format, columns, &item(row)));
     let headers = [(header::CONTENT_TYPE, format.content_type()), (TOTAL, total)];
-    (headers, Body::from_stream(parts)).into_response()
+    (headers, body).into_response()
 }
 
 fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Bytes {

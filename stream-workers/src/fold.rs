@@ -1,7 +1,8 @@
 //! 5 DEDUPE: equal observations of one block collapse, and what is left is sorted as the table is. Pure.
 //!
-//! Must choose among repeats as the table does, by the larger version: it only spares the table work, and a
-//! block folded or not gives the same reads.
+//! Must choose among repeats as the table does, by the larger version, and among equal versions by the content: the table
+//! would keep whichever it was given last. Blocks hold whole requests, so that different reports of one event in one request,
+//! which share their time, are decided here, and the same way in every replay.
 
 use crate::row::ObservationRow;
 
@@ -26,7 +27,7 @@ fn sort(rows: &mut [ObservationRow]) {
     let mut places: Vec<usize> = (0..rows.len()).collect();
     places.sort_unstable_by(|a, b| {
         let (a, b) = (&rows[*a], &rows[*b]);
-        a.key().cmp(&b.key()).then(b.version.cmp(&a.version))
+        a.key().cmp(&b.key()).then(b.version.cmp(&a.version)).then_with(|| a.cmp(b))
     });
     for to in 0..rows.len() {
         // What was there may have been moved on already, as often as it takes.
@@ -72,6 +73,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
+
+    #[test]
+    fn of_equal_versions_the_content_decides_whatever_the_order() {
+        let told = |data: &str| ObservationRow { data: data.to_owned(), ..row(1, 1, 7) };
+        let kept = |order: [&str; 3]| fold(order.into_iter().map(told).collect()).rows;
+        assert_eq!(kept(["a", "b", "c"]), [told("a")]);
+        for order in [["a", "c", "b"], ["b", "a", "c"], ["b", "c", "a"], ["c", "a", "b"], ["c", "b", "a"]] {
+            assert_eq!(kept(order), [told("a")], "{order:?}");
+        }
+    }
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;

@@ -7,6 +7,8 @@ use query_api::{ReadSettings, Settings, State, router};
 use reqwest::header::RETRY_AFTER;
 use schemas::event::SourceRole::Edge;
 use service_kit::testing::{TestServer, client, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 async fn world_with(reads: ReadSettings) -> World {
     let world = World::new().await;
@@ -25,7 +27,7 @@ async fn year(http: &reqwest::Client, world: &World, key: &str, path: &str) -> (
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
-    let world = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0 }).await;
+    let world = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
         .map(|key| seen("example.com", key).role(Edge).after(i64::try_from(key).unwrap() * 1_500_000).url("https://example.com/"))
@@ -57,7 +59,7 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
 
 #[tokio::test]
 async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
-    let world = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0 }).await;
+    let world = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = world.seed().owner_of("example.com").await;
     // More than the buffers on the way hold.
     let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
@@ -74,7 +76,7 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
 
 #[tokio::test]
 async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
-    let world = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1 }).await;
+    let world = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
     let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
     let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
@@ -86,4 +88,29 @@ async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again(
     assert_eq!((status, wait.as_deref()), (503, Some("1")));
     assert!(begun.bytes().await.unwrap().len() > 30_000_000);
     eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+}
+
+/// The reader is a socket that asks and then does not read.
+#[tokio::test]
+async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes_a_part_for_the_whole() {
+    let world = world_with(ReadSettings { reads_at_once: 1, read_seconds: 1, ..ReadSettings::default() }).await;
+    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
+    world.insert(&rows).await;
+    let server = world.server.url.strip_prefix("http://").unwrap();
+    let mut stalled = TcpStream::connect(server).await.unwrap();
+    let request = format!(
+        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {}\r\naccept: application/x-ndjson\r\n\r\n",
+        owner.key
+    );
+    stalled.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 15];
+    stalled.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+    let mut rest = Vec::new();
+    // A reset is as good as an end: what counts is that the last chunk, which ends an answer, is not there.
+    let _ = stalled.read_to_end(&mut rest).await;
+    assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{} bytes", rest.len());
 }

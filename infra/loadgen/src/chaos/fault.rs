@@ -80,6 +80,11 @@ impl Blow {
         matches!(self, Self::Kill | Self::Terminate | Self::CrashAt(..))
     }
 
+    /// Whether it waits for a point of the code to be come to.
+    pub(super) fn is_crash(self) -> bool {
+        matches!(self, Self::CrashAt(..))
+    }
+
     /// A crash point that is passed only while the log is away.
     pub(super) fn needs_spill(self) -> bool {
         matches!(self, Self::CrashAt(point, _) if point.starts_with("spill") || point.starts_with("drain"))

@@ -10,6 +10,7 @@
 //! Must end clean only when every check held: a check that could not be made at the end is a check that failed.
 
 mod campaign;
+mod demands;
 mod fault;
 mod history;
 mod inject;
@@ -35,6 +36,7 @@ use crate::client::Place;
 use crate::drive::lock;
 use crate::workload::Shape;
 use campaign::REQUEST_LENGTHS;
+use demands::Demands;
 use history::History;
 use inject::{Injected, Injector};
 use outcome::Outcome;
@@ -47,11 +49,14 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use watch::Watcher;
+use watch::{Watched, Watcher};
 use world::World;
 
 /// Between two lines about how it goes.
 const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Load and reads after an outage.
+const AFTER_OUTAGE: Duration = Duration::from_secs(30);
 
 /// A run from its seed to its verdict.
 pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
@@ -68,6 +73,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let history = Arc::new(History::begin(&world.folder)?);
     let front = front(options, &plan, &world, &history)?;
     let (injected, mut watcher) = storm(options, &plan, &world, &front, &stop).await?;
+    let live = watcher.watched.clone();
     eprintln!("everything is well again; waiting until everything acknowledged is readable");
     for post in world.posts() {
         post.recover().await;
@@ -76,7 +82,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     watcher.look_at_everything().await;
     world.close().await;
     history.flush();
-    let outcome = sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher, quiesced);
+    let outcome = sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher, &live, quiesced, stop.is_cancelled());
     println!("{outcome}");
     let verdict = outcome.verdict();
     let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
@@ -125,9 +131,13 @@ async fn storm(
             tell(begun.elapsed(), front, &injector);
         }
     }
+    let injected = injecting.await?;
+    if options.outage.is_some() {
+        // Whether it goes on by itself is seen while the load does.
+        sleep(AFTER_OUTAGE).await;
+    }
     end_of_load.cancel();
     senders.wait().await;
-    let injected = injecting.await?;
     end_of_reads.cancel();
     Ok((injected, watching.await?))
 }
@@ -147,7 +157,9 @@ fn sum_up(
     front: &Front,
     injected: Injected,
     watcher: Watcher,
+    live: &Watched,
     quiesced: Option<Duration>,
+    is_stopped: bool,
 ) -> Outcome {
     let oracle = lock(&front.oracle);
     let bounds = || (0..front.tenants.len()).map(|tenant| oracle.bounds(tenant));
@@ -158,6 +170,10 @@ fn sum_up(
         wrong.push("no service has crash points: build them with --features crash-points".to_owned());
     }
     wrong.extend(injected.failed.clone());
+    let acked = bounds().map(|(acked, _)| acked.total).sum();
+    let resumed = injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment));
+    let plan_and_load = Demands { options, plan: &plan, injected: &injected, live, acked, resumed, is_stopped };
+    wrong.extend(plan_and_load.unmet());
     Outcome {
         options: options.clone(),
         plan,
@@ -165,9 +181,9 @@ fn sum_up(
         ends,
         revived: world.stores.revived(),
         counts: front.history.counts(),
-        resumed: injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment)),
+        resumed,
         watched: watcher.watched,
-        acked: bounds().map(|(acked, _)| acked.total).sum(),
+        acked,
         possible: bounds().map(|(_, possible)| possible.total).sum(),
         quiesced,
         violations: oracle.violations().map(|(violation, times)| (violation.clone(), times)).collect(),

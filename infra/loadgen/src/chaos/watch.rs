@@ -38,7 +38,7 @@ pub(super) struct Watched {
     pub(super) failed: BTreeMap<&'static str, u64>,
     pub(super) rounds: u64,
     /// When a round showed more events than the one before, or as many.
-    grown: Vec<(Instant, u64)>,
+    pub(super) grown: Vec<(Instant, u64)>,
 }
 
 impl Watched {

@@ -1,0 +1,149 @@
+//! What must have happened for a run to say anything: the whole plan, the load, reads that were answered meanwhile, and, after
+//! an outage, going on by itself in time.
+//!
+//! Must not look at figures: those are the oracle's.
+
+use super::inject::Injected;
+use super::options::ChaosOptions;
+use super::plan::Plan;
+use super::watch::Watched;
+use std::time::Duration;
+
+/// What is read of every tenant.
+const SURFACES: [&str; 4] = ["summary", "events", "own events", "urls"];
+/// Of the looks at a surface while faults are injected, so many in a hundred must have been answered. Stores are away for much
+/// of the time, and there a refusal is right.
+const LEAST_ANSWERED: u64 = 10;
+/// Of the crash points, so many in a hundred must have been come to.
+const LEAST_REACHED: usize = 60;
+/// What may pass between a store's return and the first read that shows something new (C10).
+const RESUME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a run was to do and did.
+#[derive(Clone, Copy)]
+pub(super) struct Demands<'a> {
+    pub(super) options: &'a ChaosOptions,
+    pub(super) plan: &'a Plan,
+    pub(super) injected: &'a Injected,
+    /// What was read until the load ended.
+    pub(super) live: &'a Watched,
+    pub(super) acked: u64,
+    pub(super) resumed: Option<Duration>,
+    pub(super) is_stopped: bool,
+}
+
+impl Demands<'_> {
+    /// What was not done, in words.
+    pub(super) fn unmet(&self) -> Vec<String> {
+        let Self { options, plan, injected, acked, .. } = self;
+        let mut unmet = Vec::new();
+        if self.is_stopped {
+            unmet.push("the run was stopped early".to_owned());
+        }
+        let (begun, planned) = (injected.count(), plan.faults.len() as u64);
+        if begun < planned {
+            unmet.push(format!("{begun} of {planned} faults were injected"));
+        }
+        let crashes = plan.faults.iter().filter(|fault| fault.blow.is_crash()).count();
+        let reached = crashes.saturating_sub(injected.unreached.len());
+        if reached * 100 < crashes * LEAST_REACHED {
+            unmet.push(format!("{reached} of {crashes} crash points were come to"));
+        }
+        if *acked < options.events() {
+            unmet.push(format!("{acked} of {} events were acknowledged", options.events()));
+        }
+        match options.outage {
+            Some(_) => unmet.extend(self.late()),
+            None => unmet.extend(SURFACES.iter().filter_map(|surface| self.unread(surface))),
+        }
+        unmet
+    }
+
+    fn unread(&self, surface: &str) -> Option<String> {
+        let of = |counts: &std::collections::BTreeMap<&'static str, u64>| counts.get(surface).copied().unwrap_or(0);
+        let (answered, failed) = (of(&self.live.checked), of(&self.live.failed));
+        let is_enough = answered > 0 && answered * 100 >= (answered + failed) * LEAST_ANSWERED;
+        (!is_enough).then(|| format!("{surface}: {answered} of {} looks were answered meanwhile", answered + failed))
+    }
+
+    fn late(&self) -> Option<String> {
+        match self.resumed {
+            Some(after) if after <= RESUME_LIMIT => None,
+            Some(after) => Some(format!("the first news came {:.1} s after the store's return", after.as_secs_f64())),
+            None => Some("no read showed anything new after the store's return".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::Fault;
+    use clap::Parser;
+    use tokio::time::Instant;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        options: ChaosOptions,
+    }
+
+    fn options(arguments: &[&str]) -> ChaosOptions {
+        Typed::try_parse_from([&["chaos"], arguments].concat()).unwrap().options
+    }
+
+    /// All that the plan holds, done.
+    fn injected(plan: &Plan) -> Injected {
+        let done =
+            plan.faults.iter().enumerate().map(|(number, fault): (usize, &Fault)| ((fault.blow.kind(), number.to_string()), 1));
+        Injected { done: done.collect(), last_undone: Some(Instant::now()), ..Injected::default() }
+    }
+
+    fn live(answered: u64, failed: u64) -> Watched {
+        let of_all = |count| SURFACES.iter().map(|surface| (*surface, count)).collect();
+        Watched { checked: of_all(answered), failed: of_all(failed), ..Watched::default() }
+    }
+
+    #[test]
+    fn a_run_that_did_not_happen_is_not_clean() {
+        let options = options(&["--smoke"]);
+        let plan = options.plan(7);
+        let whole = injected(&plan);
+        let (read, unread, none) = (live(40, 100), live(5, 100), live(0, 0));
+        let demands = Demands {
+            options: &options,
+            plan: &plan,
+            injected: &whole,
+            live: &read,
+            acked: 15_000,
+            resumed: None,
+            is_stopped: false,
+        };
+        assert_eq!(demands.unmet(), [""; 0]);
+        assert_eq!(Demands { is_stopped: true, ..demands }.unmet(), ["the run was stopped early"]);
+        assert_eq!(Demands { acked: 14_999, ..demands }.unmet(), ["14999 of 15000 events were acknowledged"]);
+        for live in [&unread, &none] {
+            assert_eq!(Demands { live, ..demands }.unmet().len(), SURFACES.len());
+        }
+        let half = Injected { done: whole.done.clone().into_iter().take(8).collect(), ..Injected::default() };
+        assert_eq!(Demands { injected: &half, ..demands }.unmet(), ["8 of 16 faults were injected"]);
+        let crashes: Vec<String> = plan.faults.iter().filter(|fault| fault.blow.is_crash()).map(ToString::to_string).collect();
+        let uncrashed = Injected { unreached: crashes.clone(), ..whole.clone() };
+        let unmet = Demands { injected: &uncrashed, ..demands }.unmet();
+        assert!(crashes.is_empty() || unmet == [format!("0 of {} crash points were come to", crashes.len())], "{unmet:?}");
+    }
+
+    #[test]
+    fn after_an_outage_the_service_goes_on_by_itself_within_ten_seconds() {
+        let options = options(&["--outage", "clickhouse", "--outage-seconds", "1"]);
+        let plan = options.plan(7);
+        let (whole, none) = (injected(&plan), live(0, 9));
+        let unmet = |resumed| {
+            let (options, plan, injected, live) = (&options, &plan, &whole, &none);
+            Demands { options, plan, injected, live, acked: 300, resumed, is_stopped: false }.unmet()
+        };
+        assert_eq!(unmet(Some(Duration::from_secs(9))), [""; 0]);
+        assert_eq!(unmet(Some(Duration::from_secs(11))), ["the first news came 11.0 s after the store's return"]);
+        assert_eq!(unmet(None), ["no read showed anything new after the store's return"]);
+    }
+}
