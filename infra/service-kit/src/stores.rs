@@ -9,6 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
 use sqlx::PgPool;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::str::FromStr;
 use std::time::Duration;
@@ -33,8 +34,9 @@ pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) ->
 
 /// What the address says.
 pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
-    PgConnectOptions::from_str(&settings.database_url)
-        .map_err(|_| anyhow::anyhow!("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database"))
+    let is_postgres = ["postgres://", "postgresql://"].iter().any(|scheme| settings.database_url.starts_with(scheme));
+    let options = PgConnectOptions::from_str(&settings.database_url).ok().filter(|_| is_postgres);
+    options.context("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
 }
 
 /// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
@@ -50,7 +52,27 @@ pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
 fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port) = (options.get_host(), options.get_port());
+    if let sqlx::Error::Database(refusal) = error {
+        return refusing_postgres(pool, refusal.as_ref());
+    }
     anyhow::anyhow!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")
+}
+
+/// It answers and refuses: by SQLSTATE who must do what. Names user and database, never the password.
+fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Error {
+    let options = pool.connect_options();
+    let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
+    let database = options.get_database().unwrap_or(user);
+    let fix = match refusal.code().as_deref() {
+        Some("42P01") => {
+            return anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: the tables are missing; run `identity-api migrate`");
+        }
+        Some("28P01" | "28000") => format!("correct the name or the password of the user {user}, or let it in"),
+        Some("3D000") => format!("create the database {database}, or correct the name"),
+        Some("42501") => format!("grant the user {user} what it needs in the database {database}"),
+        _ => "look at its log".to_owned(),
+    };
+    anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
 }
 
 /// Names the address without user and password.
@@ -63,6 +85,11 @@ fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::E
     }
     let url = url::Url::parse(&settings.clickhouse_url).ok();
     let address = url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default();
+    if ["(AUTHENTICATION_FAILED)", "(REQUIRED_PASSWORD)", "(WRONG_PASSWORD)"].iter().any(|why| error.to_string().contains(why)) {
+        return anyhow::anyhow!(
+            "CLICKHOUSE_URL={address}: ClickHouse refuses the user; correct its name or password in the address"
+        );
+    }
     anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
 }
 
@@ -74,7 +101,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
     match applied {
         Ok(found) if found >= newest => Ok(()),
         Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `identity-api migrate`"),
-        Err(sqlx::Error::Database(_)) => bail!("DATABASE_URL: the tables are missing; run `identity-api migrate`"),
+        Err(sqlx::Error::Database(error)) => Err(refusing_postgres(pool, error.as_ref())),
         Err(error) => Err(absent_postgres(pool, &error)),
     }
 }

@@ -35,7 +35,15 @@ pub(super) struct Room {
     pub(super) in_all: i64,
     pub(super) per_endpoint: i32,
     /// Endpoints for which it is less.
-    pub(super) narrow: Vec<(Uuid, i32)>,
+    pub(super) narrow: Vec<Narrow>,
+}
+
+/// An endpoint with less room: attempts are under way to it, or it has hung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Narrow {
+    pub(super) endpoint: Uuid,
+    pub(super) left: i32,
+    pub(super) under_way: i32,
 }
 
 /// One attempt's place; free again when dropped.
@@ -61,15 +69,16 @@ impl Lanes {
         }
         let busy = state.by_endpoint.keys();
         let hanging = state.hanging.iter().map(|(endpoint, ())| endpoint);
-        let mut narrow: Vec<(Uuid, i32)> = busy.chain(hanging).map(|endpoint| (*endpoint, self.left(&state, endpoint))).collect();
+        let mut narrow: Vec<Narrow> = busy.chain(hanging).map(|endpoint| self.narrow(&state, *endpoint)).collect();
         narrow.sort_unstable();
         narrow.dedup();
         Some(Room { in_all: count(in_all), per_endpoint: count(self.per_endpoint), narrow })
     }
 
-    fn left<N: TryFrom<usize>>(&self, state: &State, endpoint: &Uuid) -> N {
-        let most = if state.hanging.contains(endpoint) { OF_HANGING.min(self.per_endpoint) } else { self.per_endpoint };
-        count(most.saturating_sub(state.by_endpoint.get(endpoint).copied().unwrap_or(0)))
+    fn narrow(&self, state: &State, endpoint: Uuid) -> Narrow {
+        let most = if state.hanging.contains(&endpoint) { OF_HANGING.min(self.per_endpoint) } else { self.per_endpoint };
+        let under_way = state.by_endpoint.get(&endpoint).copied().unwrap_or(0);
+        Narrow { endpoint, left: count(most.saturating_sub(under_way)), under_way: count(under_way) }
     }
 
     pub(super) fn enter(&self, endpoint: Uuid) -> Lane {
@@ -125,14 +134,18 @@ mod tests {
         Lanes::new(&Pace { deliveries_at_once: at_once, deliveries_per_endpoint: per_endpoint, ..Pace::default() })
     }
 
+    fn narrow(endpoint: Uuid, left: i32, under_way: i32) -> Narrow {
+        Narrow { endpoint, left, under_way }
+    }
+
     #[test]
     fn an_endpoint_has_its_share_and_gives_it_back() {
         let (lanes, one) = (lanes(5, 2), Uuid::from_u128(1));
         assert_eq!(lanes.room(), Some(Room { in_all: 5, per_endpoint: 2, narrow: vec![] }));
         let (first, second) = (lanes.enter(one), lanes.enter(one));
-        assert_eq!(lanes.room(), Some(Room { in_all: 3, per_endpoint: 2, narrow: vec![(one, 0)] }));
+        assert_eq!(lanes.room(), Some(Room { in_all: 3, per_endpoint: 2, narrow: vec![narrow(one, 0, 2)] }));
         drop(first);
-        assert_eq!(lanes.room().unwrap().narrow, [(one, 1)]);
+        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 1, 1)]);
         drop(second);
         assert_eq!(lanes.room(), Some(Room { in_all: 5, per_endpoint: 2, narrow: vec![] }));
         let taken: Vec<Lane> = (10..15).map(|n| lanes.enter(Uuid::from_u128(n))).collect();
@@ -146,11 +159,11 @@ mod tests {
         let (lanes, one) = (lanes(5, 4), Uuid::from_u128(1));
         let lane = lanes.enter(one);
         lane.has_hung(true);
-        assert_eq!(lanes.room().unwrap().narrow, [(one, 0)]);
+        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 0, 1)]);
         drop(lane);
-        assert_eq!(lanes.room().unwrap().narrow, [(one, 1)], "remembered when none is under way");
+        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 1, 0)], "remembered when none is under way");
         let lane = lanes.enter(one);
         lane.has_hung(false);
-        assert_eq!(lanes.room().unwrap().narrow, [(one, 3)]);
+        assert_eq!(lanes.room().unwrap().narrow, [narrow(one, 3, 1)]);
     }
 }

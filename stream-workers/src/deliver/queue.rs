@@ -83,7 +83,7 @@ const CLAIM: &str = "\
             WHERE endpoint_id = open.id AND status = 'pending' AND due_at <= open.at \
             ORDER BY due_at, delivery_id LIMIT open.room FOR UPDATE SKIP LOCKED) q), \
     busy AS MATERIALIZED ( \
-        SELECT e.organization_id, sum($4 - n.room) AS lanes FROM unnest($5::uuid[], $6::int[]) AS n (id, room) \
+        SELECT e.organization_id, sum(n.under_way) AS lanes FROM unnest($5::uuid[], $7::int[]) AS n (id, under_way) \
         JOIN webhook_endpoints e ON e.id = n.id GROUP BY e.organization_id), \
     picked AS MATERIALIZED ( \
         SELECT delivery_id FROM due LEFT JOIN busy USING (organization_id) \
@@ -146,7 +146,9 @@ impl WithoutRoom {
 impl Queue {
     /// Takes leases on what is due, within this room. Others may do the same at the same time.
     pub(super) async fn claim(&self, room: &Room) -> Result<Vec<Claimed>, sqlx::Error> {
-        let (narrow, left): (Vec<Uuid>, Vec<i32>) = room.narrow.iter().copied().unzip();
+        let narrow: Vec<Uuid> = room.narrow.iter().map(|narrow| narrow.endpoint).collect();
+        let left: Vec<i32> = room.narrow.iter().map(|narrow| narrow.left).collect();
+        let under_way: Vec<i32> = room.narrow.iter().map(|narrow| narrow.under_way).collect();
         sqlx::query_as(CLAIM)
             .bind(self.ahead.micros())
             .bind(micros(self.lease))
@@ -154,6 +156,7 @@ impl Queue {
             .bind(room.per_endpoint)
             .bind(narrow)
             .bind(left)
+            .bind(under_way)
             .fetch_all(&self.pool)
             .await
     }
@@ -196,14 +199,21 @@ impl Queue {
 
     /// Ends what was pending when its endpoint was disabled, and says what waits.
     pub(super) async fn sweep(&self) {
-        let swept = async {
+        let dropped = async {
             while self.drop_some().await? == BATCH.unsigned_abs() {}
+            Ok::<(), sqlx::Error>(())
+        };
+        if let Err(error) = dropped.await {
+            tracing::warn!("what waits for disabled endpoints is not dropped, the next round will: {error}");
+        }
+        // Whatever became of that: a database that takes no writes is one more reason to say what waits.
+        let looked = async {
             metrics::waiting(&Waiting::look(&self.pool, &self.ahead).await?);
             metrics::without_room(&WithoutRoom::look(&self.pool, &self.ahead).await?);
             Ok::<(), sqlx::Error>(())
         };
-        if let Err(error) = swept.await {
-            tracing::warn!("what waits for disabled endpoints is not dropped, the next round will: {error}");
+        if let Err(error) = looked.await {
+            tracing::warn!("what waits is not known, the next round will look again: {error}");
         }
     }
 

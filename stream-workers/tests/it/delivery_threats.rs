@@ -28,6 +28,7 @@ const TESTS: &[ThreatTest] = &[
     ("V10", "schemas/src/webhook/schedule.rs", "v10_eight_attempts_are_spread_over_38_hours_and_36_minutes_at_least"),
     ("V11", FAIRNESS, "s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection"),
     ("V12", FAIRNESS, "v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone"),
+    ("V12", FAIRNESS, "v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others"),
     ("V13", DELIVERIES, "v13_what_was_rolled_back_is_not_sent"),
     (
         "V13",
@@ -40,7 +41,7 @@ const TESTS: &[ThreatTest] = &[
     ("V15", END_TO_END, "v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_proxy_hears_of_it"),
     ("F19", FAULTS, "f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing"),
     ("F34", FAULTS, "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
-    ("F34", FAULTS, "s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal"),
+    ("F34", KILLS, "s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal"),
     ("F35", FAIRNESS, "s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection"),
 ];
 
@@ -50,6 +51,7 @@ const EGRESS: &str = "infra/service-kit/tests/it/egress.rs";
 const END_TO_END: &str = "infra/all-in-one/tests/it/webhooks.rs";
 const FAIRNESS: &str = "stream-workers/tests/it/fairness.rs";
 const FAULTS: &str = "stream-workers/tests/it/delivery_faults.rs";
+const KILLS: &str = "stream-workers/tests/it/kills.rs";
 const REBINDING: &str = "infra/service-kit/tests/it/rebinding.rs";
 const RECEIVERS: &str = "stream-workers/tests/it/receivers.rs";
 

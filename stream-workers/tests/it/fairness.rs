@@ -282,3 +282,43 @@ async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_
     let overdue = waiting().await.overdue_seconds.unwrap();
     assert!((600.0..3_600.0).contains(&overdue), "{overdue}");
 }
+
+/// Nine endpoints of an organisation have hung once, and nothing is sent to them now; its tenth is well, and others have more to do
+/// than there are lanes.
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
+    let office = Office::new().await;
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let slow = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
+        if Letter::read(&mut stream).await.is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+        }
+    })
+    .await;
+    office.open_port(&slow);
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let org = office.org().await;
+    let mut once = Vec::new();
+    for _ in 0..9 {
+        once.push(office.post(&office.endpoint_of(org, &hanging).await).await);
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 9;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    for id in once {
+        office.stands("it has hung", id, |standing| standing.attempts == 1).await;
+    }
+    for _ in 0..2 {
+        for _ in 0..4 {
+            office.post_all(&office.endpoint(&slow).await, 30).await;
+        }
+    }
+    eventually("the others are at it", || async { (slow.connects() >= 9).then_some(()) }).await;
+    office.post(&office.endpoint_of(org, &inbox.server).await).await;
+    inbox.gets(1).await;
+    let tried = slow.connects();
+    assert!(tried < 120, "it waited behind {tried} of 240");
+    deliverer.stop().await;
+}

@@ -8,6 +8,7 @@ use crate::settings_table::{binaries, modes};
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use futures::{StreamExt, stream};
+use reqwest::Url;
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores, free_address};
 use std::net::{SocketAddr, TcpListener};
@@ -160,7 +161,13 @@ impl Case {
 }
 
 /// What every service reads; the deliverer is a mode of the worker's binary and a service of its own.
-fn shared(service: &'static str, mode: &'static [&'static str], taken: SocketAddr, nobody: SocketAddr) -> Vec<Case> {
+fn shared(
+    service: &'static str,
+    mode: &'static [&'static str],
+    stores: &TestStores,
+    taken: SocketAddr,
+    nobody: SocketAddr,
+) -> Vec<Case> {
     let listens = ["TELEMETRY_LISTEN", "TELEMETRY_METRICS_LISTEN"]
         .map(|setting| Case::of(service, setting, &taken.to_string(), &format!("{setting}={taken}: "), "choose a free address"));
     let log = Case::of(service, "TELEMETRY_LOG", "a=b=c", "TELEMETRY_LOG=a=b=c: ", "try `info`");
@@ -175,7 +182,10 @@ fn shared(service: &'static str, mode: &'static [&'static str], taken: SocketAdd
             &format!("DATABASE_URL={nobody}: "),
             "start it, or correct the address",
         ));
-        cases.push(Case::of(service, "DATABASE_URL", "hunter2", "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
+        for other in ["hunter2", "mysql://u:hunter2@localhost/telemetry"] {
+            cases.push(Case::of(service, "DATABASE_URL", other, "DATABASE_URL: not a PostgreSQL address", "write postgres://"));
+        }
+        cases.extend(refused_by_postgres(service, stores));
     }
     if matches!(service, "stream-workers" | "query-api") && mode != DELIVER {
         let url = format!("http://u:hunter2@{nobody}");
@@ -186,6 +196,16 @@ fn shared(service: &'static str, mode: &'static [&'static str], taken: SocketAdd
         cases.push(Case::of(service, database, "nowhere", "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ", "`stream-workers prepare`"));
     }
     cases.into_iter().map(|case| case.typed(mode)).collect()
+}
+
+/// It answers, and lets nobody in, or has nothing.
+fn refused_by_postgres(service: &'static str, stores: &TestStores) -> [Case; 2] {
+    let mut stranger = Url::parse(&stores.postgres.database_url).unwrap();
+    let mut nowhere = stranger.clone();
+    stranger.set_username("nobody_of_that_name").unwrap();
+    nowhere.set_path("/nowhere");
+    let refused = |url: Url, advises| Case::of(service, "DATABASE_URL", url.as_str(), "DATABASE_URL=127.0.0.1:", advises);
+    [refused(stranger, "the password of the user nobody_of_that_name"), refused(nowhere, "create the database nowhere")]
 }
 
 /// What one service alone reads.
@@ -255,7 +275,8 @@ async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_f
         ("query-api", &[]),
         ("identity-api", &[]),
     ];
-    let cases = services.into_iter().flat_map(|(service, mode)| shared(service, mode, taken, nobody)).chain(special(nobody));
+    let cases =
+        services.into_iter().flat_map(|(service, mode)| shared(service, mode, &stores, taken, nobody)).chain(special(nobody));
     let wrong = cases.map(|Case { service, arguments, changed, begins, advises }| {
         let mut settings = good(service, &stores, folder.path());
         settings.retain(|(known, _)| !changed.iter().any(|(name, _)| name == known));
