@@ -244,6 +244,11 @@ fn refused(error: Error) -> ApiError {
     }
 }
 
+/// Whether an answer was refused for its own size.
+fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::BadResponse(reason) if code_of(reason) == Some(396))
+}
+
 /// `Code: 159. DB::Exception: …`, or only `Code: 159` when the rest of the answer was cut off.
 fn code_of(reason: &str) -> Option<u32> {
     let (_, rest) = reason.split_once("Code: ")?;

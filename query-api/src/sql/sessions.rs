@@ -2,7 +2,7 @@
 //!
 //! Must not bring what others reported into a session that a click token bound: that is theirs to tell.
 
-use super::{Telemetry, refused};
+use super::{Telemetry, is_too_large, refused};
 use crate::session_scope::SessionScope;
 use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use service_kit::http::ApiError;
 /// Events of one session that are read at most, oldest first.
 const MAX_EVENTS: usize = 50_000;
 
-/// Bytes of one session at most; more is an overload, not an answer.
+/// Bytes of one session at most.
 const MAX_BYTES: &str = "67108864";
 
 /// One reported event.
@@ -78,7 +78,13 @@ impl Telemetry {
         let query = self.client.query(&statement(part)).with_setting("max_result_bytes", MAX_BYTES);
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());
         let mut events = tokio::select! {
-            rows = query.fetch_all::<SessionEvent>() => rows.map_err(refused)?,
+            rows = query.fetch_all::<SessionEvent>() => match rows {
+                // It will not be less when asked again: a document of it is refused as too large.
+                Err(error) if part == SessionPart::Whole && is_too_large(&error) => {
+                    return Ok(SessionEvents { events: Vec::new(), is_whole: false });
+                }
+                rows => rows.map_err(refused)?,
+            },
             () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
         let is_whole = events.len() <= MAX_EVENTS;

@@ -143,3 +143,23 @@ async fn of_a_session_that_is_too_long_no_part_is_shown_as_the_whole_and_the_str
     assert_eq!(clicks.get(&path, &key).await.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(clicks.manifest(&token).await["events"][0].get("turn_id").is_none(), "a turn beyond what is read asks for less");
 }
+
+/// 1,140 events of 60,000 bytes are more than the 64 MiB that are read of a session; asked again they are no fewer.
+#[tokio::test]
+async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large_and_not_to_be_asked_for_again() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(None).await;
+    let large = |key: i64| Reported {
+        event_key: key.unsigned_abs().into(),
+        turn_id: String::new(),
+        output_id: String::new(),
+        data: json!({ "note": "x".repeat(60_000) }).to_string(),
+        ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/").after(key)
+    };
+    for keys in [1..600, 600..1_141] {
+        clicks.report(&keys.map(large).collect::<Vec<_>>()).await;
+    }
+    let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
+    let answer = clicks.get(&path, &key).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
