@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::server::TlsStream;
 use url::Url;
 
@@ -214,7 +214,10 @@ async fn what_is_no_http_or_nobody_is_told_apart_from_silence() {
     }
     let closed = outside.sending("").await;
     assert_eq!(outside.ask(&closed, LONG).await, Err(Failure::Unreachable));
-    let gone = outside.sending("").await.address.port();
+    // Bound and not listening: the port refuses, and no other test can be given it.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = silent.local_addr().unwrap().port();
     let url = Url::parse(&format!("https://hooks.test:{gone}/")).unwrap();
     let egress = Egress::new(&outside.settings(&format!("hooks.test:{gone}"))).unwrap();
     assert_eq!(egress.get(&url, LONG, CAP).await, Err(Failure::Unreachable));
