@@ -22,7 +22,9 @@ pub struct Tenant {
     pub domain: String,
     /// Its id, when it is known; reads must answer for it.
     pub owner: Option<OrgId>,
-    /// The key that reads.
+    /// The network that reports for its edge, when it is known.
+    pub network: Option<OrgId>,
+    /// The key that reads, and that may delegate.
     pub owner_key: HeaderValue,
     /// The keys that report, in the order of [`ROLES`].
     pub keys: [HeaderValue; ROLES.len()],
@@ -33,14 +35,14 @@ impl Tenant {
     pub fn given(domain: &str, agent_key: &str, owner_key: &str) -> anyhow::Result<Self> {
         let (agent, owner) = (header(agent_key)?, header(owner_key)?);
         let keys = ROLES.map(|role| if role == SourceRole::Origin { owner.clone() } else { agent.clone() });
-        Ok(Self { name: domain.to_owned(), domain: domain.to_owned(), owner: None, owner_key: owner, keys })
+        Ok(Self { name: domain.to_owned(), domain: domain.to_owned(), owner: None, network: None, owner_key: owner, keys })
     }
 }
 
 /// Creates `count` content owners, each with a verified domain and an agent of its own; one edge network and one index
 /// report for all of them, as they do in life.
 pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<Tenant>> {
-    let (_, edge) = reporter(pool, &format!("{run} network"), OrgType::Platform).await?;
+    let (network, edge) = reporter(pool, &format!("{run} network"), OrgType::Platform).await?;
     let (_, index) = reporter(pool, &format!("{run} index"), OrgType::Platform).await?;
     let mut tenants = Vec::with_capacity(count);
     for number in 0..count {
@@ -55,15 +57,15 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
             SourceRole::Origin => owner_key.clone(),
             SourceRole::Index => index.clone(),
         });
-        tenants.push(Tenant { name: domain.clone(), domain, owner: Some(owner), owner_key, keys });
+        tenants.push(Tenant { name: domain.clone(), domain, owner: Some(owner), network: Some(network), owner_key, keys });
     }
     Ok(tenants)
 }
 
 async fn reporter(pool: &PgPool, name: &str, org_type: OrgType) -> anyhow::Result<(OrgId, HeaderValue)> {
     let org = organizations::create_organization(pool, name, org_type).await.context("an organisation cannot be seeded")?;
-    let (_, key) =
-        api_keys::mint_api_key(pool, org, org_type, "load", &Scope::DEFAULT).await.context("a key cannot be seeded")?;
+    let scopes: Vec<Scope> = Scope::DEFAULT.into_iter().chain([Scope::IdentityWrite]).collect();
+    let (_, key) = api_keys::mint_api_key(pool, org, org_type, "load", &scopes).await.context("a key cannot be seeded")?;
     Ok((org, header(key.reveal())?))
 }
 

@@ -6,11 +6,11 @@
 use super::inject::Injected;
 use super::options::ChaosOptions;
 use super::plan::Plan;
+use super::reader::SURFACES;
 use super::watch::Watched;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is read of every tenant.
-const SURFACES: [&str; 4] = ["summary", "events", "own events", "urls"];
 /// Of the looks at a surface while faults are injected, so many in a hundred must have been answered. Stores are away for much
 /// of the time, and there a refusal is right.
 const LEAST_ANSWERED: u64 = 10;
@@ -60,7 +60,7 @@ impl Demands<'_> {
     }
 
     fn unread(&self, surface: &str) -> Option<String> {
-        let of = |counts: &std::collections::BTreeMap<&'static str, u64>| counts.get(surface).copied().unwrap_or(0);
+        let of = |counts: &BTreeMap<&'static str, u64>| counts.get(surface).copied().unwrap_or(0);
         let (answered, failed) = (of(&self.live.checked), of(&self.live.failed));
         let is_enough = answered > 0 && answered * 100 >= (answered + failed) * LEAST_ANSWERED;
         (!is_enough).then(|| format!("{surface}: {answered} of {} looks were answered meanwhile", answered + failed))

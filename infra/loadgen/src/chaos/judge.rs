@@ -6,7 +6,8 @@ use super::campaign::items;
 use super::sender::Front;
 use crate::drive::lock;
 use crate::oracle::{Ledger, Rule};
-use crate::workload::{AGENT, ROLES, TYPES, shelf_host};
+use crate::workload::{AGENT, ROLES, Shape, TYPES, shelf_host};
+use schemas::event::SourceRole;
 use schemas::pages::{EventItem, UrlMetric};
 use std::collections::BTreeSet;
 
@@ -91,6 +92,45 @@ impl Front {
         let mut oracle = lock(&self.oracle);
         broken.into_iter().for_each(|(rule, what)| oracle.accuse(tenant, rule, what));
         page.iter().map(|item| item.total_events).sum()
+    }
+
+    /// Judges the ids in a session's document, as numbers of what it shows.
+    pub(super) fn judge_document(&self, tenant: usize, session: u32, ids: &[&str]) -> Vec<u32> {
+        let (mut broken, mut seen) = (Broken::new(), BTreeSet::new());
+        let mut oracle = lock(&self.oracle);
+        for id in ids {
+            let has_id = |number: &u32| self.shape.report_id(tenant, AGENT, *number).to_string() == **id;
+            match Shape::numbers_of_session(session).find(has_id) {
+                None => broken.push((Rule::Foreign, format!("event {id} is not of session {session}, and in its document"))),
+                Some(number) if !oracle.ledger(tenant).may_show(number, AGENT) => {
+                    broken.push((Rule::Phantom, format!("event {number} was refused or never sent, and is in a document")));
+                }
+                Some(number) if !seen.insert(number) => {
+                    broken.push((Rule::Double, format!("event {number} is in a document twice")));
+                }
+                Some(_) => {}
+            }
+        }
+        broken.into_iter().for_each(|(rule, what)| oracle.accuse(tenant, rule, what));
+        seen.into_iter().collect()
+    }
+
+    /// Numbers of the events that a session's document must hold.
+    pub(super) fn due_in_document(&self, tenant: usize, session: u32) -> Vec<u32> {
+        let oracle = lock(&self.oracle);
+        Shape::numbers_of_session(session).filter(|number| oracle.ledger(tenant).must_show(*number, AGENT)).collect()
+    }
+
+    /// Retrievals that agent and server have both reported: how many must be counted, and how many may be.
+    pub(super) fn corroborated(&self, tenant: usize) -> (u64, u64) {
+        let is_both = |seen: [bool; ROLES.len()]| {
+            let is_server = |role: usize| matches!(ROLES[role], SourceRole::Edge | SourceRole::Origin);
+            seen[AGENT] && (0..ROLES.len()).any(|role| seen[role] && is_server(role))
+        };
+        let oracle = lock(&self.oracle);
+        oracle.ledger(tenant).events().fold((0, 0), |(least, most), (acked, possible)| {
+            (least + u64::from(is_both(acked)), most + u64::from(is_both(possible)))
+        })
     }
 
     /// The request that a URL is of, if it is one of the tenant's.

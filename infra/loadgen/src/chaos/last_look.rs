@@ -3,9 +3,10 @@
 //! Must not turn the pages of a whole tenant: a page costs what lies before it, so that a million events would take an
 //! hour. Owners are read host by host, agents' own reports by slices of time; what the parts add up to is held to the whole.
 
+use super::reader::{By, Part, Reader};
 use super::watch::Watcher;
 use crate::drive::lock;
-use crate::oracle::Rule;
+use crate::oracle::{Figures, Rule};
 use crate::workload::{AGENT, SHELVES, shelf_host};
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -19,9 +20,11 @@ const TRIES: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Of an agent's reports in a slice of time.
 const SLICE: u64 = 10_000;
+/// Sessions of a tenant whose documents are read.
+const DOCUMENTS: u32 = 200;
 
 macro_rules! patiently {
-    ($asked:expr, $what:literal) => {{
+    ($asked:expr, $what:expr) => {{
         let mut answered = None;
         for _ in 0..TRIES {
             answered = $asked.await;
@@ -50,75 +53,116 @@ impl AddAssign for Listed {
     }
 }
 
+/// A list that is read to its end.
+#[derive(Clone, Copy)]
+enum List {
+    Events,
+    OwnEvents,
+    Urls,
+    FunnelOfUrls,
+}
+
 impl Watcher {
     /// Reads everything: all of it must be answered, agree, and leave nothing out.
     pub(super) async fn look_at_everything(&mut self) {
-        for tenant in 0..self.front.tenants.len() {
-            if let Err(why) = self.everything_of(tenant).await {
-                lock(&self.front.oracle).accuse(tenant, Rule::Lost, format!("at the end {why}"));
+        for reader in &mut self.readers {
+            if let Err(why) = reader.everything().await {
+                reader.accuse(Rule::Lost, format!("at the end {why}"));
             }
         }
-        if let Err(error) = self.raw.look_at_everything(&self.front).await {
+        if let Err(error) = self.table.raw.look_at_everything(&self.front).await {
             lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the table cannot be read: {error:#}"));
         }
-        self.count("clickhouse", true);
+        self.table.watched.count("clickhouse", true);
+    }
+}
+
+impl Reader {
+    async fn everything(&mut self) -> Result<(), &'static str> {
+        let observed = patiently!(self.summary(), "the summary");
+        lock(&self.front.oracle).read_last(self.tenant, &observed, &observed);
+        let figures = observed.figures;
+        let [mut events, mut urls, mut funnel, mut own] = std::array::from_fn(|_| Listed::default());
+        for shelf in 0..SHELVES {
+            let only = format!("&domain={}", shelf_host(&self.front.tenants[self.tenant].domain, shelf));
+            events += self.all(List::Events, &only).await?;
+            urls += self.all(List::Urls, &only).await?;
+            funnel += self.all(List::FunnelOfUrls, &only).await?;
+        }
+        for slice in self.slices_of_time(figures.by_role[AGENT] / SLICE + 1) {
+            own += self.all(List::OwnEvents, &slice).await?;
+        }
+        self.adds_up("/content-owners/urls", urls.events, figures.total);
+        self.adds_up("/content-owners/funnel by url", funnel.events, figures.total);
+        self.is_listed_once("/content-owners/events", events, figures.total);
+        self.is_listed_once("/agent/events", own, figures.by_role[AGENT]);
+        self.all_figures(&figures).await?;
+        self.documents().await;
+        Ok(())
     }
 
-    async fn everything_of(&mut self, tenant: usize) -> Result<(), &'static str> {
-        let observed = patiently!(self.summary(tenant), "the summary");
-        lock(&self.front.oracle).read_last(tenant, &observed, &observed);
-        let (mut events, mut urls) = (Listed::default(), Listed::default());
-        for shelf in 0..SHELVES {
-            let only = format!("&domain={}", shelf_host(&self.front.tenants[tenant].domain, shelf));
-            events += self.all_events(tenant, &only).await?;
-            urls += self.all_urls(tenant, &only).await?;
+    /// What other surfaces count is what the summary counts.
+    async fn all_figures(&mut self, figures: &Figures) -> Result<(), &'static str> {
+        for by in [By::Agent, By::Day] {
+            let steps = patiently!(self.funnel(by), "a funnel");
+            if steps != figures.by_type {
+                self.accuse(Rule::Sum, format!("the funnel says {steps:?}, the summary {:?}", figures.by_type));
+            }
         }
-        let mut own = Listed::default();
-        for slice in self.slices_of_time(observed.figures.by_role[AGENT] / SLICE + 1) {
-            own += self.all_own_events(tenant, &slice).await?;
+        let (retrievals, by_both) = patiently!(self.corroboration(), "corroboration");
+        self.adds_up("/content-owners/corroboration", retrievals, figures.by_type[0]);
+        let least = self.front.corroborated(self.tenant).0;
+        if by_both < least {
+            self.accuse(Rule::Lost, format!("{by_both} retrievals are seen by both, {least} were acknowledged to both"));
         }
-        let (total, of_agent) = (observed.figures.total, observed.figures.by_role[AGENT]);
-        self.adds_up(tenant, "/content-owners/events", events, total);
-        self.adds_up(tenant, "/agent/events", own, of_agent);
-        if urls.events != total {
-            let what = format!("/content-owners/urls adds up to {}, the summary says {total}", urls.events);
-            lock(&self.front.oracle).accuse(tenant, Rule::Sum, what);
+        let (own, delegated) = patiently!(self.both_summaries(), "a summary");
+        if own != delegated {
+            self.accuse(Rule::Foreign, "the delegated summary is not the owner's, to the byte".to_owned());
         }
         Ok(())
     }
 
-    async fn all_events(&mut self, tenant: usize, only: &str) -> Result<Listed, &'static str> {
+    /// Documents of sessions from first to last.
+    async fn documents(&mut self) {
+        let sessions = lock(&self.front.oracle).ledger(self.tenant).sessions();
+        for session in (0..sessions).step_by((sessions / DOCUMENTS).max(1) as usize) {
+            let due = self.front.due_in_document(self.tenant, session);
+            if due.is_empty() {
+                continue;
+            }
+            // a session that PostgreSQL has not heard of has none
+            let Some(told) = self.document(session).await else { continue };
+            if let Some(missing) = due.iter().find(|number| !told.contains(number)) {
+                self.accuse(Rule::Lost, format!("event {missing} is not in the document of session {session}"));
+            }
+        }
+    }
+
+    async fn all(&mut self, list: List, only: &str) -> Result<Listed, &'static str> {
         let mut listed = Listed::default();
         for offset in (0..).step_by(PAGE as usize) {
-            let numbers = patiently!(self.events(tenant, offset, PAGE, only), "a page of events");
-            if listed.is_last(numbers) {
+            let page = patiently!(self.page(list, Part { offset, limit: PAGE, only }), "a page");
+            let is_last = page.items < PAGE;
+            listed += page;
+            if is_last {
                 break;
             }
         }
         Ok(listed)
     }
 
-    async fn all_own_events(&mut self, tenant: usize, only: &str) -> Result<Listed, &'static str> {
-        let mut listed = Listed::default();
-        for offset in (0..).step_by(PAGE as usize) {
-            let numbers = patiently!(self.own_events(tenant, offset, PAGE, only), "a page of own events");
-            if listed.is_last(numbers) {
-                break;
-            }
+    async fn page(&mut self, list: List, part: Part<'_>) -> Option<Listed> {
+        let of_urls = |(items, events)| Listed { numbers: Vec::new(), items, events };
+        let of_events = |numbers: Vec<u32>| {
+            let items = numbers.len() as u64;
+            Listed { numbers, items, events: items }
+        };
+        match list {
+            List::Events => self.events(part).await.map(of_events),
+            List::OwnEvents => self.own_events(part).await.map(of_events),
+            List::Urls => self.urls(part).await.map(of_urls),
+            List::FunnelOfUrls => self.funnel_of_urls(part).await.map(of_urls),
         }
-        Ok(listed)
-    }
-
-    async fn all_urls(&mut self, tenant: usize, only: &str) -> Result<Listed, &'static str> {
-        let mut listed = Listed::default();
-        for offset in (0..).step_by(PAGE as usize) {
-            let (urls, events) = patiently!(self.urls(tenant, offset, PAGE, only), "a page of URLs");
-            listed += Listed { numbers: Vec::new(), items: urls, events };
-            if urls < PAGE {
-                break;
-            }
-        }
-        Ok(listed)
     }
 
     /// Adjacent windows from the beginning to the end of time.
@@ -130,26 +174,20 @@ impl Watcher {
         first.into_iter().chain(between).chain(last).collect()
     }
 
-    fn adds_up(&self, tenant: usize, what: &str, listed: Listed, total: u64) {
+    fn is_listed_once(&self, what: &str, listed: Listed, total: u64) {
         let Listed { mut numbers, items, .. } = listed;
         numbers.sort_unstable();
         numbers.dedup();
         let twice = items - numbers.len() as u64;
-        let mut oracle = lock(&self.front.oracle);
         if twice > 0 {
-            oracle.accuse(tenant, Rule::Double, format!("{what}: {twice} of {items} are on two pages"));
+            self.accuse(Rule::Double, format!("{what}: {twice} of {items} are on two pages"));
         }
-        if items != total {
-            oracle.accuse(tenant, Rule::Sum, format!("{what}: its pages hold {items}, the summary says {total}"));
-        }
+        self.adds_up(what, items, total);
     }
-}
 
-impl Listed {
-    /// Takes a page in; whether it was the last.
-    fn is_last(&mut self, page: Vec<u32>) -> bool {
-        let items = page.len() as u64;
-        *self += Self { numbers: page, items, events: items };
-        items < PAGE
+    fn adds_up(&self, what: &str, counted: u64, total: u64) {
+        if counted != total {
+            self.accuse(Rule::Sum, format!("{what} adds up to {counted}, the summary says {total}"));
+        }
     }
 }

@@ -22,6 +22,7 @@ mod plan;
 mod post;
 pub mod proxy;
 mod raw;
+mod reader;
 mod sender;
 mod stores;
 mod watch;
@@ -73,7 +74,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     let history = Arc::new(History::begin(&world.folder)?);
     let front = front(options, &plan, &world, &history)?;
     let (injected, mut watcher) = storm(options, &plan, &world, &front, &stop).await?;
-    let live = watcher.watched.clone();
+    let live = watcher.watched();
     eprintln!("everything is well again; waiting until everything acknowledged is readable");
     for post in world.posts() {
         post.recover().await;
@@ -82,7 +83,8 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     watcher.look_at_everything().await;
     world.close().await;
     history.flush();
-    let outcome = sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher, &live, quiesced, stop.is_cancelled());
+    let outcome =
+        sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher.watched(), &live, quiesced, stop.is_cancelled());
     println!("{outcome}");
     let verdict = outcome.verdict();
     let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
@@ -120,7 +122,7 @@ async fn storm(
     }
     senders.close();
     let raw = Raw::new(clickhouse(&world.fresh.addresses.clickhouse)?);
-    let watcher = Watcher::new(front, Place::parse(&world.query.seat.url())?, raw);
+    let watcher = Watcher::new(front, &Place::parse(&world.query.seat.url())?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(world, &front.history);
     let injecting = tokio::spawn(Arc::clone(&injector).follow(plan.clone(), stop.clone()));
@@ -139,7 +141,7 @@ async fn storm(
     end_of_load.cancel();
     senders.wait().await;
     end_of_reads.cancel();
-    Ok((injected, watching.await?))
+    Ok((injected, watching.await??))
 }
 
 fn tell(after: Duration, front: &Front, injector: &Injector) {
@@ -156,7 +158,7 @@ fn sum_up(
     world: &World,
     front: &Front,
     injected: Injected,
-    watcher: Watcher,
+    watched: Watched,
     live: &Watched,
     quiesced: Option<Duration>,
     is_stopped: bool,
@@ -171,7 +173,7 @@ fn sum_up(
     }
     wrong.extend(injected.failed.clone());
     let acked = bounds().map(|(acked, _)| acked.total).sum();
-    let resumed = injected.last_undone.and_then(|moment| watcher.watched.first_news_after(moment));
+    let resumed = injected.last_undone.and_then(|moment| watched.first_news_after(moment));
     let plan_and_load = Demands { options, plan: &plan, injected: &injected, live, acked, resumed, is_stopped };
     wrong.extend(plan_and_load.unmet());
     Outcome {
@@ -182,7 +184,7 @@ fn sum_up(
         revived: world.stores.revived(),
         counts: front.history.counts(),
         resumed,
-        watched: watcher.watched,
+        watched,
         acked,
         possible: bounds().map(|(_, possible)| possible.total).sum(),
         quiesced,

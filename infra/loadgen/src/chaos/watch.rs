@@ -1,29 +1,21 @@
-//! Reads every surface of every tenant, again and again while faults are injected.
+//! Readers of every tenant at once, and of the table, again and again while faults are injected.
 //!
 //! Must take a read that fails for what it is, no proof of anything, and never for a violation.
 
 use super::raw::Raw;
+use super::reader::Reader;
 use super::sender::Front;
-use crate::client::{Answer, Connection, Exchange, Place};
+use crate::client::Place;
 use crate::drive::lock;
-use crate::oracle::{Observed, Rule};
-use crate::workload::AGENT;
-use rand::rngs::SmallRng;
-use rand::{RngExt as _, SeedableRng as _};
-use schemas::pages::{EventItem, Page, UrlMetric};
-use schemas::reads::Summary;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Between the begins of two rounds.
 const ROUND: Duration = Duration::from_secs(1);
-const DEADLINE: Duration = Duration::from_secs(10);
-/// Items of a page.
-const PAGE: u64 = 200;
 /// How long everything acknowledged may take to be readable once everything is well.
 pub(super) const QUIESCE_PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks meanwhile.
@@ -36,8 +28,9 @@ pub(super) struct Watched {
     pub(super) checked: BTreeMap<&'static str, u64>,
     /// Reads that were not answered, by surface.
     pub(super) failed: BTreeMap<&'static str, u64>,
+    /// Rounds of the reader that made the fewest.
     pub(super) rounds: u64,
-    /// When a round showed more events than the one before, or as many.
+    /// When a round of a tenant had ended, and how many events of all tenants had been shown by then.
     pub(super) grown: Vec<(Instant, u64)>,
 }
 
@@ -48,64 +41,70 @@ impl Watched {
         let news = self.grown.iter().find(|(at, total)| *at >= moment && *total > before)?;
         Some(news.0 - moment)
     }
+
+    pub(super) fn count(&mut self, surface: &'static str, is_checked: bool) {
+        let counts = if is_checked { &mut self.checked } else { &mut self.failed };
+        *counts.entry(surface).or_default() += 1;
+    }
+
+    /// What all of these have read together.
+    fn together<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let mut together = Self { rounds: u64::MAX, ..Self::default() };
+        for one in all {
+            for (sum, part) in [(&mut together.checked, &one.checked), (&mut together.failed, &one.failed)] {
+                part.iter().for_each(|(surface, count)| *sum.entry(surface).or_default() += count);
+            }
+            together.rounds = together.rounds.min(one.rounds);
+            together.grown.extend(&one.grown);
+        }
+        together.grown.sort_unstable();
+        together
+    }
 }
 
 /// Reads and has everything judged.
 pub(super) struct Watcher {
     pub(super) front: Arc<Front>,
-    connection: Connection,
+    pub(super) readers: Vec<Reader>,
+    pub(super) table: Table,
+}
+
+/// The table, and what was read of it.
+pub(super) struct Table {
     pub(super) raw: Raw,
-    random: SmallRng,
     pub(super) watched: Watched,
 }
 
 impl Watcher {
-    pub(super) fn new(front: &Arc<Front>, query: Place, raw: Raw) -> Self {
-        let random = SmallRng::seed_from_u64(front.shape.seed);
-        let connection = Connection::new(query, DEADLINE);
-        Self { front: Arc::clone(front), connection, raw, random, watched: Watched::default() }
+    pub(super) fn new(front: &Arc<Front>, query: &Place, raw: Raw) -> Self {
+        let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, query, tenant)).collect();
+        Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }
 
-    /// Reads every second until `stop`.
-    pub(super) async fn keep_watching(mut self, stop: CancellationToken) -> Self {
-        while !stop.is_cancelled() {
-            let next = Instant::now() + ROUND;
-            for tenant in 0..self.front.tenants.len() {
-                self.look(tenant).await;
-            }
-            let looked = self.raw.look(&self.front).await;
-            self.count("clickhouse", looked.is_some());
-            self.watched.rounds += 1;
-            let seen = lock(&self.front.oracle).seen();
-            self.watched.grown.push((Instant::now(), seen));
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = sleep_until(next) => {}
-            }
+    /// What was read so far.
+    pub(super) fn watched(&self) -> Watched {
+        Watched::together(self.readers.iter().map(|reader| &reader.watched).chain([&self.table.watched]))
+    }
+
+    /// Reads every second until `stop`, each tenant for itself: one that is slow to read holds up no other.
+    pub(super) async fn keep_watching(mut self, stop: CancellationToken) -> anyhow::Result<Self> {
+        let mut reading = JoinSet::new();
+        for reader in self.readers.drain(..) {
+            reading.spawn(keep_reading(reader, stop.clone()));
         }
-        self
-    }
-
-    async fn look(&mut self, tenant: usize) {
-        self.summary(tenant).await;
-        let most = lock(&self.front.oracle).bounds(tenant).1.total;
-        let from = self.random.random_range(0..=most);
-        self.events(tenant, from, PAGE, "").await;
-        self.own_events(tenant, from, PAGE, "").await;
-        let requests = most / u64::from(self.front.shape.request_length(tenant));
-        let from = self.random.random_range(0..=requests);
-        self.urls(tenant, from, PAGE, "").await;
+        self.table.keep_looking(&self.front, &stop).await;
+        while let Some(reader) = reading.join_next().await {
+            self.readers.push(reader?);
+        }
+        self.readers.sort_by_key(|reader| reader.tenant);
+        Ok(self)
     }
 
     /// Waits until everything acknowledged is readable; how long that took, if it came to that.
     pub(super) async fn settle(&mut self) -> Option<Duration> {
         let begun = Instant::now();
-        for tenant in 0..self.front.tenants.len() {
-            loop {
-                let observed = self.summary(tenant).await;
-                if observed.is_some_and(|observed| lock(&self.front.oracle).is_caught_up(tenant, &observed)) {
-                    break;
-                }
+        for reader in &mut self.readers {
+            while !reader.is_caught_up().await {
                 if begun.elapsed() > QUIESCE_PATIENCE {
                     return None;
                 }
@@ -114,90 +113,35 @@ impl Watcher {
         }
         Some(begun.elapsed())
     }
+}
 
-    pub(super) async fn summary(&mut self, tenant: usize) -> Option<Observed> {
-        let key = self.front.tenants[tenant].owner_key.clone();
-        let answered = self.connection.get("/content-owners/summary", &key).await;
-        let summary: Summary = self.read("summary", tenant, answered)?;
-        let whose = &self.front.tenants[tenant];
-        let mut oracle = lock(&self.front.oracle);
-        if whose.owner != Some(summary.organization_id) || summary.domains != [whose.domain.clone()] {
-            oracle.foreign(tenant, format!("the summary is of {}", summary.domains.join(", ")));
+async fn keep_reading(mut reader: Reader, stop: CancellationToken) -> Reader {
+    while !stop.is_cancelled() {
+        let next = Instant::now() + ROUND;
+        reader.look().await;
+        let seen = lock(&reader.front.oracle).seen();
+        reader.watched.rounds += 1;
+        reader.watched.grown.push((Instant::now(), seen));
+        pause(next, &stop).await;
+    }
+    reader
+}
+
+impl Table {
+    async fn keep_looking(&mut self, front: &Front, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            let next = Instant::now() + ROUND;
+            let looked = self.raw.look(front).await;
+            self.watched.count("clickhouse", looked.is_some());
+            self.watched.rounds += 1;
+            pause(next, stop).await;
         }
-        let observed = Observed::of(&summary);
-        oracle.read(tenant, &observed);
-        Some(observed)
-    }
-
-    /// Half of these come line by line: what is cut off in the middle must not look whole.
-    pub(super) async fn events(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<Vec<u32>> {
-        let path = format!("/content-owners/events?limit={limit}&offset={offset}{only}");
-        let key = self.front.tenants[tenant].owner_key.clone();
-        let items: Vec<EventItem> = if self.random.random() {
-            let answered = self.connection.get_lines(&path, &key).await;
-            let answer = self.answer("events", answered)?;
-            let items = lines(&answer.body);
-            let due = answer.total.map(|total| total.saturating_sub(offset).min(limit));
-            if items.as_ref().map(|items| items.len() as u64) != due || due.is_none() {
-                let got = items.map(|items| items.len());
-                lock(&self.front.oracle).accuse(tenant, Rule::Sum, format!("{path}: {got:?} lines, {due:?} are due"));
-                return None;
-            }
-            items?
-        } else {
-            let answered = self.connection.get(&path, &key).await;
-            let page: Page<EventItem> = self.read("events", tenant, answered)?;
-            let most = lock(&self.front.oracle).bounds(tenant).1.total;
-            if page.total > most {
-                let what = format!("{path}: total is {}, at most {most} are possible", page.total);
-                lock(&self.front.oracle).accuse(tenant, Rule::TooMany, what);
-            }
-            page.items
-        };
-        Some(self.front.judge_events(tenant, &items, false))
-    }
-
-    pub(super) async fn own_events(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<Vec<u32>> {
-        let path = format!("/agent/events?limit={limit}&offset={offset}{only}");
-        let key = self.front.tenants[tenant].keys[AGENT].clone();
-        let answered = self.connection.get(&path, &key).await;
-        let page: Page<EventItem> = self.read("own events", tenant, answered)?;
-        Some(self.front.judge_events(tenant, &page.items, true))
-    }
-
-    /// How many URLs the page has, and the events on them.
-    pub(super) async fn urls(&mut self, tenant: usize, offset: u64, limit: u64, only: &str) -> Option<(u64, u64)> {
-        let path = format!("/content-owners/urls?limit={limit}&offset={offset}{only}");
-        let key = self.front.tenants[tenant].owner_key.clone();
-        let answered = self.connection.get(&path, &key).await;
-        let page: Page<UrlMetric> = self.read("urls", tenant, answered)?;
-        Some((page.items.len() as u64, self.front.judge_urls(tenant, &page.items)))
-    }
-
-    fn read<T: DeserializeOwned>(&mut self, surface: &'static str, tenant: usize, answered: Exchange) -> Option<T> {
-        let answer = self.answer(surface, answered)?;
-        let read = serde_json::from_slice(&answer.body).ok();
-        if read.is_none() {
-            lock(&self.front.oracle).foreign(tenant, format!("{surface}: an answer 200 that cannot be read"));
-        }
-        read
-    }
-
-    fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<Answer> {
-        let answer = match answered {
-            Exchange::Answered(answer) if answer.status == 200 => Some(answer),
-            _ => None,
-        };
-        self.count(surface, answer.is_some());
-        answer
-    }
-
-    pub(super) fn count(&mut self, surface: &'static str, is_checked: bool) {
-        let counts = if is_checked { &mut self.watched.checked } else { &mut self.watched.failed };
-        *counts.entry(surface).or_default() += 1;
     }
 }
 
-fn lines<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
-    body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).ok()).collect()
+async fn pause(until: Instant, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = sleep_until(until) => {}
+    }
 }

@@ -6,16 +6,21 @@ use super::options::ChaosOptions;
 use super::plan::{GATEWAYS, WORKERS};
 use super::post::Post;
 use super::stores::Stores;
+use crate::client::{Connection, Exchange, Place};
 use crate::stage::{self, Addresses, FreshStores, Launchpad, Seat, Service};
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
 use local::ports::Ports;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Content owners, each with an agent of its own.
 pub(super) const TENANTS: usize = 4;
+
+const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Everything that runs.
 #[derive(Debug)]
@@ -35,16 +40,10 @@ impl World {
     /// Starts it all, and waits until everything is ready.
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
-        let binaries = match &options.binaries {
-            Some(binaries) => std::path::absolute(binaries)?,
-            // this program among them: then they are built with what it was built with, and nothing twice
-            None => stage::build(&root, &["loadgen/crash-points"]).await?,
-        };
-        let runs = root.join(".local/load");
-        stage::sweep(&runs);
+        // this program among them: then they are built with what it was built with, and nothing twice
+        let binaries = stage::binaries(&root, options.binaries.as_deref(), &["loadgen/crash-points"]).await?;
         let name = stage::run_name();
-        let folder = runs.join(&name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let folder = stage::folder_of_run(&root, &name)?;
         let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
@@ -63,11 +62,26 @@ impl World {
         for post in world.posts() {
             post.open().await?;
         }
+        world.delegate().await?;
         let mut supervisors: Vec<_> = world.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
         let stores = Arc::clone(&world.stores);
         supervisors.push(tokio::spawn(async move { stores.supervise().await }));
         world.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
         Ok(world)
+    }
+
+    /// Every owner lets the network read.
+    async fn delegate(&self) -> anyhow::Result<()> {
+        let mut identity = Connection::new(Place::parse(&self.identity.seat.url())?, DELEGATION_DEADLINE);
+        for tenant in &self.tenants {
+            let grantee = tenant.network.context("tenants of a run have a network")?;
+            let body = json!({ "grantee_org_id": grantee }).to_string();
+            match identity.post("/api/v1/identity/delegations", &tenant.owner_key, body.into()).await {
+                Exchange::Answered(answer) if answer.status == 201 => {}
+                other => anyhow::bail!("{} could not delegate: {other:?}", tenant.name),
+            }
+        }
+        Ok(())
     }
 
     /// Every service process.

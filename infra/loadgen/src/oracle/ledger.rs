@@ -68,9 +68,24 @@ impl Ledger {
         self.events.get(number as usize).is_some_and(|event| event.may_show(role))
     }
 
+    /// Whether a report of an event by this role must become visible.
+    pub fn must_show(&self, number: u32, role: usize) -> bool {
+        self.events.get(number as usize).is_some_and(|event| event.acked[role])
+    }
+
     /// Whether an event may be visible, whoever reported it.
     pub fn may_show_at_all(&self, number: u32) -> bool {
         self.events.get(number as usize).is_some_and(Event::may_show_at_all)
+    }
+
+    /// How many sessions agents have named.
+    pub fn sessions(&self) -> u32 {
+        u32::try_from(self.sessions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Every event, with whether each role's report must become visible, and whether it may be.
+    pub fn events(&self) -> impl Iterator<Item = ([bool; ROLES.len()], [bool; ROLES.len()])> {
+        self.events.iter().map(|event| (event.acked, std::array::from_fn(|role| event.may_show(role))))
     }
 
     /// Every report that must become visible, as number and role.
@@ -102,13 +117,13 @@ impl Ledger {
     /// What became of a report that left.
     pub fn settled(&mut self, number: u32, role: usize, described: Described, fate: Fate) {
         match fate {
-            Fate::Acked => self.must_show(number, role, described),
+            Fate::Acked => self.shows(number, role, described),
             Fate::Refused => self.cannot_show(number, role, described),
             Fate::Unknown => {}
         }
     }
 
-    fn must_show(&mut self, number: u32, role: usize, described: Described) {
+    fn shows(&mut self, number: u32, role: usize, described: Described) {
         let event = &mut self.events[number as usize];
         event.open[role] -= 1;
         if event.acked[role] {

@@ -14,7 +14,7 @@ pub use figures::{Figures, Observed};
 pub use ledger::{Fate, Ledger};
 pub use rules::{Rule, Violation};
 
-use crate::workload::{Plan, Shape};
+use crate::workload::{Plan, Shape, TYPES};
 use rules::{agrees_with_itself, covers, has_not_fallen, is_all_ours, within};
 use std::collections::BTreeMap;
 
@@ -77,6 +77,25 @@ impl Oracle {
         broken.extend(within(&counted, watched.ledger.possible()));
         broken.extend(has_not_fallen(&counted, &watched.previous));
         watched.previous = counted;
+        self.keep(tenant, broken);
+    }
+
+    /// A read that counts events of the first types, in the order of [`TYPES`], and nothing else was answered.
+    pub fn read_types(&mut self, tenant: usize, what: &str, counted: &[u64]) {
+        self.checks += 1;
+        let watched = &mut self.tenants[tenant];
+        let mut broken = Vec::new();
+        for (place, counted) in counted.iter().enumerate() {
+            let (name, possible) = (TYPES[place], watched.ledger.possible().by_type[place]);
+            let (before, counted) = (watched.previous.by_type[place], counted.saturating_sub(watched.baseline.by_type[place]));
+            if counted > possible {
+                broken.push((Rule::TooMany, format!("{what}: {counted} {name} counted, at most {possible} possible")));
+            }
+            if counted < before {
+                broken.push((Rule::Fell, format!("{what}: {counted} {name} counted after {before}")));
+            }
+            watched.previous.by_type[place] = counted.max(before);
+        }
         self.keep(tenant, broken);
     }
 

@@ -5,7 +5,7 @@
 
 use super::history::History;
 use crate::options::ReadBenchOptions;
-use crate::stage::{FreshStores, Launchpad, Running, Seat, Service, build, sweep, tail, workspace_root};
+use crate::stage::{self, FreshStores, Launchpad, Running, Seat, Service, tail, workspace_root};
 use anyhow::{Context as _, ensure};
 use ingest_gateway::{Durability, Log};
 use local::ports::Ports;
@@ -32,14 +32,8 @@ pub(super) async fn fill(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let root = workspace_root();
-    let binaries = match &options.binaries {
-        Some(binaries) => std::path::absolute(binaries)?,
-        None => build(&root, &[]).await?,
-    };
-    let runs = root.join(".local/load");
-    sweep(&runs);
-    let folder = runs.join(name);
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let binaries = stage::binaries(&root, options.binaries.as_deref(), &[]).await?;
+    let folder = stage::folder_of_run(&root, name)?;
     let launchpad =
         Launchpad { binaries, folder: folder.clone(), stores: stores.addresses.clone(), gateway_settings: Vec::new() };
     let mut workers = Vec::new();

@@ -2,9 +2,10 @@
 //!
 //! Must end only processes that run in the folder of a run that is gone.
 
+use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What every name of a run begins with; the id of the process that made it follows.
 pub(super) const PREFIX: &str = "load_";
@@ -16,7 +17,7 @@ pub(super) fn is_leftover(name: &str) -> bool {
 }
 
 /// Ends the services of dead runs and deletes their folders under `runs`, except logs that were kept on purpose.
-pub(crate) fn sweep(runs: &Path) {
+fn sweep(runs: &Path) {
     // links in /proc name folders as they are, without detours
     let Ok(runs) = runs.canonicalize() else { return };
     let folders = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -30,6 +31,15 @@ pub(crate) fn sweep(runs: &Path) {
         }
         let _ = fs::remove_dir_all(&folder);
     }
+}
+
+/// A folder for the run of this name; what dead runs have left is cleared away.
+pub(crate) fn folder_of_run(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let runs = root.join(".local/load");
+    sweep(&runs);
+    let folder = runs.join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// Marks a folder as one that somebody wants to look at.

@@ -7,8 +7,8 @@ mod leftovers;
 mod services;
 mod stores;
 
-pub(crate) use leftovers::{keep, sweep};
-pub(crate) use services::{Launchpad, Seat, build, tail};
+pub(crate) use leftovers::{folder_of_run, keep};
+pub(crate) use services::{Launchpad, Seat, binaries, tail};
 pub use services::{Running, Service};
 pub(crate) use stores::{Addresses, FreshStores, run_name};
 
@@ -55,14 +55,8 @@ impl Stage {
 
     async fn start(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
         let root = workspace_root();
-        let binaries = match &options.binaries {
-            Some(binaries) => std::path::absolute(binaries)?,
-            None => build(&root, &[]).await?,
-        };
-        let runs = root.join(".local/load");
-        sweep(&runs);
-        let folder = runs.join(&name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let binaries = binaries(&root, options.binaries.as_deref(), &[]).await?;
+        let folder = folder_of_run(&root, &name)?;
         let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
         let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());

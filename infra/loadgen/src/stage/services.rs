@@ -237,8 +237,16 @@ pub(crate) fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
 }
 
+/// The folder of the services' binaries: the one that was given, or that of what is built now.
+pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str]) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(folder) => Ok(std::path::absolute(folder)?),
+        None => build(root, features).await,
+    }
+}
+
 /// Builds the services in the profile of this program and returns the folder of their binaries.
-pub(crate) async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
+async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the running program's own file")?;
     let mut command = Command::new("cargo");
     command.arg("build").current_dir(root);

@@ -6,6 +6,7 @@
 use super::{AGENT, ROLES};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::io::Write as _;
+use std::ops::Range;
 use uuid::Uuid;
 
 /// Types of generated events. Only the first merges across observers; the others come from the agent alone.
@@ -118,6 +119,16 @@ impl Shape {
         self.id(Aspect::Report, tenant, (number << 2) | u32::try_from(role).unwrap_or(0))
     }
 
+    /// The id of a session.
+    pub fn session_id(&self, tenant: usize, session: u32) -> Uuid {
+        self.id(Aspect::Session, tenant, session)
+    }
+
+    /// Numbers of the events of a session.
+    pub fn numbers_of_session(session: u32) -> Range<u32> {
+        session * SESSION_LENGTH..(session + 1) * SESSION_LENGTH
+    }
+
     /// Whether several observers report it.
     pub fn is_retrieval(&self, tenant: usize, number: u32) -> bool {
         self.describe(tenant, number).event_type == 0
@@ -143,7 +154,7 @@ impl Shape {
             write!(out, r#""content_telemetry_id":"{retrieval}","#).expect("writing to memory cannot fail");
         }
         if role == AGENT {
-            let session = self.id(Aspect::Session, tenant, described.session).hyphenated().encode_lower(&mut other);
+            let session = self.session_id(tenant, described.session).hyphenated().encode_lower(&mut other);
             write!(out, r#""session_id":"{session}","#).expect("writing to memory cannot fail");
         }
         let number = if self.request_lengths.is_empty() { String::new() } else { format!(r#""n":{number},"#) };

@@ -17,3 +17,6 @@ pub const ROLES: [SourceRole; 4] = [SourceRole::Agent, SourceRole::Edge, SourceR
 
 /// The place of [`SourceRole::Agent`] in [`ROLES`]: the only role whose reports carry a session.
 pub const AGENT: usize = 0;
+
+/// The place of [`SourceRole::Edge`]: in tests of a delegation, the network that reads for others.
+pub const EDGE: usize = 1;

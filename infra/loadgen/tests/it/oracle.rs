@@ -251,3 +251,24 @@ fn what_was_stored_before_is_not_ours() {
     oracle.read_last(0, &now.all(), &now.window());
     assert!(broken(&oracle).is_empty());
 }
+
+#[test]
+fn what_a_funnel_counts_is_held_to_what_was_sent_and_to_what_a_summary_has_shown() {
+    let steps = |model: &Model| model.all().figures.by_type;
+    let (mut oracle, model) = ten_acked();
+    oracle.read(0, &model.all());
+    oracle.read_types(0, "funnel", &steps(&model));
+    oracle.read_types(0, "corroboration", &steps(&model)[..1]);
+    assert!(broken(&oracle).is_empty());
+    let mut doubled = steps(&model);
+    doubled[0] += 1;
+    oracle.read_types(0, "funnel", &doubled);
+    assert_eq!(broken(&oracle), [Rule::TooMany]);
+
+    let (mut oracle, model) = ten_acked();
+    oracle.read(0, &model.all());
+    let mut fallen = steps(&model);
+    fallen[0] -= 1;
+    oracle.read_types(0, "funnel", &fallen);
+    assert_eq!(broken(&oracle), [Rule::Fell]);
+}

@@ -1,0 +1,295 @@
+//! Reads of one tenant, surface by surface, each answer judged as it comes.
+//!
+//! Must read one after the other: what one read has shown, the next must show too.
+
+use super::sender::Front;
+use super::watch::Watched;
+use crate::client::{Answer, Connection, Exchange, Place};
+use crate::drive::lock;
+use crate::oracle::{Observed, Rule};
+use crate::workload::{AGENT, EDGE, TYPES};
+use hyper::body::Bytes;
+use hyper::header::HeaderValue;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use schemas::pages::{Corroboration, EventItem, FunnelItem, Page, UrlMetric};
+use schemas::reads::Summary;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Items of a page.
+const PAGE: u64 = 200;
+/// More days and agents than a tenant has.
+const WHOLE: u64 = 1_000;
+
+/// Reads of everything, in the words of the report.
+pub(super) const SURFACES: [&str; 8] =
+    ["summary", "delegated summary", "events", "own events", "urls", "corroboration", "funnel", "document"];
+
+/// What funnels are added up by.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Agent,
+    Day,
+}
+
+/// A page, whatever stands on it.
+pub(super) struct Part<'a> {
+    pub(super) offset: u64,
+    pub(super) limit: u64,
+    /// More parameters.
+    pub(super) only: &'a str,
+}
+
+/// What is judged of a session's document.
+#[derive(Deserialize)]
+struct Document {
+    events: Vec<DocumentEvent>,
+}
+
+#[derive(Deserialize)]
+struct DocumentEvent {
+    id: String,
+}
+
+/// Reads one tenant.
+pub(super) struct Reader {
+    pub(super) front: Arc<Front>,
+    pub(super) tenant: usize,
+    connection: Connection,
+    random: SmallRng,
+    pub(super) watched: Watched,
+}
+
+impl Reader {
+    pub(super) fn new(front: &Arc<Front>, query: &Place, tenant: usize) -> Self {
+        let random = SmallRng::seed_from_u64(front.shape.seed ^ (tenant as u64) << 32);
+        let connection = Connection::new(query.clone(), DEADLINE);
+        Self { front: Arc::clone(front), tenant, connection, random, watched: Watched::default() }
+    }
+
+    /// Every surface once.
+    pub(super) async fn look(&mut self) {
+        self.summary().await;
+        let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
+        let offset = self.random.random_range(0..=most);
+        self.events(Part { offset, limit: PAGE, only: "" }).await;
+        self.own_events(Part { offset, limit: PAGE, only: "" }).await;
+        let requests = most / u64::from(self.front.shape.request_length(self.tenant));
+        let offset = self.random.random_range(0..=requests);
+        self.urls(Part { offset, limit: PAGE, only: "" }).await;
+        self.corroboration().await;
+        let by = if self.random.random() { By::Agent } else { By::Day };
+        self.funnel(by).await;
+        self.delegated_summary().await;
+        let sessions = lock(&self.front.oracle).ledger(self.tenant).sessions();
+        if sessions > 0 {
+            let session = self.random.random_range(0..sessions);
+            self.document(session).await;
+        }
+    }
+
+    /// Whether everything acknowledged is readable.
+    pub(super) async fn is_caught_up(&mut self) -> bool {
+        let observed = self.summary().await;
+        observed.is_some_and(|observed| lock(&self.front.oracle).is_caught_up(self.tenant, &observed))
+    }
+
+    pub(super) async fn summary(&mut self) -> Option<Observed> {
+        let body = self.get("summary", "/content-owners/summary", &self.owner()).await?;
+        self.judge_summary("summary", &body)
+    }
+
+    /// The same read by the network that the owner has delegated to.
+    async fn delegated_summary(&mut self) -> Option<Observed> {
+        let body = self.delegated().await?;
+        self.judge_summary("delegated summary", &body)
+    }
+
+    async fn delegated(&mut self) -> Option<Bytes> {
+        let whose = &self.front.tenants[self.tenant];
+        let (path, key) = (format!("/content-owners/summary?delegated_from={}", whose.owner?), whose.keys[EDGE].clone());
+        self.get("delegated summary", &path, &key).await
+    }
+
+    /// Owner's and network's answer, which must be the same to the byte when nothing changes any more.
+    pub(super) async fn both_summaries(&mut self) -> Option<(Bytes, Bytes)> {
+        let own = self.get("summary", "/content-owners/summary", &self.owner()).await?;
+        Some((own, self.delegated().await?))
+    }
+
+    fn judge_summary(&self, surface: &'static str, body: &[u8]) -> Option<Observed> {
+        let summary: Summary = self.parsed(surface, body)?;
+        let whose = &self.front.tenants[self.tenant];
+        let mut oracle = lock(&self.front.oracle);
+        if whose.owner != Some(summary.organization_id) || summary.domains != [whose.domain.clone()] {
+            oracle.foreign(self.tenant, format!("the {surface} is of {}", summary.domains.join(", ")));
+        }
+        let observed = Observed::of(&summary);
+        oracle.read(self.tenant, &observed);
+        Some(observed)
+    }
+
+    /// Half of these come line by line: what is cut off in the middle must not look whole.
+    pub(super) async fn events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
+        let path = part.of("/content-owners/events?");
+        let items: Vec<EventItem> = if self.random.random() {
+            let answered = self.connection.get_lines(&path, &self.owner()).await;
+            let answer = self.answer("events", answered)?;
+            let items = lines(&answer.body);
+            let due = answer.total.map(|total| total.saturating_sub(part.offset).min(part.limit));
+            if items.as_ref().map(|items| items.len() as u64) != due || due.is_none() {
+                let got = items.map(|items| items.len());
+                self.accuse(Rule::Sum, format!("{path}: {got:?} lines, {due:?} are due"));
+                return None;
+            }
+            items?
+        } else {
+            let page: Page<EventItem> = self.read("events", &path, &self.owner()).await?;
+            let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
+            if page.total > most {
+                self.accuse(Rule::TooMany, format!("{path}: total is {}, at most {most} are possible", page.total));
+            }
+            page.items
+        };
+        Some(self.front.judge_events(self.tenant, &items, false))
+    }
+
+    pub(super) async fn own_events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
+        let page: Page<EventItem> = self.read("own events", &part.of("/agent/events?"), &self.agent()).await?;
+        Some(self.front.judge_events(self.tenant, &page.items, true))
+    }
+
+    /// How many URLs the page has, and the events on them.
+    pub(super) async fn urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
+        let page: Page<UrlMetric> = self.read("urls", &part.of("/content-owners/urls?"), &self.owner()).await?;
+        Some((page.items.len() as u64, self.front.judge_urls(self.tenant, &page.items)))
+    }
+
+    /// How many URLs a page of the funnel has, and the events on them: of each URL as many of each step as of its request.
+    pub(super) async fn funnel_of_urls(&mut self, part: Part<'_>) -> Option<(u64, u64)> {
+        let path = part.of("/content-owners/funnel?by=url&");
+        let page: Page<FunnelItem> = self.read("funnel", &path, &self.owner()).await?;
+        let items: Vec<UrlMetric> = page.items.iter().filter_map(as_url).collect();
+        if items.len() != page.items.len() {
+            self.accuse(Rule::Foreign, format!("{path}: an item without a URL"));
+        }
+        Some((items.len() as u64, self.front.judge_urls(self.tenant, &items)))
+    }
+
+    /// Events of each of [`TYPES`], as the steps of the funnel add up.
+    pub(super) async fn funnel(&mut self, by: By) -> Option<[u64; TYPES.len()]> {
+        let by = match by {
+            By::Agent => "agent",
+            By::Day => "day",
+        };
+        let path = format!("/content-owners/funnel?by={by}&limit={WHOLE}");
+        let page: Page<FunnelItem> = self.read("funnel", &path, &self.owner()).await?;
+        let mut steps = [0; TYPES.len()];
+        for item in &page.items {
+            steps.iter_mut().zip(steps_of(item)).for_each(|(sum, step)| *sum += step);
+        }
+        lock(&self.front.oracle).read_types(self.tenant, &path, &steps);
+        Some(steps)
+    }
+
+    /// All retrievals, as corroboration counts them, and those that agent and server have both reported.
+    pub(super) async fn corroboration(&mut self) -> Option<(u64, u64)> {
+        let path = format!("/content-owners/corroboration?limit={WHOLE}");
+        let read: Corroboration = self.read("corroboration", &path, &self.owner()).await?;
+        if self.front.tenants[self.tenant].owner != Some(read.organization_id) {
+            self.accuse(Rule::Foreign, format!("{path}: it is of {}", read.organization_id));
+        }
+        let items = read.page.items;
+        for item in &items {
+            let parts = item.seen_by_both + item.claimed_by_agent_only + item.seen_by_server_only + item.seen_by_neither;
+            if parts != item.retrievals {
+                self.accuse(Rule::Sum, format!("{path}: {parts} in parts, {} in all", item.retrievals));
+            }
+        }
+        let sum = |part: fn(&schemas::pages::CorroborationItem) -> u64| items.iter().map(part).sum::<u64>();
+        let (retrievals, by_both) = (sum(|item| item.retrievals), sum(|item| item.seen_by_both));
+        lock(&self.front.oracle).read_types(self.tenant, &path, &[retrievals]);
+        let most = self.front.corroborated(self.tenant).1;
+        if by_both > most {
+            self.accuse(Rule::TooMany, format!("{path}: {by_both} seen by both, at most {most} are possible"));
+        }
+        Some((retrievals, by_both))
+    }
+
+    /// The events of a session's document; none as well when there is no such session.
+    pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
+        let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
+        let document: Document = self.read("document", &path, &self.agent()).await?;
+        let ids: Vec<&str> = document.events.iter().map(|event| event.id.as_str()).collect();
+        Some(self.front.judge_document(self.tenant, session, &ids))
+    }
+
+    fn owner(&self) -> HeaderValue {
+        self.front.tenants[self.tenant].owner_key.clone()
+    }
+
+    fn agent(&self) -> HeaderValue {
+        self.front.tenants[self.tenant].keys[AGENT].clone()
+    }
+
+    async fn read<T: DeserializeOwned>(&mut self, surface: &'static str, path: &str, key: &HeaderValue) -> Option<T> {
+        let body = self.get(surface, path, key).await?;
+        self.parsed(surface, &body)
+    }
+
+    async fn get(&mut self, surface: &'static str, path: &str, key: &HeaderValue) -> Option<Bytes> {
+        let answered = self.connection.get(path, key).await;
+        Some(self.answer(surface, answered)?.body)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, surface: &str, body: &[u8]) -> Option<T> {
+        let read = serde_json::from_slice(body).ok();
+        if read.is_none() {
+            self.accuse(Rule::Foreign, format!("{surface}: an answer 200 that cannot be read"));
+        }
+        read
+    }
+
+    fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<Answer> {
+        let answer = match answered {
+            Exchange::Answered(answer) if answer.status == 200 => Some(answer),
+            _ => None,
+        };
+        self.watched.count(surface, answer.is_some());
+        answer
+    }
+
+    pub(super) fn accuse(&self, rule: Rule, what: String) {
+        lock(&self.front.oracle).accuse(self.tenant, rule, what);
+    }
+}
+
+impl Part<'_> {
+    fn of(&self, path: &str) -> String {
+        format!("{path}limit={}&offset={}{}", self.limit, self.offset, self.only)
+    }
+}
+
+/// The steps of the funnel in the order of [`TYPES`].
+fn steps_of(item: &FunnelItem) -> [u64; TYPES.len()] {
+    [item.retrieved, item.grounded, item.cited, item.presented, item.engaged]
+}
+
+fn as_url(item: &FunnelItem) -> Option<UrlMetric> {
+    let of_type = |(event_type, count): (&&str, u64)| schemas::reads::TypeCount { event_type: (*event_type).to_owned(), count };
+    Some(UrlMetric {
+        content_url: item.content_url.clone()?,
+        total_events: steps_of(item).into_iter().sum(),
+        unique_sessions: 0,
+        event_types: TYPES.iter().zip(steps_of(item)).map(of_type).collect(),
+        last_seen: String::new(),
+    })
+}
+
+fn lines<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
+    body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).ok()).collect()
+}
