@@ -75,8 +75,8 @@ impl<'a> Bound<'a> {
             conversations.extend(conversation.map(|conversation| (index, conversation)));
             events.push(event);
         }
-        let Context { now, privacy_level: declared, .. } = self.context;
-        Normalised { org, events, conversations, declared, now }
+        let Context { now, privacy_level: declared, session_id: around, told, .. } = self.context;
+        Normalised { org, events, conversations, declared, around, told, now }
     }
 }
 

@@ -4,14 +4,26 @@
 
 use crate::bodies;
 use crate::raw::{RawObject, as_array, as_str};
-use crate::sessions::privacy_level;
+use crate::sessions::{Told, privacy_level};
 use crate::validate::{Faults, Member};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 use service_kit::http::ApiError;
 
-const KNOWN: &[&str] =
-    &["document_type", "schema_version", "session_id", "agent_id", "ctx_token", "events", "event", "session", "privacy_level"];
+const KNOWN: &[&str] = &[
+    "document_type",
+    "schema_version",
+    "session_id",
+    "parent_session_id",
+    "agent_id",
+    "ctx_token",
+    "started_at",
+    "manifest_ref",
+    "events",
+    "event",
+    "session",
+    "privacy_level",
+];
 
 /// What a request says once for all of its events.
 #[derive(Debug)]
@@ -20,6 +32,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) agent_id: Option<&'a RawValue>,
     pub(crate) ctx_token: Option<&'a RawValue>,
     pub(crate) privacy_level: Option<PrivacyLevel>,
+    pub(crate) told: Told,
     pub(crate) events: Vec<&'a RawValue>,
     pub(crate) members: RawObject<'a>,
 }
@@ -39,6 +52,7 @@ impl<'a> Envelope<'a> {
         faults.into_result()?;
         Ok(Self {
             privacy_level,
+            told: Told::by(&members),
             session_id: members.get("session_id"),
             agent_id: members.get("agent_id"),
             ctx_token: members.get("ctx_token"),

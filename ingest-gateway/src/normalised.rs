@@ -7,15 +7,15 @@ use crate::State;
 use crate::conversation::Conversation;
 use crate::idempotency::Fingerprint;
 use crate::publish::record_too_large;
-use crate::sessions::{Known, Session, Sighting, Wanted};
+use crate::sessions::{Known, Session, Sighting, Told, Wanted};
 use chrono::{DateTime, Utc};
 use schemas::event::{MAX_STRING_BYTES, SourceRole};
-use schemas::ids::OrgId;
+use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, MAX_RECORD_BYTES};
 use schemas::session::PrivacyLevel;
 use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Events with their keys.
 pub(crate) struct Normalised<'a> {
@@ -26,6 +26,10 @@ pub(crate) struct Normalised<'a> {
     pub(crate) conversations: Vec<(usize, Conversation<'a>)>,
     /// The level declared around them.
     pub(crate) declared: Option<PrivacyLevel>,
+    /// The session named around them.
+    pub(crate) around: Option<SessionId>,
+    /// What is said of it, or of the only one that they name.
+    pub(crate) told: Told,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -63,7 +67,7 @@ impl Normalised<'_> {
     pub(crate) async fn fill_in(&mut self, state: &State) {
         let named = self.named_sessions();
         if let Some(level) = self.declared {
-            state.memory.tighten(named.iter().map(|(org, session, _)| (*org, *session)), level);
+            state.memory.tighten(named.iter().map(|seen| (seen.org, seen.session)), level);
         }
         let may_ask = state.sightings.note(named).await;
         let wanted = self.wanted();
@@ -84,7 +88,11 @@ impl Normalised<'_> {
     /// yet, a session may be somebody else's.
     fn named_sessions(&self) -> Vec<Sighting> {
         let own = self.events.iter().filter(|event| event.session_org.is_none() && !event.is_unresolved());
-        own.filter_map(|event| Some((self.org, event.session_id?, self.declared))).collect()
+        let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
+        let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
+        let told = |session| if Some(session) == told_of { self.told.clone() } else { Told::default() };
+        let seen = |session| Sighting { org: self.org, session, level: self.declared, told: told(session) };
+        sessions.into_iter().map(seen).collect()
     }
 
     fn wanted(&self) -> BTreeMap<Session, Wanted> {

@@ -11,6 +11,7 @@ mod memory;
 mod sightings;
 mod start;
 mod store;
+mod told;
 
 pub(crate) use bulk::{read_session, unnamed_session, upload_session};
 pub(crate) use end::end_session;
@@ -21,6 +22,7 @@ pub(crate) use memory::{Known, Session, SessionMemory, Wanted};
 pub(crate) use sightings::{Sighting, Sightings};
 pub(crate) use start::start_session;
 pub(crate) use store::exists as session_exists;
+pub(crate) use told::Told;
 
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::SessionId;

@@ -29,6 +29,7 @@ struct Facts {
     agent_id: Option<String>,
     manifest_ref: Option<String>,
     content_scope: Option<String>,
+    parent_session_id: Option<String>,
     external_session_id: Option<String>,
     prior_session_ids: Vec<Uuid>,
     privacy_level: Option<i16>,
@@ -63,8 +64,8 @@ pub(crate) async fn read_document(
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {
     bounded(
         sqlx::query_as(
-            "SELECT initiator_type, agent_id, manifest_ref, content_scope, external_session_id, prior_session_ids, privacy_level, \
-             started_at, ended_at, outcome, extra, created_at FROM sessions WHERE organization_id = $1 AND session_id = $2",
+            "SELECT initiator_type, agent_id, manifest_ref, content_scope, parent_session_id, external_session_id, prior_session_ids, \
+             privacy_level, started_at, ended_at, outcome, extra, created_at FROM sessions WHERE organization_id = $1 AND session_id = $2",
         )
         .bind(org.0)
         .bind(session.0)

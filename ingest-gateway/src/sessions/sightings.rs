@@ -4,7 +4,7 @@
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
 //! written waits here, bounded, and is written when PostgreSQL is back.
 
-use super::{SessionMemory, store};
+use super::{SessionMemory, Told, store};
 use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
@@ -15,8 +15,25 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// A session and the privacy level its envelope declared.
-pub(crate) type Sighting = (OrgId, SessionId, Option<PrivacyLevel>);
+/// A session that events named, and what their envelope said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    pub(crate) org: OrgId,
+    pub(crate) session: SessionId,
+    /// The privacy level.
+    pub(crate) level: Option<PrivacyLevel>,
+    /// Everything else.
+    pub(crate) told: Told,
+}
+
+/// What is remembered of a sighting, however long its texts are.
+type Seen = (OrgId, SessionId, Option<PrivacyLevel>, Option<[u8; 16]>);
+
+impl Sighting {
+    fn short(&self) -> Seen {
+        (self.org, self.session, self.level, self.told.fingerprint())
+    }
+}
 
 /// Sessions remembered as written, so that only the first event of each costs a write.
 const REMEMBERED: usize = 100_000;
@@ -37,7 +54,7 @@ type Waiting = (Vec<Sighting>, oneshot::Sender<()>);
 /// Handle on the writer of sightings; many requests share one statement.
 #[derive(Clone)]
 pub(crate) struct Sightings {
-    written: Arc<Mutex<LruCache<Sighting, ()>>>,
+    written: Arc<Mutex<LruCache<Seen, ()>>>,
     away_until: Arc<Mutex<Option<Instant>>>,
     queue: mpsc::Sender<Waiting>,
 }
@@ -46,7 +63,7 @@ struct Writer {
     pool: PgPool,
     clock: Clock,
     memory: Arc<SessionMemory>,
-    written: Arc<Mutex<LruCache<Sighting, ()>>>,
+    written: Arc<Mutex<LruCache<Seen, ()>>>,
     away_until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -65,11 +82,9 @@ impl Sightings {
     /// Has the sessions written; waits a moment for it, so that the next call of the reporter finds them. False when
     /// PostgreSQL did not answer in time.
     pub(crate) async fn note(&self, mut seen: Vec<Sighting>) -> bool {
-        seen.sort_unstable();
-        seen.dedup();
         {
             let mut written = self.written.lock().expect("no holder of the lock panics");
-            seen.retain(|sighting| written.get(sighting).is_none());
+            seen.retain(|sighting| written.get(&sighting.short()).is_none());
         }
         if seen.is_empty() {
             return true;
@@ -110,10 +125,10 @@ impl Writer {
             *self.away_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + AWAY);
             tokio::time::sleep(BACK_OFF).await;
         };
-        self.memory.learn(seen.iter().map(|(org, session, _)| (*org, *session)), &known, asked_at);
+        self.memory.learn(seen.iter().map(|seen| (seen.org, seen.session)), &known, asked_at);
         let mut remembered = self.written.lock().expect("no holder of the lock panics");
         for sighting in seen {
-            remembered.put(sighting, ());
+            remembered.put(sighting.short(), ());
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
 use super::memory::{Known, Session};
+use super::sightings::Sighting;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
@@ -124,29 +125,45 @@ pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<Hash
     Ok(by_session(rows))
 }
 
-/// Sessions that events named, with the privacy level their envelope declared: they exist from now on. Answers what
+/// Sessions that events named, with what their envelope said: they exist from now on. Answers what
 /// they had said of themselves before; one statement for both, because the first event of every session asks for it.
-pub(super) async fn add_seen(
-    pool: &PgPool,
-    seen: &[(OrgId, SessionId, Option<PrivacyLevel>)],
-) -> Result<HashMap<Session, Known>, sqlx::Error> {
-    let orgs: Vec<Uuid> = seen.iter().map(|(org, ..)| org.0).collect();
-    let sessions: Vec<Uuid> = seen.iter().map(|(_, session, _)| session.0).collect();
-    let levels: Vec<Option<i16>> = seen.iter().map(|(.., level)| level.map(code)).collect();
+pub(super) async fn add_seen(pool: &PgPool, seen: &[Sighting]) -> Result<HashMap<Session, Known>, sqlx::Error> {
+    let orgs: Vec<Uuid> = seen.iter().map(|seen| seen.org.0).collect();
+    let sessions: Vec<Uuid> = seen.iter().map(|seen| seen.session.0).collect();
+    let levels: Vec<Option<i16>> = seen.iter().map(|seen| seen.level.map(code)).collect();
+    let parents: Vec<Option<&str>> = seen.iter().map(|seen| seen.told.parent.as_deref()).collect();
+    let starts: Vec<_> = seen.iter().map(|seen| seen.told.started_at).collect();
+    let manifests: Vec<Option<&str>> = seen.iter().map(|seen| seen.told.manifest_ref.as_deref()).collect();
     // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise. The last
     // SELECT sees the table as it was before, so the given level is reckoned in.
     let rows: Vec<KnownRow> = sqlx::query_as(
-        "WITH seen AS (SELECT org, session, min(level) AS level FROM unnest($1::uuid[], $2::uuid[], $3::smallint[]) \
-         AS given (org, session, level) GROUP BY org, session ORDER BY org, session), \
-         added AS (INSERT INTO sessions AS s (organization_id, session_id, privacy_level) SELECT org, session, level FROM seen \
-         ON CONFLICT (organization_id, session_id) DO UPDATE SET privacy_level = least(s.privacy_level, excluded.privacy_level) \
-         WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL)) \
+        "WITH seen AS (SELECT org, session, min(level) AS level, \
+             (array_agg(parent ORDER BY place) FILTER (WHERE parent IS NOT NULL))[1] AS parent, \
+             (array_agg(start ORDER BY place) FILTER (WHERE start IS NOT NULL))[1] AS start, \
+             (array_agg(manifest ORDER BY place) FILTER (WHERE manifest IS NOT NULL))[1] AS manifest \
+         FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::timestamptz[], $6::text[]) WITH ORDINALITY \
+         AS given (org, session, level, parent, start, manifest, place) GROUP BY org, session ORDER BY org, session), \
+         added AS (INSERT INTO sessions AS s \
+             (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref) \
+             SELECT org, session, level, parent, start, manifest FROM seen \
+         ON CONFLICT (organization_id, session_id) DO UPDATE SET \
+             privacy_level = least(s.privacy_level, excluded.privacy_level), \
+             parent_session_id = coalesce(s.parent_session_id, excluded.parent_session_id), \
+             started_at = coalesce(s.started_at, excluded.started_at), \
+             manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref) \
+         WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL) \
+             OR (s.parent_session_id IS NULL AND excluded.parent_session_id IS NOT NULL) \
+             OR (s.started_at IS NULL AND excluded.started_at IS NOT NULL) \
+             OR (s.manifest_ref IS NULL AND excluded.manifest_ref IS NOT NULL)) \
          SELECT seen.org, seen.session, s.agent_id, least(s.privacy_level, seen.level) FROM seen \
          LEFT JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session",
     )
     .bind(orgs)
     .bind(sessions)
     .bind(levels)
+    .bind(parents)
+    .bind(starts)
+    .bind(manifests)
     .fetch_all(pool)
     .await?;
     Ok(by_session(rows))

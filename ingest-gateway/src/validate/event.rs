@@ -9,6 +9,7 @@ use crate::envelope::Envelope;
 use crate::limits::{Limits, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str, depth};
+use crate::sessions::Told;
 use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
@@ -45,6 +46,8 @@ pub(crate) struct Context<'a> {
     pub(crate) ctx_token: Option<String>,
     /// Declared by the envelope or the session; absent says nothing.
     pub(crate) privacy_level: Option<PrivacyLevel>,
+    /// What the envelope says of its session besides.
+    pub(crate) told: Told,
     /// The document's session or token does not parse: a fault of its own, so none is missed on its events.
     pub(crate) is_binding_unclear: bool,
     /// Every event belongs to the one session that the request carries.
@@ -65,6 +68,7 @@ impl<'a> Context<'a> {
             agent_id: None,
             ctx_token: None,
             privacy_level: None,
+            told: Told::default(),
             is_binding_unclear: false,
             is_whole_session: false,
             is_before_1_0: true,
@@ -93,6 +97,7 @@ impl<'a> Context<'a> {
             agent_id: members::text(envelope.agent_id, Member("agent_id"), faults),
             ctx_token,
             privacy_level: envelope.privacy_level,
+            told: envelope.told.clone(),
             is_before_1_0: bodies::is_before_1_0(&envelope.members),
             ..context
         }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashSet;
+use url::Url;
 use uuid::Uuid;
 
 /// A member of the standard, and whether a value keeps its rules.
@@ -24,6 +25,8 @@ const SESSION_MEMBERS: &[Standard<'static>] = &[
     ("conformance_level", |value| matches!(value.as_str(), Some("retrieval" | "grounding" | "citation"))),
     ("data", |value| value.is_object() || value.is_null()),
 ];
+/// Members that an upload and the envelope of an event say alike; an upload's manifest is checked when it is accepted.
+const ENVELOPE_MEMBERS: &[Standard<'static>] = &[("parent_session_id", is_uuid), ("manifest_ref", is_uri)];
 /// The same of an event.
 const EVENT_MEMBERS: &[Standard<'static>] = &[
     ("output_element_id", is_text),
@@ -37,6 +40,10 @@ const EXTENSIONS: &str = "extensions";
 
 fn is_uuid(value: &Value) -> bool {
     value.as_str().is_some_and(|text| Uuid::try_parse(text).is_ok_and(|id| id.to_string() == text.to_lowercase()))
+}
+
+fn is_uri(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| Url::parse(text).is_ok() && !text.contains(|c: char| !c.is_ascii_graphic()))
 }
 
 fn is_text(value: &Value) -> bool {
@@ -74,12 +81,16 @@ impl Parts {
     /// Members this service does not read: those of the standard that keep its rules to their place.
     fn sort_in(&mut self, object: &str, standard: &[Standard<'_>]) {
         for (name, value) in parse(object) {
-            let rule = standard.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule);
-            // A number that no double can hold does not parse; no rule asks for one.
-            let is_standard = rule.is_some_and(|rule| serde_json::from_str(value.get()).is_ok_and(|value| rule(&value)));
-            let target = if is_standard { &mut self.members } else { &mut self.extensions };
-            target.entry(name).or_insert(value);
+            self.sort_in_one(name, value, standard);
         }
+    }
+
+    fn sort_in_one(&mut self, name: String, value: Box<RawValue>, standard: &[Standard<'_>]) {
+        let rule = standard.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule);
+        // A number that no double can hold does not parse; no rule asks for one.
+        let is_standard = rule.is_some_and(|rule| serde_json::from_str(value.get()).is_ok_and(|value| rule(&value)));
+        let target = if is_standard { &mut self.members } else { &mut self.extensions };
+        target.entry(name).or_insert(value);
     }
 
     fn finish(mut self) -> Box<RawValue> {
@@ -96,9 +107,9 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     parts.put("document_type", "session");
     parts.put("schema_version", "1.0");
     parts.put("session_id", session);
-    parts.put_some("agent_id", facts.agent_id.as_ref());
+    let agent = agent_of(facts, events);
+    parts.put_some("agent_id", agent);
     parts.put_some("content_scope", facts.content_scope.as_ref());
-    parts.put_some("manifest_ref", facts.manifest_ref.as_ref());
     parts.put("started_at", written(started_at(facts, events)));
     parts.put_some("ended_at", facts.ended_at.map(written));
     parts.extend("initiator_type", facts.initiator_type.as_ref());
@@ -108,12 +119,17 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     let outcome = facts.outcome.as_deref().and_then(|outcome| serde_json::from_str::<Box<RawValue>>(outcome).ok());
     parts.extend("outcome", outcome);
     parts.sort_in(facts.extra.as_deref().unwrap_or_default(), SESSION_MEMBERS);
+    for (name, text) in [("parent_session_id", &facts.parent_session_id), ("manifest_ref", &facts.manifest_ref)] {
+        if let Some(text) = text {
+            parts.sort_in_one(name.to_owned(), raw(text), ENVELOPE_MEMBERS);
+        }
+    }
 
     let mut told = HashSet::new();
     // An id that was reported for two hosts is one event.
     let events = events.iter().filter(|event| told.insert((event.key, event.observer)));
-    let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.partition(|event| is_core(&event.event_type));
-    let written = |events: Vec<&SessionEvent>| events.into_iter().map(event).collect::<Vec<_>>();
+    let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.partition(|event| is_of_the_standard(event));
+    let written = |events: Vec<&SessionEvent>| events.into_iter().map(|told| event(told, agent)).collect::<Vec<_>>();
     parts.put("events", written(core));
     // What the reporter may have called so itself gives way.
     parts.extend("events", Some(written(others)).filter(|others| !others.is_empty()));
@@ -126,12 +142,27 @@ fn started_at(facts: &Facts, events: &[SessionEvent]) -> DateTime<Utc> {
     facts.started_at.or(first).unwrap_or(facts.created_at)
 }
 
-fn is_core(event_type: &str) -> bool {
-    let family = EventType::parse(event_type).map(|event_type| event_type.family());
-    matches!(family, Some(EventFamily::Content | EventFamily::Turn))
+/// Who answers in the session: whom it named itself, else whom its first events name.
+fn agent_of<'a>(facts: &'a Facts, events: &'a [SessionEvent]) -> Option<&'a str> {
+    let of_events = || events.iter().map(|event| event.agent_id.as_str()).find(|agent| !agent.is_empty());
+    facts.agent_id.as_deref().or_else(of_events)
 }
 
-fn event(event: &SessionEvent) -> Box<RawValue> {
+/// A session document is an agent's word: a click that only a destination reported, by its token, names no presentation
+/// and is none of it.
+fn is_of_the_standard(event: &SessionEvent) -> bool {
+    match EventType::parse(&event.event_type) {
+        Some(EventType::ContentEngaged) => {
+            let presentation = parse(&event.extra).remove("presentation_id");
+            presentation.is_some_and(|value| serde_json::from_str(value.get()).is_ok_and(|value| is_uuid(&value)))
+        }
+        Some(event_type) => matches!(event_type.family(), EventFamily::Content | EventFamily::Turn),
+        None => false,
+    }
+}
+
+/// One event; `agent` is who answers in its session.
+fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     let given = |text: &'_ String| Some(text.clone()).filter(|text| !text.is_empty());
     let mut parts = Parts::default();
     parts.put("type", &event.event_type);
@@ -154,6 +185,10 @@ fn event(event: &SessionEvent) -> Box<RawValue> {
     let data: Option<Box<RawValue>> = serde_json::from_str(&event.data).ok();
     parts.put_some("data", data);
     parts.sort_in(&event.extra, EVENT_MEMBERS);
+    // The standard knows one agent of a session.
+    if let Some(other) = given(&event.agent_id).filter(|named| Some(named.as_str()) != agent) {
+        parts.extensions.entry("agent_id".to_owned()).or_insert(raw(&other));
+    }
     parts.finish()
 }
 

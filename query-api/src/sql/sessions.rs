@@ -23,6 +23,7 @@ pub(crate) struct SessionEvent {
     pub(crate) event_type: String,
     pub(crate) at_ms: i64,
     pub(crate) role: u8,
+    pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_id: String,
     pub(crate) content_telemetry_id: String,
@@ -62,7 +63,7 @@ pub(super) fn statement(part: SessionPart) -> String {
     let session = "platform_id = {org:UUID} AND session_id = {session:UUID}";
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
-           toUInt8(source_role) AS role, content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra \
+           toUInt8(source_role) AS role, toString(agent_id) AS agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra \
          FROM ( \
            SELECT * FROM {OBSERVATIONS} \
            WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) AND org_id = {{org:UUID}} \

@@ -34,6 +34,7 @@ mod refusals;
 mod restart;
 mod revocations;
 mod session_documents;
+mod session_envelopes;
 mod settings_table;
 mod start_up;
 mod watch;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// Where the suite lies when this is not set: `shared/fixtures` beside the checkout.
 const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
 
-const SESSIONS: &[&str] = &[
+pub(crate) const SESSIONS: &[&str] = &[
     "session-citation-contradiction.json",
     "session-earlier-turn-click.json",
     "session-engagement-types.json",
@@ -24,7 +24,7 @@ const SESSIONS: &[&str] = &[
     "turn-privacy-summary.json",
 ];
 
-fn fixture(name: &str) -> Value {
+pub(crate) fn fixture(name: &str) -> Value {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(beside, PathBuf::from);
     let text = std::fs::read_to_string(folder.join(name));
@@ -41,7 +41,7 @@ async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
 }
 
 /// The tokens of a document were minted elsewhere.
-async fn plant_tokens(pool: &PgPool, org: &SeededOrg, document: &Value) {
+pub(crate) async fn plant_tokens(pool: &PgPool, org: &SeededOrg, document: &Value) {
     let session: uuid::Uuid = document["session_id"].as_str().unwrap().parse().unwrap();
     for token in document["events"].as_array().unwrap().iter().filter_map(|event| event["ctx_token"].as_str()) {
         sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
@@ -64,7 +64,7 @@ async fn plant_tokens(pool: &PgPool, org: &SeededOrg, document: &Value) {
 }
 
 /// Instants by value, absent members absent, and without what no store keeps: a click token is a secret.
-fn canonical(value: &Value) -> Value {
+pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.iter().filter(|(name, value)| !value.is_null() && *name != "ctx_token");
@@ -77,7 +77,7 @@ fn canonical(value: &Value) -> Value {
 }
 
 /// In one order, whatever the document's: the uploaded ones are not all sorted by time.
-fn sorted_events(document: &Value) -> Vec<Value> {
+pub(crate) fn sorted_events(document: &Value) -> Vec<Value> {
     let mut events: Vec<Value> = document["events"].as_array().into_iter().flatten().map(canonical).collect();
     events.sort_by_key(Value::to_string);
     events
