@@ -180,6 +180,9 @@ impl State {
         measures::announce(MEASURES);
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         let memory = Arc::new(SessionMemory::new(pool.clone()));
+        // Beside the spill, whose lock the log holds.
+        let folder = settings.durability.spill_folder();
+        let sightings = Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone(), folder.as_deref())?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
@@ -189,7 +192,7 @@ impl State {
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             _session_expiry: sessions::start_expiry(pool.clone(), clock.clone(), &settings.session_expiry),
-            sightings: Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone()),
+            sightings,
             memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),

@@ -7,6 +7,7 @@ mod change;
 mod end;
 mod expiry;
 mod facts;
+mod kept;
 mod memory;
 mod sightings;
 mod start;

@@ -71,13 +71,8 @@ impl Log {
     /// all it starts nevertheless, spilling, and checks the topic once one does: until it keeps the contract nothing is
     /// sent there, `/ready` says so and the log names the fix. Without a spill there is no such start.
     pub async fn connect(settings: &KafkaSettings, durability: &Durability) -> anyhow::Result<Self> {
-        let (spill, backlog) = match durability.spill_max_bytes {
-            0 => (None, None),
-            max_bytes => {
-                let (spill, backlog) = Spill::open(&durability.spill_dir(), max_bytes)?;
-                (Some(spill), Some(backlog))
-            }
-        };
+        let opened = durability.spill_folder().map(|folder| Spill::open(&folder, durability.spill_max_bytes)).transpose()?;
+        let (spill, backlog) = opened.unzip();
         let is_checked = match brokers_answer(settings).await? {
             true => kafka::check_topics(settings).await.map(|()| true)?,
             false => false,

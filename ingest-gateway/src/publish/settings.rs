@@ -23,8 +23,9 @@ pub struct Durability {
 }
 
 impl Durability {
-    pub(super) fn spill_dir(&self) -> PathBuf {
-        self.spill_dir.clone().unwrap_or_else(|| PathBuf::from("spill"))
+    /// Where accepted records wait; nowhere when nothing may be kept.
+    pub(crate) fn spill_folder(&self) -> Option<PathBuf> {
+        (self.spill_max_bytes > 0).then(|| self.spill_dir.clone().unwrap_or_else(|| PathBuf::from("spill")))
     }
 }
 

@@ -2,21 +2,29 @@
 //! real emitters never call start.
 //!
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
-//! written waits here, bounded, and is written when PostgreSQL is back.
+//! written waits here and in a file (`kept`), and is written when PostgreSQL is back, by the next process if need be.
 
-use super::{SessionMemory, Told, store};
+use super::kept::Kept;
+use super::{Known, Session, SessionMemory, Told, store};
+use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
+use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
 use sqlx::PgPool;
+use std::collections::HashMap;
+use std::io;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 /// A session that events named, and what their envelope said of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sighting {
     pub(crate) org: OrgId,
     pub(crate) session: SessionId,
@@ -37,25 +45,28 @@ impl Sighting {
 
 /// Sessions remembered as written, so that only the first event of each costs a write.
 const REMEMBERED: usize = 100_000;
-/// Sightings that may wait; beyond, they are dropped with a warning and come again with the next event.
+/// Requests that may wait, and sightings that may be left for later; beyond, they are dropped with a warning and come again
+/// with the next event.
 const MAX_WAITING: usize = 100_000;
 /// Most sightings of one statement.
 const MAX_AT_ONCE: usize = 1_000;
 /// What a request waits for its sightings before it goes on without.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Pause after PostgreSQL did not take a statement.
-const BACK_OFF: Duration = Duration::from_secs(1);
-
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What a statement may take while requests wait for it, and when none does.
+const ATTEMPT: Duration = Duration::from_millis(500);
+const LATER_ATTEMPT: Duration = Duration::from_secs(5);
 /// How long PostgreSQL counts as away after it did not take a statement: nobody waits for it meanwhile.
 const AWAY: Duration = Duration::from_secs(2);
+/// Between two attempts to write what was left.
+const BACK_OFF: Duration = Duration::from_secs(1);
 
-type Waiting = (Vec<Sighting>, oneshot::Sender<()>);
+/// What a request has seen, and where it hears whether that is written.
+type Waiting = (Vec<Sighting>, oneshot::Sender<bool>);
 
 /// Handle on the writer of sightings; many requests share one statement.
 #[derive(Clone)]
 pub(crate) struct Sightings {
     written: Arc<Mutex<LruCache<Seen, ()>>>,
-    away_until: Arc<Mutex<Option<Instant>>>,
     queue: mpsc::Sender<Waiting>,
 }
 
@@ -64,23 +75,49 @@ struct Writer {
     clock: Clock,
     memory: Arc<SessionMemory>,
     written: Arc<Mutex<LruCache<Seen, ()>>>,
-    away_until: Arc<Mutex<Option<Instant>>>,
+    away_until: Option<Instant>,
+    /// What PostgreSQL has not taken, oldest first.
+    left: Vec<Sighting>,
+    kept: Option<Kept>,
+    attempt: Option<AbortOnDropHandle<Attempted>>,
+}
+
+/// What the oldest of what was left had said before, once PostgreSQL has taken it, and when it was asked.
+type Attempted = Option<(HashMap<Session, Known>, Vec<Sighting>, DateTime<Utc>)>;
+
+/// What sessions had said before, once PostgreSQL has taken them; nothing when it has not.
+async fn written(pool: &PgPool, seen: &[Sighting], patience: Duration) -> Option<HashMap<Session, Known>> {
+    let why = match tokio::time::timeout(patience, store::add_seen(pool, seen)).await {
+        Ok(Ok(known)) => return Some(known),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer".to_owned(),
+    };
+    tracing::warn!(sessions = seen.len(), "sessions are not written yet: {why}");
+    None
 }
 
 impl Sightings {
-    /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone.
-    pub(crate) fn start(pool: PgPool, memory: Arc<SessionMemory>, clock: Clock) -> Self {
+    /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone. What PostgreSQL does
+    /// not take is kept in `folder`, which is this process's alone.
+    pub(crate) fn start(pool: PgPool, memory: Arc<SessionMemory>, clock: Clock, folder: Option<&Path>) -> anyhow::Result<Self> {
+        let (kept, left) = match folder {
+            None => (None, Vec::new()),
+            Some(folder) => {
+                let cannot = || format!("TELEMETRY_SPILL_DIR={}: sessions cannot be kept there", folder.display());
+                let (kept, left) = Kept::open(folder).with_context(cannot)?;
+                (Some(kept), left)
+            }
+        };
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
-        let away_until = Arc::default();
-        let writer = Writer { pool, clock, memory, written: Arc::clone(&written), away_until: Arc::clone(&away_until) };
-        tokio::spawn(writer.write_all(waiting));
-        Self { written, away_until, queue }
+        let writer = Writer { pool, clock, memory, written: Arc::clone(&written), away_until: None, left, kept, attempt: None };
+        tokio::spawn(writer.run(waiting));
+        Ok(Self { written, queue })
     }
 
     /// Has the sessions written; waits a moment for it, so that the next call of the reporter finds them. False when
-    /// PostgreSQL did not answer in time.
+    /// PostgreSQL did not take them in time: then they are kept.
     pub(crate) async fn note(&self, mut seen: Vec<Sighting>) -> bool {
         {
             let mut written = self.written.lock().expect("no holder of the lock panics");
@@ -94,41 +131,119 @@ impl Sightings {
             tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
             return false;
         }
-        let is_away = self.away_until.lock().expect("no holder of the lock panics").is_some_and(|until| Instant::now() < until);
-        !is_away && matches!(tokio::time::timeout(PATIENCE, is_done).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(PATIENCE, is_done).await, Ok(Ok(true)))
     }
 }
 
 impl Writer {
-    async fn write_all(self, mut waiting: mpsc::Receiver<Waiting>) {
-        while let Some(first) = waiting.recv().await {
-            let mut group = vec![first];
-            while group.iter().map(|(seen, _)| seen.len()).sum::<usize>() < MAX_AT_ONCE
-                && let Ok(next) = waiting.try_recv()
-            {
-                group.push(next);
+    async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
+        loop {
+            if self.attempt.is_none() && !self.left.is_empty() {
+                self.attempt = Some(self.write_left());
             }
-            self.write(group.iter().flat_map(|(seen, _)| seen.clone()).collect()).await;
-            for (_, done) in group {
-                let _ = done.send(());
+            let attempt = async {
+                match &mut self.attempt {
+                    Some(attempt) => attempt.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                first = waiting.recv() => match first {
+                    Some(first) => self.take(first, &mut waiting).await,
+                    None => return,
+                },
+                outcome = attempt => {
+                    self.attempt = None;
+                    self.attempted(outcome.unwrap_or_default()).await;
+                }
             }
         }
     }
 
-    async fn write(&self, seen: Vec<Sighting>) {
-        let asked_at = self.clock.now();
-        let known = loop {
-            match store::add_seen(&self.pool, &seen).await {
-                Ok(known) => break known,
-                Err(error) => tracing::warn!(sessions = seen.len(), "sessions are not written yet: {error}"),
-            }
-            *self.away_until.lock().expect("no holder of the lock panics") = Some(Instant::now() + AWAY);
-            tokio::time::sleep(BACK_OFF).await;
+    /// Writes what requests wait for, or keeps it.
+    async fn take(&mut self, first: Waiting, waiting: &mut mpsc::Receiver<Waiting>) {
+        let mut group = vec![first];
+        while group.iter().map(|(seen, _)| seen.len()).sum::<usize>() < MAX_AT_ONCE
+            && let Ok(next) = waiting.try_recv()
+        {
+            group.push(next);
+        }
+        let seen: Vec<Sighting> = group.iter().flat_map(|(seen, _)| seen.clone()).collect();
+        let is_away = self.away_until.is_some_and(|until| Instant::now() < until);
+        let is_written = !is_away && self.write(&seen).await;
+        if !is_written {
+            self.keep(seen).await;
+        }
+        for (_, done) in group {
+            // who has given up waiting does not hear it
+            let _ = done.send(is_written);
+        }
+    }
+
+    async fn keep(&mut self, seen: Vec<Sighting>) {
+        if self.left.len() + seen.len() > MAX_WAITING {
+            tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
+            return;
+        }
+        let added = seen.clone();
+        self.on_disk(move |kept| kept.add(&added)).await;
+        self.left.extend(seen);
+    }
+
+    /// Tries the oldest of what is left, beside the requests: after a pause when PostgreSQL is away.
+    fn write_left(&self) -> AbortOnDropHandle<Attempted> {
+        let some: Vec<Sighting> = self.left.iter().take(MAX_AT_ONCE).cloned().collect();
+        let (pool, asked_at) = (self.pool.clone(), self.clock.now());
+        let pause = if self.away_until.is_some() { BACK_OFF } else { Duration::ZERO };
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            Some((written(&pool, &some, LATER_ATTEMPT).await?, some, asked_at))
+        }))
+    }
+
+    async fn attempted(&mut self, outcome: Attempted) {
+        let Some((known, some, asked_at)) = outcome else {
+            self.away_until = Some(Instant::now() + AWAY);
+            return;
         };
-        self.memory.learn(seen.iter().map(|seen| (seen.org, seen.session)), &known, asked_at);
+        self.away_until = None;
+        self.learn(&some, &known, asked_at);
+        self.left.drain(..some.len());
+        if self.left.is_empty() {
+            self.on_disk(Kept::clear).await;
+        }
+    }
+
+    /// Whether PostgreSQL has taken them.
+    async fn write(&mut self, seen: &[Sighting]) -> bool {
+        let asked_at = self.clock.now();
+        let known = written(&self.pool, seen, ATTEMPT).await;
+        match &known {
+            Some(known) => self.learn(seen, known, asked_at),
+            None => self.away_until = Some(Instant::now() + AWAY),
+        }
+        known.is_some()
+    }
+
+    fn learn(&self, seen: &[Sighting], known: &HashMap<Session, Known>, asked_at: DateTime<Utc>) {
+        self.memory.learn(seen.iter().map(|seen| (seen.org, seen.session)), known, asked_at);
         let mut remembered = self.written.lock().expect("no holder of the lock panics");
         for sighting in seen {
             remembered.put(sighting.short(), ());
+        }
+    }
+
+    /// Away from the threads that serve requests.
+    async fn on_disk(&mut self, work: impl FnOnce(&mut Kept) -> io::Result<()> + Send + 'static) {
+        let Some(mut kept) = self.kept.take() else { return };
+        let worked = tokio::task::spawn_blocking(move || {
+            let result = work(&mut kept);
+            (kept, result)
+        });
+        let Ok((kept, result)) = worked.await else { return };
+        self.kept = Some(kept);
+        if let Err(error) = result {
+            tracing::error!("sessions that wait for PostgreSQL cannot be kept on disk: {error}");
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::redact::without_click_tokens;
 use crate::validate::members::parse_instant;
 use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Facts of a session that stand around its events.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Told {
     /// The session that delegated work to this one.
     pub(crate) parent: Option<String>,

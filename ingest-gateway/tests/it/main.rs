@@ -20,6 +20,7 @@ mod outages;
 mod records;
 mod refusals;
 mod sessions;
+mod sessions_away;
 mod siege;
 mod strict;
 mod threat_table;
