@@ -47,6 +47,15 @@ pub(super) struct Part<'a> {
 /// What is judged of a session's document.
 #[derive(Deserialize)]
 struct Document {
+    #[serde(flatten)]
+    of_the_standard: DocumentEvents,
+    #[serde(default)]
+    extensions: DocumentEvents,
+}
+
+#[derive(Default, Deserialize)]
+struct DocumentEvents {
+    #[serde(default)]
     events: Vec<DocumentEvent>,
 }
 
@@ -224,7 +233,8 @@ impl Reader {
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
         let document: Document = self.read("document", &path, &self.agent()).await?;
-        let ids: Vec<&str> = document.events.iter().map(|event| event.id.as_str()).collect();
+        let events = document.of_the_standard.events.iter().chain(&document.extensions.events);
+        let ids: Vec<&str> = events.map(|event| event.id.as_str()).collect();
         Some(self.front.judge_document(self.tenant, session, &ids))
     }
 
