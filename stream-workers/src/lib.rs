@@ -30,6 +30,8 @@ mod rejected;
 mod replay;
 mod resolve;
 mod row;
+pub mod settled;
+mod standing;
 mod store;
 mod topic_reader;
 mod worker;
@@ -41,6 +43,7 @@ pub use rebuild::{RebuildOptions, rebuild};
 pub use rehearsal::rehearse;
 pub use rejected::RejectedErrand;
 pub use replay::{ReplayOptions, replay};
+pub use standing::{settled as print_settled, standing};
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
@@ -81,6 +84,8 @@ pub enum Command {
     Replay(ReplayOptions),
     /// Fill an empty store from the log
     Rebuild(RebuildOptions),
+    /// What has become of the log's records, as the commits of the group say
+    Settled,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedErrand),

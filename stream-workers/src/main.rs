@@ -7,7 +7,7 @@ use service_kit::clock::Clock;
 use service_kit::settings::ProcessSettings;
 use service_kit::{health, process, settings, telemetry};
 use std::process::ExitCode;
-use stream_workers::{Cli, Command, deliver, prepare, rebuild, replay, run};
+use stream_workers::{Cli, Command, deliver, prepare, print_settled, rebuild, replay, run};
 use tokio_util::sync::CancellationToken;
 
 /// Rows are many small strings; the gateway measured a fifth of its time in the system's allocator.
@@ -32,6 +32,7 @@ async fn start() -> ExitCode {
         Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
         Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
         Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
+        Command::Settled => errand(&process, async { print_settled(&settings()?).await }).await,
         Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
         _ => until_stopped(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }

@@ -3,6 +3,7 @@
 //! Must not take a label from a record.
 
 use crate::fold::Folded;
+use crate::settled::{Counts, Settled};
 use crate::store::Refusal;
 use metrics::{counter, gauge, histogram};
 use service_kit::measures;
@@ -13,6 +14,12 @@ const WHY: By = By {
     label: "why",
     says: "what ClickHouse lacks: `passing`, `too_many_parts`, `memory`, `lasting`",
     values: &[Refusal::Passing.name(), Refusal::Crowded.name(), Refusal::TooLarge.name(), Refusal::Lasting.name()],
+};
+
+const AS: By = By {
+    label: "became",
+    says: "what became of them: `inserted`, `folded` (repeats within a block), `rejected`",
+    values: &["inserted", "folded", "rejected"],
 };
 
 // What adds up with the gateway's figures: docs/metrics.md, and the test `reconcile`.
@@ -31,6 +38,9 @@ measures! {
     REBALANCES = Measure::counter("worker_rebalances_total", "rebalances", "times that partitions were given to this worker or taken from it");
     PARTITIONS = Measure::gauge("worker_partitions_assigned", "partitions", "partitions that this worker has");
     LAG = Measure::gauge("worker_lag_seconds", "seconds", "time since the oldest record that was read and is not committed came to the log");
+    SETTLED_RECORDS = Measure::gauge("worker_settled_records", "records", "records of this worker's partitions up to the committed offsets, since counting began; the commits say so, whoever has worked them off");
+    SETTLED_EVENTS = Measure::gauge("worker_settled_events", "events", "events of those, by what became of them").by(&[AS]);
+    MISSING = Measure::gauge("worker_missing_records", "records", "offsets among those that the log had dropped before anybody read them");
     INSERT = Measure::duration("worker_insert_duration_seconds", "one insert, retries included");
     AGE = Measure::duration("worker_event_age_seconds", "from acceptance at the gateway to being readable, of every inserted event");
 }
@@ -55,6 +65,20 @@ pub(crate) fn inserted(folded: &Folded, now_us: i64, took: Duration) {
         let age_us = now_us.saturating_sub(row.received_at_us());
         age.record(Duration::from_micros(u64::try_from(age_us).unwrap_or(0)));
     }
+}
+
+/// What the commits say of every partition that this worker has.
+pub(crate) fn settled<'a>(partitions: impl Iterator<Item = &'a Settled>) {
+    let (mut all, mut missing) = (Counts::default(), 0);
+    for settled in partitions {
+        all += settled.counts;
+        missing += settled.missing();
+    }
+    gauge!(SETTLED_RECORDS.name).set(all.records as f64);
+    for (became, events) in AS.values.iter().zip([all.inserted, all.folded, all.rejected]) {
+        gauge!(SETTLED_EVENTS.name, AS.label => *became).set(events as f64);
+    }
+    gauge!(MISSING.name).set(missing as f64);
 }
 
 pub(crate) fn resolved(events: usize) {

@@ -8,5 +8,5 @@ use crate::row::ObservationRow;
 
 /// How many observations a record's bytes hold, or the reason on the dead letter.
 pub fn rehearse(payload: &[u8]) -> Result<usize, String> {
-    Ok(fold(ObservationRow::of(decode(payload)?)).rows.len())
+    Ok(fold(ObservationRow::of(decode(payload)?, 0)).rows.len())
 }

@@ -62,7 +62,7 @@ impl Resolver {
         let answers = self.look_up(events.filter_map(|event| event.ctx_hash).collect()).await;
         for Unresolved { mut record, letter } in std::mem::take(&mut block.unresolved) {
             let events = record.events.len();
-            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record)))) {
+            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record, letter.partition)))) {
                 Ok((bound, rows)) => {
                     metrics::resolved(bound);
                     block.take(rows);

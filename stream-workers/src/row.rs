@@ -36,6 +36,9 @@ pub(crate) struct ObservationRow {
     pub(crate) output_id: String,
     pub(crate) data: String,
     pub(crate) extra: String,
+    /// Of the log, where it came from; no column.
+    #[serde(skip)]
+    pub(crate) partition: i32,
 }
 
 /// The identity of an observation: the table's sorting key.
@@ -43,9 +46,10 @@ pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 
 impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
-    pub(crate) fn of(record: LogRecord) -> Vec<Self> {
+    pub(crate) fn of(record: LogRecord, partition: i32) -> Vec<Self> {
         let (org, received_at_us) = (record.org.0, record.received_at_us);
-        record.events.into_iter().map(|event| Self::new(event, org, received_at_us)).collect()
+        let row = |event| Self { partition, ..Self::new(event, org, received_at_us) };
+        record.events.into_iter().map(row).collect()
     }
 
     /// The row of one event of a record.
@@ -72,6 +76,7 @@ impl ObservationRow {
             output_id: event.output_id.unwrap_or_default(),
             data: raw(event.data),
             extra: raw(event.extra),
+            partition: 0,
         };
         row.version = version(&row, received_at_us);
         row

@@ -10,6 +10,7 @@ use crate::consume::Offsets;
 use crate::fold::Folded;
 use crate::metrics;
 use crate::row::ObservationRow;
+use crate::settled::Tally;
 use anyhow::{Context, bail};
 use clickhouse::Row;
 use clickhouse::error::Error;
@@ -80,18 +81,20 @@ impl Store {
         }
     }
 
-    /// Inserts a block that came from these offsets; returns once every row is readable.
-    pub(crate) async fn insert(&self, folded: Folded, offsets: &Offsets) {
-        let mut waiting = vec![folded];
+    /// Inserts a block that came from these offsets; returns once every row is readable, with what became of each
+    /// partition's.
+    pub(crate) async fn insert(&self, folded: Folded, offsets: &Offsets) -> Tally {
+        let (mut waiting, mut stored) = (vec![folded], Tally::default());
         while let Some(portion) = waiting.pop() {
-            if let Some([older, newer]) = self.insert_or_cut(portion, offsets).await {
+            if let Some([older, newer]) = self.insert_or_cut(portion, offsets, &mut stored).await {
                 waiting.extend([newer, older]);
             }
         }
+        stored
     }
 
     /// Tries until the portion is in; answers its halves instead when ClickHouse lacks the memory for all of it.
-    async fn insert_or_cut(&self, mut folded: Folded, offsets: &Offsets) -> Option<[Folded; 2]> {
+    async fn insert_or_cut(&self, mut folded: Folded, offsets: &Offsets, stored: &mut Tally) -> Option<[Folded; 2]> {
         if folded.rows.is_empty() {
             return None;
         }
@@ -124,6 +127,8 @@ impl Store {
             tracing::info!(rows = folded.rows.len(), "ClickHouse takes rows again");
         }
         metrics::stopped(false);
+        folded.rows.iter().for_each(|row| stored.of(row.partition).inserted += 1);
+        folded.repeats.iter().for_each(|row| stored.of(row.partition).folded += 1);
         metrics::inserted(&folded, self.clock.now().timestamp_micros(), started.elapsed());
         None
     }

@@ -8,6 +8,7 @@ use crate::fold::fold;
 use crate::metrics;
 use crate::rejected::RejectedTopic;
 use crate::resolve::Resolver;
+use crate::standing::Teller;
 use crate::store::Store;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
@@ -21,26 +22,30 @@ pub(crate) struct Worker {
     resolver: Resolver,
     rejected: RejectedTopic,
     store: Store,
+    standing: Teller,
 }
 
 impl Worker {
     pub(crate) fn connect(settings: &Settings) -> anyhow::Result<Self> {
+        let collector = Collector::connect(settings)?;
         Ok(Self {
             resolver: Resolver::connect(&settings.postgres)?,
             rejected: RejectedTopic::connect(&settings.kafka)?,
             store: Store::connect(&settings.clickhouse, Clock::System)?,
-            collector: Collector::connect(settings)?,
+            standing: Teller::of(settings, collector.assigned())?,
+            collector,
         })
     }
 
     /// Works until `stop`. A block in hand is abandoned then: it was not committed, and the next owner of its
     /// partitions reads it again.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
-        let lag = self.collector.lag();
+        let (lag, standing) = (self.collector.lag(), self.standing.clone());
         let ended = tokio::select! {
             () = stop.cancelled() => Ok(()),
             ended = self.work() => ended.map(|never| match never {}),
             () = tell(&lag) => Ok(()),
+            () = standing.tell() => Ok(()),
         };
         self.collector.leave().await;
         ended
@@ -66,14 +71,14 @@ impl Worker {
         let store = async {
             self.rejected.send_all(&block.dead_letters).await;
             crash_point::reached("before_insert");
-            self.store.insert(folded, &block.offsets).await;
+            self.store.insert(folded, &block.offsets).await
         };
-        tokio::select! {
-            () = store => {}
+        block.tally += tokio::select! {
+            stored = store => stored,
             lost = self.collector.keep_polling() => match lost? {},
-        }
+        };
         crash_point::reached("after_insert_before_commit");
-        self.collector.commit(&block.offsets).await;
+        self.collector.commit(&block.offsets, &block.tally).await;
         crash_point::reached("after_commit");
         Ok(())
     }

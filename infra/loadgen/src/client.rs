@@ -81,6 +81,12 @@ impl Connection {
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
     }
 
+    /// [`Self::post`] under an id of the caller's own.
+    pub async fn post_as(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Vec<u8>) -> Exchange {
+        let request = self.request(Method::POST, path, key).header("x-request-id", id);
+        self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
+    }
+
     /// `GET`.
     pub async fn get(&mut self, path: &str, key: &HeaderValue) -> Exchange {
         let request = self.request(Method::GET, path, key);

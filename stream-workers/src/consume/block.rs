@@ -7,6 +7,7 @@ use crate::metrics;
 use crate::rejected::DeadLetter;
 use crate::resolve::Unresolved;
 use crate::row::ObservationRow;
+use crate::settled::Tally;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::log::LogRecord;
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ pub(crate) struct Block {
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
-    pub(crate) records: usize,
+    /// What is known of what became of them; what is inserted is told by the store.
+    pub(crate) tally: Tally,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
     bytes: usize,
@@ -56,7 +58,8 @@ impl Block {
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
-        match guarded(|| decode(payload).map(|record| wanted(&record).then(|| Read::of(record)))) {
+        let read = |record: LogRecord| wanted(&record).then(|| Read::of(record, message.partition()));
+        match guarded(|| decode(payload).map(read)) {
             Ok(Some(Read::Rows(rows))) => self.take(rows),
             Ok(Some(Read::Unresolved(record))) => {
                 self.unresolved_events += record.events.len();
@@ -86,17 +89,35 @@ impl Block {
     /// Sets one record aside.
     pub(crate) fn reject(&mut self, letter: DeadLetter) {
         metrics::rejected(letter.events);
+        let counts = self.tally.of(letter.partition);
+        counts.rejected_records += 1;
+        counts.rejected += letter.events as u64;
         self.dead_letters.push(letter);
     }
 
     fn count(&mut self, message: &impl Message) {
         let offset = message.offset();
-        self.records += 1;
+        self.tally.of(message.partition()).records += 1;
         self.bytes += message.payload().map_or(0, <[u8]>::len);
         self.opened.get_or_insert_with(Instant::now);
         let range = self.offsets.entry(message.partition()).or_insert((offset, offset));
-        // After a rebalance a partition may start again before the block's last offset.
         *range = (range.0.min(offset), range.1.max(offset));
+    }
+
+    /// Leaves out all that came from a partition: it is somebody else's to read now, or is read anew.
+    pub(crate) fn forget(&mut self, partition: i32) {
+        if self.offsets.remove(&partition).is_none() {
+            return;
+        }
+        self.tally.take(partition);
+        self.rows.retain(|row| row.partition != partition);
+        self.unresolved.retain(|unresolved| unresolved.letter.partition != partition);
+        self.unresolved_events = self.unresolved.iter().map(|unresolved| unresolved.record.events.len()).sum();
+        self.dead_letters.retain(|letter| letter.partition != partition);
+        if self.is_empty() {
+            self.opened = None;
+            self.bytes = 0;
+        }
     }
 }
 
@@ -107,8 +128,11 @@ enum Read {
 }
 
 impl Read {
-    fn of(record: LogRecord) -> Self {
-        if record.is_unresolved() { Self::Unresolved(Box::new(record)) } else { Self::Rows(ObservationRow::of(record)) }
+    fn of(record: LogRecord, partition: i32) -> Self {
+        match record.is_unresolved() {
+            true => Self::Unresolved(Box::new(record)),
+            false => Self::Rows(ObservationRow::of(record, partition)),
+        }
     }
 }
 
@@ -125,6 +149,7 @@ fn letter(message: &impl Message) -> DeadLetter {
             .headers()
             .map(|headers| headers.iter().fold(OwnedHeaders::new(), OwnedHeaders::insert))
             .unwrap_or_default(),
+        partition: message.partition(),
         origin: format!("{}/{}/{}", message.topic(), message.partition(), message.offset()),
         reason: String::new(),
         events: 0,

@@ -6,12 +6,14 @@ use crate::Settings;
 use crate::consume::block::Offsets;
 use crate::consume::caution::Caution;
 use crate::metrics;
+use crate::settled::{Settled, Tally};
 use anyhow::Context;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
 use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use service_kit::kafka;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -21,13 +23,62 @@ const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 /// What asking for a committed offset may take.
 const COMMITTED_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What this member has, by partition; a partition it has just been given is not there yet.
+/// What the committed offset of a partition says, and what is to be said with the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) caution: Caution,
+    pub(crate) settled: Settled,
+}
+
+impl Held {
+    /// Reads what stands beside a committed offset; where there is none, everything begins at the first record.
+    fn found(committed: Offset, metadata: &str, first: i64) -> Self {
+        let settled = match committed {
+            Offset::Offset(committed) => Settled::found(metadata, committed).at(first),
+            _ => Settled::anew(first),
+        };
+        Self { caution: Caution::found(metadata, first), settled }
+    }
+
+    /// What to commit before decoding, beside the offset of the first record to be decoded.
+    pub(crate) fn decoding(&self) -> String {
+        self.with(self.caution.decoding())
+    }
+
+    /// What to commit once they are decoded, and with every offset that follows.
+    pub(crate) fn decoded(&self) -> String {
+        self.with(self.caution.decoded())
+    }
+
+    fn with(&self, caution: String) -> String {
+        let settled = self.settled.noted();
+        let both = [caution, settled];
+        both.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What this member has.
 #[derive(Default)]
-pub(crate) struct Assigned(Mutex<BTreeMap<i32, Caution>>);
+pub(crate) struct Assigned(Mutex<Holdings>);
+
+#[derive(Default)]
+struct Holdings {
+    /// By partition; one that it has just been given is not there yet.
+    held: BTreeMap<i32, Held>,
+    /// Taken away since this was last asked.
+    taken: BTreeSet<i32>,
+    /// All that it has been given.
+    given: BTreeSet<i32>,
+}
 
 impl Assigned {
-    fn cautions(&self) -> MutexGuard<'_, BTreeMap<i32, Caution>> {
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The partitions that this member has been given.
+    pub(crate) fn partitions(&self) -> BTreeSet<i32> {
+        self.holdings().given.clone()
     }
 }
 
@@ -36,7 +87,11 @@ impl ClientContext for Assigned {}
 impl ConsumerContext for Assigned {
     fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(list) = rebalance {
-            self.cautions().retain(|partition, _| !list.elements().iter().any(|taken| taken.partition() == *partition));
+            let mut holdings = self.holdings();
+            for taken in list.elements() {
+                holdings.held.remove(&taken.partition());
+                holdings.taken.insert(taken.partition());
+            }
         }
         metrics::rebalanced();
     }
@@ -44,6 +99,7 @@ impl ConsumerContext for Assigned {
     fn post_rebalance(&self, consumer: &BaseConsumer<Self>, _: &Rebalance<'_>) {
         if let Ok(held) = consumer.assignment() {
             metrics::assigned(held.count());
+            self.holdings().given = held.elements().iter().map(TopicPartitionListElem::partition).collect();
         }
     }
 }
@@ -72,35 +128,47 @@ impl Member {
     }
 
     /// How to go on in a partition; nothing while it is not known.
-    pub(crate) fn caution(&self, partition: i32) -> Option<Caution> {
-        self.consumer.context().cautions().get(&partition).copied()
+    pub(crate) fn held(&self, partition: i32) -> Option<Held> {
+        self.consumer.context().holdings().held.get(&partition).copied()
+    }
+
+    /// Partitions that were taken away since this was last asked; they may be back.
+    pub(crate) fn taken(&self) -> BTreeSet<i32> {
+        std::mem::take(&mut self.consumer.context().holdings().taken)
     }
 
     /// Whether a partition that is read with caution has as many records in a block as may be decoded at a time.
     pub(crate) fn is_cautious_enough(&self, block: &Offsets) -> bool {
-        let cautions = self.consumer.context().cautions();
+        let holdings = self.consumer.context().holdings();
         block.iter().any(|(partition, (first, last))| {
-            cautions.get(partition).is_some_and(|caution| last.abs_diff(*first) + 1 >= caution.most_records() as u64)
+            let caution = holdings.held.get(partition).map(|held| held.caution);
+            caution.is_some_and(|caution| last.abs_diff(*first) + 1 >= caution.most_records() as u64)
         })
     }
 
-    pub(crate) fn set_caution(&self, partition: i32, caution: Caution) {
-        self.consumer.context().cautions().insert(partition, caution);
+    pub(crate) fn hold(&self, partition: i32, held: Held) {
+        self.consumer.context().holdings().held.insert(partition, held);
     }
 
-    /// Asks what the last owner of a partition has left at its committed offset. When nobody can say, nothing was.
-    pub(crate) async fn found(&self, partition: i32, first: i64) -> Caution {
+    /// Asks what the last owner of a partition has left at its committed offset; nothing while nobody can say. Without that
+    /// there is no going on: the next commit would write over it.
+    pub(crate) async fn found(&self, partition: i32, first: i64) -> Option<Held> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
         let asked = spawn_blocking(move || {
             let mut asked = TopicPartitionList::new();
             asked.add_partition(&topic, partition);
             let found = consumer.committed_offsets(asked, COMMITTED_DEADLINE)?;
-            Ok(found.find_partition(&topic, partition).map(|left| Caution::found(left.metadata(), first)).unwrap_or_default())
+            let left = found.find_partition(&topic, partition);
+            left.map(|left| {
+                left.error()?;
+                Ok(Held::found(left.offset(), left.metadata(), first))
+            })
+            .transpose()
         });
-        let found: KafkaResult<Caution> = asked.await.unwrap_or_else(|_| Ok(Caution::default()));
+        let found: KafkaResult<Option<Held>> = asked.await.unwrap_or(Ok(None));
         found.unwrap_or_else(|error| {
-            tracing::warn!(partition, "what was committed cannot be asked: {error}");
-            Caution::default()
+            tracing::warn!(partition, "what was committed cannot be asked, trying again: {error}");
+            None
         })
     }
 
@@ -115,13 +183,14 @@ impl Member {
     }
 
     /// Commits the offsets behind a block. A failure is harmless: the records are read again and change nothing.
-    pub(crate) async fn commit(&self, offsets: &Offsets) {
+    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &Tally) {
         let next: Vec<_> = {
-            let mut cautions = self.consumer.context().cautions();
-            let held = offsets.iter().filter_map(|(partition, (_, last))| {
-                let caution = cautions.get_mut(partition)?;
-                *caution = caution.past(last + 1);
-                Some((*partition, last + 1, caution.decoded()))
+            let mut holdings = self.consumer.context().holdings();
+            let held = offsets.iter().filter_map(|(partition, (first, last))| {
+                let held = holdings.held.get_mut(partition)?;
+                held.caution = held.caution.past(last + 1);
+                held.settled = held.settled.at(*first).past(tally.get(*partition), last + 1);
+                Some((*partition, last + 1, held.decoded()))
             });
             held.collect()
         };

@@ -12,7 +12,9 @@ pub(crate) use block::{Block, Offsets, guarded};
 pub(crate) use lag::Lag;
 
 use crate::Settings;
+use crate::settled::Tally;
 use anyhow::bail;
+pub(crate) use group::Assigned;
 use group::Member;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -64,9 +66,11 @@ impl Collector {
     /// call again: what it has collected stays. Fails when the client library cannot go on.
     pub(crate) async fn block(&mut self) -> anyhow::Result<Block> {
         while !self.is_full() {
-            if self.decode_held().await {
+            if self.decode_held().await? {
                 continue;
             }
+            // Nothing is held any more, and the block has room.
+            self.resume();
             let due = self.next.opened.map(|opened| opened + self.block_age);
             let wait = async {
                 match due {
@@ -100,8 +104,8 @@ impl Collector {
     }
 
     /// Commits the offsets behind the block that was taken last.
-    pub(crate) async fn commit(&self, offsets: &Offsets) {
-        self.member.commit(offsets).await;
+    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &Tally) {
+        self.member.commit(offsets, tally).await;
         self.lag.done();
     }
 
@@ -117,10 +121,13 @@ impl Collector {
     }
 
     async fn take_one(&mut self) -> anyhow::Result<()> {
-        match self.member.consumer.recv().await {
+        let consumer = Arc::clone(&self.member.consumer);
+        let received = consumer.recv().await;
+        self.forget_taken();
+        match received {
             Ok(message) => {
                 self.lag.read(message.timestamp());
-                let is_free = self.member.caution(message.partition()).is_some_and(|caution| !caution.is_needed());
+                let is_free = self.member.held(message.partition()).is_some_and(|held| !held.caution.is_needed());
                 if is_free && self.held.is_empty() {
                     self.next.push(&message, |_| true);
                 } else {
@@ -136,42 +143,74 @@ impl Collector {
         Ok(())
     }
 
+    /// Leaves out what was read of partitions that were taken away: they may be back, and are then read anew from what is
+    /// committed. What was read before must not be counted twice, nor noted as if all before it were done.
+    fn forget_taken(&mut self) {
+        for partition in self.member.taken() {
+            self.next.forget(partition);
+            self.held.retain(|message| message.partition() != partition);
+            self.decoding.retain(|(noted, _)| *noted != partition);
+        }
+    }
+
     /// Decodes the first of the records that waited, once the log says so; answers whether there was one. Nothing of an
     /// earlier block of its partition may be on its way: what is noted commits everything before this record.
-    async fn decode_held(&mut self) -> bool {
-        let Some(first) = self.held.front() else { return false };
+    async fn decode_held(&mut self) -> anyhow::Result<bool> {
+        self.forget_taken();
+        let Some(first) = self.held.front() else { return Ok(false) };
         let (partition, offset) = (first.partition(), first.offset());
-        let known = self.member.caution(partition);
-        let caution = match known {
-            Some(caution) => caution,
+        let known = self.member.held(partition);
+        let found = match known {
+            Some(held) => Some(held),
             None => self.member.found(partition, offset).await,
         };
+        let Some(mut held) = found else {
+            self.wait_for_brokers().await?;
+            return Ok(true);
+        };
         let is_noted = self.next.offsets.contains_key(&partition);
-        let quarantine = caution.quarantines();
-        if quarantine.is_none() && !is_noted && (known.is_none() || caution.is_needed()) {
-            self.member.note(vec![(partition, offset, caution.decoding())]).await;
+        if !is_noted {
+            held.settled = held.settled.at(offset);
+        }
+        let quarantine = held.caution.quarantines();
+        if quarantine.is_none() && !is_noted && (known.is_none() || held.caution.is_needed()) {
+            self.member.note(vec![(partition, offset, held.decoding())]).await;
             self.decoding.push((partition, offset));
             // Asking and noting is not the block's time: several partitions at once would leave none of it.
             self.next.opened = self.next.opened.map(|_| Instant::now());
         }
-        self.member.set_caution(partition, caution);
-        let Some(message) = self.held.pop_front() else { return false };
+        self.member.hold(partition, held);
+        let Some(message) = self.held.pop_front() else { return Ok(false) };
         match quarantine {
             None => self.next.push(&message, |_| true),
             Some(reason) => self.next.push_unread(&message, reason),
         }
-        true
+        Ok(true)
+    }
+
+    /// Goes on belonging to the group for a moment, and takes no more than has come.
+    async fn wait_for_brokers(&mut self) -> anyhow::Result<()> {
+        self.pause();
+        match tokio::time::timeout(ERROR_PAUSE, self.take_one()).await {
+            Ok(taken) => taken,
+            Err(_) => Ok(()),
+        }
     }
 
     /// Takes back what [`Self::decode_held`] has noted: whoever dies from here on does not die of decoding.
     async fn note_decoded(&mut self) {
         let noted = self.decoding.iter().filter_map(|(partition, first)| {
-            let caution = self.member.caution(*partition)?;
-            Some((*partition, *first, caution.decoded()))
+            let held = self.member.held(*partition)?;
+            Some((*partition, *first, held.decoded()))
         });
         let noted: Vec<_> = noted.collect();
         self.member.note(noted).await;
         self.decoding.clear();
+    }
+
+    /// What this member has been given, whoever asks and whenever.
+    pub(crate) fn assigned(&self) -> Arc<Assigned> {
+        Arc::clone(self.member.consumer.context())
     }
 
     /// Asked again for every record that still comes: partitions assigned meanwhile are not paused yet.

@@ -28,6 +28,8 @@ pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,
     /// As the gateway wrote them.
     pub(crate) headers: OwnedHeaders,
+    /// Where the record is on the log.
+    pub(crate) partition: i32,
     /// `topic/partition/offset`.
     pub(crate) origin: String,
     pub(crate) reason: String,

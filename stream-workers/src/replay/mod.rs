@@ -14,6 +14,7 @@ use crate::consume::Block;
 use crate::fold::fold;
 use crate::rejected::Archive;
 use crate::resolve::Resolver;
+use crate::settled::Tally;
 use crate::store::Store;
 use crate::topic_reader::TopicReader;
 use anyhow::{Context, bail};
@@ -140,7 +141,7 @@ struct Replayer {
     pace: Pace,
     progress: Progress,
     is_dry: bool,
-    inserting: Option<JoinHandle<()>>,
+    inserting: Option<JoinHandle<Tally>>,
 }
 
 impl Replayer {
@@ -204,7 +205,7 @@ impl Replayer {
 
     async fn finish_insert(&mut self) -> anyhow::Result<()> {
         match self.inserting.take() {
-            Some(inserting) => inserting.await.context("inserting ended early"),
+            Some(inserting) => inserting.await.map(drop).context("inserting ended early"),
             None => Ok(()),
         }
     }

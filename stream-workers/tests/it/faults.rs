@@ -41,6 +41,7 @@ async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     world.log.caught_up(&world.group()).await;
     let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
     assert_eq!(world.visible().await, expected, "seed {seed}");
+    assert_eq!(world.settled().await.events(), expected.len() as u64, "seed {seed}: what was inserted twice is counted once");
     assert_eq!(last.terminate().await, Some(0));
 }
 

@@ -38,6 +38,8 @@ async fn two_workers_of_one_group_share_the_log_exactly() {
     world.log.caught_up(&world.group()).await;
     two.stop().await;
     assert_eq!(world.visible().await, ids());
+    let settled = world.settled().await;
+    assert_eq!((u128::from(settled.records), u128::from(settled.events())), (2 * EVENTS, 2 * EVENTS), "{settled:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,6 +114,7 @@ async fn workers_that_come_and_go_lose_nothing_double_nothing_and_keep_going() {
     let written = writing.stop().await;
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await, written, "seed {seed}");
+    assert_eq!(world.settled().await.events(), written.len() as u64, "seed {seed}: whoever died, each is counted once");
     assert_eq!(world.log.set_aside().await, [], "seed {seed}: nobody blames a record for a process that was killed");
 }
 
@@ -141,6 +144,7 @@ async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
     let written = writing.stop().await;
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await, written);
+    assert_eq!(world.settled().await.events(), written.len() as u64);
     assert_eq!(zombie.terminate().await, Some(0), "{}", zombie.stderr());
 }
 
@@ -181,6 +185,7 @@ async fn c6_two_workers_forced_onto_one_partition_change_no_row() {
     world.put(&stream()).await;
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await, ids());
+    assert_eq!(u128::from(world.settled().await.events()), 2 * EVENTS, "what both have inserted is counted once");
     assert!(heir.is_running());
     heir.stop().await;
     assert_eq!(sleeper.terminate().await, Some(0), "{}", sleeper.stderr());

@@ -25,5 +25,6 @@ mod refusals;
 mod rejected;
 mod replay;
 mod replays;
+mod settled;
 mod without_room;
 mod world;

@@ -9,7 +9,8 @@ use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
 use service_kit::{kafka, stores};
 use std::path::Path;
-use stream_workers::{Keep, Settings, Tuning, work};
+use stream_workers::settled::Counts;
+use stream_workers::{Keep, Settings, Tuning, standing, work};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
@@ -121,6 +122,16 @@ impl World {
     pub(crate) async fn visible(&self) -> Vec<String> {
         let ids = "SELECT event_id FROM observations FINAL ORDER BY event_id";
         self.clickhouse.query(ids).fetch_all().await.expect("the table answers")
+    }
+
+    /// What the commits say of the whole log, which is worked off: every record of it, each once.
+    pub(crate) async fn settled(&self) -> Counts {
+        let mut all = Counts::default();
+        for (partition, (settled, end)) in standing(&self.stores.kafka, &self.group()).await.unwrap() {
+            assert_eq!((settled.since, settled.next, settled.missing()), (0, end, 0), "partition {partition}: {settled:?}");
+            all += settled.counts;
+        }
+        all
     }
 
     /// Rows as the parts hold them, repeats included.

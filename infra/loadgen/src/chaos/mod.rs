@@ -23,6 +23,7 @@ mod post;
 pub mod proxy;
 mod raw;
 mod reader;
+mod reconcile;
 mod sender;
 mod stores;
 mod watch;
@@ -81,10 +82,12 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
     }
     let quiesced = watcher.settle().await;
     watcher.look_at_everything().await;
+    let reconciled = reconcile::reconcile(&world, &front).await;
     world.close().await;
     history.flush();
-    let outcome =
+    let mut outcome =
         sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher.watched(), &live, quiesced, stop.is_cancelled());
+    outcome.take(reconciled);
     println!("{outcome}");
     let verdict = outcome.verdict();
     let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
@@ -191,5 +194,6 @@ fn sum_up(
         violations: oracle.violations().map(|(violation, times)| (violation.clone(), times)).collect(),
         wrong,
         injected,
+        sums: None,
     }
 }

@@ -7,6 +7,7 @@ use super::inject::Injected;
 use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::post::Ends;
+use super::reconcile::Sums;
 use super::watch::Watched;
 use crate::Verdict;
 use crate::oracle::{Fate, Violation};
@@ -33,6 +34,8 @@ pub(super) struct Outcome {
     /// From everything being well to everything acknowledged being readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
+    /// Where every event is, when it came to that.
+    pub(super) sums: Option<Sums>,
     /// What went wrong besides what reads showed.
     pub(super) wrong: Vec<String>,
 }
@@ -129,6 +132,9 @@ impl fmt::Display for Outcome {
         match self.quiesced {
             Some(after) => writeln!(f, "  quiesced    {:.1} s after the end of the load", after.as_secs_f64())?,
             None => writeln!(f, "  quiesced    NEVER: something acknowledged is still missing")?,
+        }
+        if let Some(sums) = &self.sums {
+            writeln!(f, "  adds up     {sums}")?;
         }
         for (violation, times) in &self.violations {
             writeln!(f, "  VIOLATION × {times}: {violation}")?;

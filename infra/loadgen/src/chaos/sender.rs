@@ -4,6 +4,7 @@
 
 use super::campaign::{Campaign, Kind, Operation};
 use super::history::History;
+use super::reconcile::Requests;
 use crate::client::{Connection, Exchange, Place};
 use crate::drive::{fate, lock};
 use crate::oracle::{Fate, Oracle, Rule};
@@ -37,6 +38,8 @@ pub(super) struct Front {
     pub(super) oracle: Mutex<Oracle>,
     pub(super) campaign: Mutex<Campaign>,
     pub(super) history: Arc<History>,
+    /// Every request under its id, and what became of it.
+    pub(super) requests: Mutex<Requests>,
     /// Events acknowledged, repeats included.
     pub(super) acked: AtomicU64,
     /// Events a second at most.
@@ -54,6 +57,7 @@ impl Front {
             tenants,
             gateways,
             history: Arc::clone(history),
+            requests: Mutex::default(),
             acked: AtomicU64::new(0),
             rate,
             begun: Instant::now(),
@@ -96,8 +100,10 @@ impl Front {
             if operation.kind == Kind::Good {
                 lock(&self.oracle).sent(&operation.plan);
             }
-            let exchange = connections[gateway].post("/events", key, body.clone()).await;
+            let id = lock(&self.requests).begin(operation.plan.items.len() as u64);
+            let exchange = connections[gateway].post_as("/events", key, &id, body.clone()).await;
             let fate = fate(&exchange);
+            lock(&self.requests).settle(&id, fate);
             self.settle(operation, &exchange, fate);
             self.history.add(operation, gateway, &exchange, fate, attempt > 0);
             if matches!(exchange, Exchange::Answered(_)) && fate != Fate::Unknown {

@@ -124,6 +124,11 @@ impl Seat {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Where its metrics are.
+    pub(crate) fn metrics(&self) -> String {
+        format!("http://127.0.0.1:{}", self.metrics_port)
+    }
+
     /// What it says, also of its lives before.
     pub(crate) fn log(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}.log", self.name))

@@ -1,0 +1,260 @@
+//! After the load: where every event is. What was accepted, or logged without an answer, is on the log; and what is on the log is
+//! inserted, folded or rejected, each event once, whatever has died.
+//!
+//! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
+
+use super::outcome::Outcome;
+use super::sender::Front;
+use super::world::World;
+use crate::client::{Connection, Exchange, Place};
+use crate::drive::lock;
+use crate::oracle::Fate;
+use anyhow::{Context as _, bail, ensure};
+use hyper::header::HeaderValue;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::{Offset, TopicPartitionList};
+use schemas::log::header;
+use service_kit::kafka;
+use service_kit::settings::KafkaSettings;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+use stream_workers::settled::{Counts, Settled};
+use stream_workers::standing;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+/// How long the spills may take to be empty and the last commits to be made, once everything acknowledged is readable.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// What the log may take to hand over one more record.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(10);
+/// What a gateway has in its spill.
+const PENDING: &str = "gateway_spill_pending_events ";
+
+/// Requests by their ids, with their events and what became of them.
+#[derive(Debug, Default)]
+pub(super) struct Requests(HashMap<String, (u64, Fate)>);
+
+impl Requests {
+    /// A request leaves; the id under which it does.
+    pub(super) fn begin(&mut self, events: u64) -> String {
+        let id = format!("chaos-{}", self.0.len());
+        self.0.insert(id.clone(), (events, Fate::Unknown));
+        id
+    }
+
+    pub(super) fn settle(&mut self, id: &str, fate: Fate) {
+        if let Some((_, known)) = self.0.get_mut(id) {
+            *known = fate;
+        }
+    }
+}
+
+/// A record, as far as it matters here.
+struct Logged {
+    partition: i32,
+    id: String,
+    events: u64,
+}
+
+/// Where the events are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    accepted: u64,
+    unanswered: u64,
+    again: u64,
+    settled: Counts,
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accepted, unanswered, again, settled } = self;
+        let Counts { inserted, folded, rejected, .. } = settled;
+        let logged = accepted + unanswered + again;
+        write!(
+            f,
+            "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again = {logged} on the log "
+        )?;
+        write!(f, "= {inserted} inserted + {folded} folded + {rejected} rejected; none in a spill")
+    }
+}
+
+impl Outcome {
+    /// Figures that do not add up are as bad as a read that is wrong.
+    pub(super) fn take(&mut self, reconciled: anyhow::Result<Sums>) {
+        match reconciled {
+            Ok(sums) => self.sums = Some(sums),
+            Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
+        }
+    }
+}
+
+/// Waits until nothing is in a spill and nothing on the log is uncommitted; then everything has to add up.
+pub(super) async fn reconcile(world: &World, front: &Front) -> anyhow::Result<Sums> {
+    // past the proxies
+    let kafka = &world.fresh.addresses.kafka;
+    let deadline = Instant::now() + PATIENCE;
+    let settled = loop {
+        match at_rest(world, kafka).await {
+            Ok(settled) => break settled,
+            Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
+            Err(_) => sleep(ASK_AGAIN).await,
+        }
+    };
+    let (settings, until) = (kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
+    let logged = spawn_blocking(move || read(&settings, &until)).await??;
+    add_up(&lock(&front.requests), &logged, &settled)
+}
+
+/// What is settled of each partition, once that is everything there is.
+async fn at_rest(world: &World, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, Settled>> {
+    for gateway in &world.gateways {
+        let mut connection = Connection::new(Place::parse(&gateway.seat.metrics())?, DEADLINE);
+        let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
+        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.seat.name) };
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("no word of the spill")?;
+        ensure!(pending == "0", "{} has {pending} events in its spill", gateway.seat.name);
+    }
+    // workers are in the group that is called like the topic
+    let standing = standing(kafka, &kafka.topic).await?;
+    for (partition, (settled, end)) in &standing {
+        ensure!(settled.next == *end, "partition {partition} is committed up to {} of {end}", settled.next);
+    }
+    Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
+}
+
+/// Every record of the log before these offsets.
+fn read(kafka: &KafkaSettings, until: &BTreeMap<i32, i64>) -> anyhow::Result<Vec<Logged>> {
+    let consumer: BaseConsumer =
+        kafka::client(kafka)?.set("group.id", "chaos-reads-by-hand").set("enable.auto.commit", "false").create()?;
+    let mut parts = TopicPartitionList::new();
+    for partition in until.keys() {
+        parts.add_partition_offset(&kafka.topic, *partition, Offset::Beginning)?;
+    }
+    consumer.assign(&parts)?;
+    let mut missing: BTreeMap<i32, i64> = until.iter().filter(|(_, next)| **next > 0).map(|(p, next)| (*p, *next)).collect();
+    let mut logged = Vec::new();
+    while !missing.is_empty() {
+        let message = consumer.poll(READ_PATIENCE).context("the log does not hand over what was committed")??;
+        let (partition, offset) = (message.partition(), message.offset());
+        if let Some(next) = missing.get(&partition).copied() {
+            if offset < next {
+                logged.push(Logged::of(&message)?);
+            }
+            if offset + 1 >= next {
+                missing.remove(&partition);
+            }
+        }
+    }
+    Ok(logged)
+}
+
+impl Logged {
+    fn of(message: &BorrowedMessage<'_>) -> anyhow::Result<Self> {
+        #[derive(serde::Deserialize)]
+        struct Record {
+            events: Vec<serde::de::IgnoredAny>,
+        }
+        let record: Record = serde_json::from_slice(message.payload().unwrap_or_default()).context("no record")?;
+        let id = message.headers().and_then(|headers| headers.iter().find(|found| found.key == header::REQUEST_ID)?.value);
+        let id = String::from_utf8_lossy(id.context("a record without a request id")?).into_owned();
+        Ok(Self { partition: message.partition(), id, events: record.events.len() as u64 })
+    }
+}
+
+/// Holds what was sent, what is on the log and what is settled against each other.
+fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Settled>) -> anyhow::Result<Sums> {
+    let mut sums = Sums::default();
+    let mut of_partition: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+    let mut seen: HashMap<&str, u64> = HashMap::new();
+    for Logged { partition, id, events } in logged {
+        let found = of_partition.entry(*partition).or_default();
+        *found = (found.0 + 1, found.1 + events);
+        let times = seen.entry(id).or_default();
+        *times += 1;
+        let Some((sent, fate)) = requests.0.get(id) else { bail!("{id} is on the log, and nobody sent it") };
+        ensure!(sent == events, "{id} was sent with {sent} events and is on the log with {events}");
+        match fate {
+            _ if *times > 1 => sums.again += events,
+            Fate::Acked => sums.accepted += events,
+            Fate::Unknown => sums.unanswered += events,
+            Fate::Refused => bail!("{id} was refused and is on the log"),
+        }
+    }
+    let lost = requests.0.iter().filter(|(id, (_, fate))| *fate == Fate::Acked && !seen.contains_key(id.as_str()));
+    let lost: Vec<&String> = lost.map(|(id, _)| id).collect();
+    ensure!(lost.is_empty(), "{} requests were accepted and are neither on the log nor in a spill: {lost:?}", lost.len());
+    for (partition, settled) in settled {
+        let (records, events) = of_partition.get(partition).copied().unwrap_or_default();
+        let Settled { since, counts, .. } = settled;
+        ensure!(*since == 0, "partition {partition} is counted from {since} on only: {settled:?}");
+        ensure!(
+            counts.records == records && counts.events() == events && settled.missing() == 0,
+            "partition {partition} has {records} records of {events} events on the log; settled are {settled:?}"
+        );
+        sums.settled += *counts;
+    }
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(partition: i32, id: &str, events: u64) -> Logged {
+        Logged { partition, id: id.to_owned(), events }
+    }
+
+    /// So many of partition 0 and partition 1, all of them settled.
+    fn settled(counts: [(u64, u64); 2]) -> BTreeMap<i32, Settled> {
+        let of = |(records, inserted): (u64, u64)| Settled {
+            since: 0,
+            next: i64::try_from(records).unwrap(),
+            counts: Counts { records, inserted, ..Counts::default() },
+        };
+        [(0, of(counts[0])), (1, of(counts[1]))].into()
+    }
+
+    fn requests(fates: &[(u64, Fate)]) -> Requests {
+        let mut requests = Requests::default();
+        for (events, fate) in fates {
+            let id = requests.begin(*events);
+            requests.settle(&id, *fate);
+        }
+        requests
+    }
+
+    #[test]
+    fn every_event_is_somewhere_and_nowhere_twice() {
+        let sent = requests(&[(3, Fate::Acked), (5, Fate::Unknown), (7, Fate::Refused), (9, Fate::Unknown)]);
+        let on_log = || vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
+        let whole = settled([(1, 3), (2, 8)]);
+        let sums = add_up(&sent, &on_log(), &whole).unwrap();
+        assert_eq!((sums.accepted, sums.unanswered, sums.again, sums.settled.events()), (3, 5, 3, 11));
+
+        for (wrong, said) in [
+            (settled([(1, 3), (2, 5)]), "settled are"),
+            (settled([(1, 3), (3, 8)]), "settled are"),
+            (settled([(0, 0), (2, 8)]), "settled are"),
+        ] {
+            let error = add_up(&sent, &on_log(), &wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let mut late = whole.clone();
+        late.insert(1, Settled { since: 1, ..late[&1] });
+        assert!(add_up(&sent, &on_log(), &late).unwrap_err().to_string().contains("from 1 on only"));
+        for (fates, said) in [
+            (vec![(3, Fate::Acked), (5, Fate::Refused)], "chaos-1 was refused and is on the log"),
+            (vec![(3, Fate::Acked)], "chaos-1 is on the log, and nobody sent it"),
+            (vec![(3, Fate::Acked), (4, Fate::Acked)], "sent with 4 events and is on the log with 5"),
+            (vec![(3, Fate::Acked), (5, Fate::Acked), (1, Fate::Acked)], "1 requests were accepted and are neither"),
+        ] {
+            let error = add_up(&requests(&fates), &on_log(), &whole).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
