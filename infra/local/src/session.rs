@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::fetch;
 use crate::interrupt::Interrupt;
+use crate::postgres_tools;
 use crate::progress::Progress;
 use crate::prometheus;
 use crate::server::Kind;
@@ -70,6 +71,11 @@ impl Session {
     /// Fetches what the tests of rules and alerts need.
     pub(crate) fn fetch_prometheus(&self) -> Result<()> {
         prometheus::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
+    }
+
+    /// Brings PostgreSQL's own tools if they are missing, so that no test has to.
+    pub(crate) fn fetch_postgres_tools(&self) -> Result<()> {
+        postgres_tools::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
     }
 
     /// Starts the servers.

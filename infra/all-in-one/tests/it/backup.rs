@@ -1,12 +1,15 @@
-//! PostgreSQL and ClickHouse are lost, all of both. A backup of the one and the log for the other bring every read back, byte
-//! for byte: the procedure of `docs/operating.md`.
+//! PostgreSQL and ClickHouse are lost, all of both. A backup or a dump of the one and the log for the other bring every read back,
+//! byte for byte: the procedures of `docs/operating.md`.
 //!
 //! Must copy files only between the start and the end of a backup, as the procedure says; a copy of a running server is none.
 
 use crate::clicks_away::on_own_postgres;
+use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
-use serde_json::json;
+use serde_json::{Value, json};
+use service_kit::stores;
 use service_kit::testing::{Seed, eventually};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -46,56 +49,117 @@ async fn back_up(url: &str, data: &Path, backup: &Path) {
     chown(&place, Some(owner.uid()), Some(owner.gid())).unwrap();
 }
 
+/// What is to be read again, and what it was.
+struct Before {
+    agent: String,
+    reads: Vec<(String, String, String)>,
+}
+
+impl Before {
+    /// An owner, an agent with a session and somebody with a delegation; what each of them reads of twenty events.
+    async fn of(pipeline: &Pipeline) -> Self {
+        let orgs = Seed(&pipeline.stores.pool);
+        let owner = orgs.owner_of("example.com").await;
+        let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
+        orgs.delegate(owner.id, network.id).await;
+        let session = "00000000-0000-0000-0000-000000000007";
+        let empty = json!({"session_id": session, "agent_id": "bot", "events": []});
+        pipeline.post("/sessions/bulk", &agent.key, &empty).await;
+        for number in 0..20 {
+            pipeline.post("/events", &agent.key, &json!({"events": [event(number, session)]})).await;
+        }
+        pipeline.work_off().await;
+        let mut reads = Vec::new();
+        for (key, path) in [
+            (&owner.key, "/content-owners/summary".to_owned()),
+            (&owner.key, "/content-owners/events?limit=1000".to_owned()),
+            (&network.key, format!("/content-owners/urls?delegated_from={}", owner.id)),
+            (&agent.key, format!("/sessions/{session}/document")),
+        ] {
+            let read = pipeline.read(key, &path).await;
+            reads.push((key.clone(), path, read));
+        }
+        Self { agent: agent.key, reads }
+    }
+
+    /// Rebuilds the other store from the log, which must bring every read back; then reports are taken as ever.
+    async fn is_back_after_a_rebuild(&self, pipeline: &Pipeline) {
+        let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
+        assert_eq!(code, Some(0), "{stderr}");
+        // The reads find out by themselves that their connections are gone.
+        eventually("PostgreSQL answers them again", || async {
+            let answers = sqlx::query("SELECT 1").execute(&pipeline.stores.pool).await;
+            answers.ok().map(drop)
+        })
+        .await;
+        for (key, path, before) in &self.reads {
+            let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
+            assert!(now == *before, "{path} reads otherwise:\n{now}\n{before}");
+        }
+        let session = "00000000-0000-0000-0000-000000000007";
+        pipeline.post("/events", &self.agent, &json!({"events": [event(20, session)]})).await;
+    }
+}
+
+fn event(number: u32, session: &str) -> Value {
+    json!({"id": format!("e{number}"), "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
+        "content_url": format!("https://www.example.com/page-{}", number % 5), "session_id": session,
+        "data": {"citation_type": "paraphrase", "excerpt_tokens": number}})
+}
+
+async fn lose_clickhouse(pipeline: &Pipeline) {
+    let gone = format!("DROP DATABASE {} SYNC", pipeline.stores.clickhouse.clickhouse_database);
+    pipeline.clickhouse(&gone).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, mut database) = on_own_postgres(folder.path()).await;
-    let orgs = Seed(&pipeline.stores.pool);
-    let owner = orgs.owner_of("example.com").await;
-    let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
-    orgs.delegate(owner.id, network.id).await;
-    let session = "00000000-0000-0000-0000-000000000007";
-    let event = |number: u32| {
-        json!({"id": format!("e{number}"), "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
-        "content_url": format!("https://www.example.com/page-{}", number % 5), "session_id": session,
-        "data": {"citation_type": "paraphrase", "excerpt_tokens": number}})
-    };
-    pipeline.post("/sessions/bulk", &agent.key, &json!({"session_id": session, "agent_id": "bot", "events": []})).await;
-    for number in 0..20 {
-        pipeline.post("/events", &agent.key, &json!({"events": [event(number)]})).await;
-    }
-    pipeline.work_off().await;
-    let reads = [
-        (&owner.key, "/content-owners/summary".to_owned()),
-        (&owner.key, "/content-owners/events?limit=1000".to_owned()),
-        (&network.key, format!("/content-owners/urls?delegated_from={}", owner.id)),
-        (&agent.key, format!("/sessions/{session}/document")),
-    ];
-    let mut before = Vec::new();
-    for (key, path) in &reads {
-        before.push(pipeline.read(key, path).await);
-    }
+    let before = Before::of(&pipeline).await;
     let (data, backup) = (database.data().to_owned(), folder.path().join("backup"));
     back_up(&database.url(), &data, &backup).await;
 
     database.kill_9();
     std::fs::remove_dir_all(&data).unwrap();
-    let gone = format!("DROP DATABASE {} SYNC", pipeline.stores.clickhouse.clickhouse_database);
-    pipeline.clickhouse(&gone).await;
+    lose_clickhouse(&pipeline).await;
     copy(&backup, &data);
     let restarted = tokio::task::spawn_blocking(move || database.restart().map(|()| database));
     let _database = restarted.await.unwrap().unwrap();
-    let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    // The reads find out by themselves that their connections are gone.
-    eventually("PostgreSQL answers them again", || async {
-        let answers = sqlx::query("SELECT 1").execute(&pipeline.stores.pool).await;
-        answers.ok().map(drop)
-    })
-    .await;
-    for ((key, path), before) in reads.iter().zip(&before) {
-        let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
-        assert!(now == *before, "{path} reads otherwise:\n{now}\n{before}");
+    before.is_back_after_a_rebuild(&pipeline).await;
+}
+
+/// PostgreSQL's own tool, as operators know it.
+fn postgres_tool(program: &Path, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{} {}: {said}", program.display(), arguments.join(" "));
+}
+
+/// The same database, of which nothing is left.
+async fn make_anew(url: &str) {
+    let options: PgConnectOptions = url.parse().unwrap();
+    let name = options.get_database().unwrap().to_owned();
+    let mut session = PgConnection::connect_with(&options.database("template1")).await.unwrap();
+    for statement in [format!("DROP DATABASE {name} WITH (FORCE)"), format!("CREATE DATABASE {name} TEMPLATE template0")] {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut session).await.unwrap();
     }
-    pipeline.post("/events", &agent.key, &json!({"events": [event(20)]})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() {
+    let tools = tokio::task::spawn_blocking(local::postgres_tools::programs).await.unwrap().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, database) = on_own_postgres(folder.path()).await;
+    let before = Before::of(&pipeline).await;
+    let (url, dump) = (database.url(), folder.path().join("telemetry.dump"));
+    let dump = dump.to_str().unwrap();
+    postgres_tool(&tools.pg_dump, &["--format=custom", &format!("--file={dump}"), &url]);
+
+    make_anew(&url).await;
+    lose_clickhouse(&pipeline).await;
+    let into = format!("--dbname={url}");
+    postgres_tool(&tools.pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", &into, dump]);
+    stores::migrate_postgres(&pipeline.stores.pool).await.unwrap();
+    before.is_back_after_a_rebuild(&pipeline).await;
 }

