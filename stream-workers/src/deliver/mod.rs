@@ -166,7 +166,9 @@ impl Deliverer {
     /// Takes leases on what is due, as far as there is room, and begins an attempt for each.
     async fn begin(&self, attempts: &mut JoinSet<()>, hurry: &CancellationToken) {
         let Some(room) = self.lanes.room() else { return };
-        match self.sender.queue.claim(&room).await {
+        let claimed = self.sender.queue.claim(&room).await;
+        metrics::claimed(claimed.is_err());
+        match claimed {
             Ok(claimed) => {
                 for delivery in claimed {
                     let lane = self.lanes.enter(delivery.endpoint_id);

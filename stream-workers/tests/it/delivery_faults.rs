@@ -8,7 +8,7 @@ use schemas::webhook::verify::Receiver;
 use service_kit::clock::Clock;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestProcess, TestStores, eventually};
+use service_kit::testing::{TestProcess, TestStores, eventually, size};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -96,6 +96,7 @@ async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_s
     }
 }
 
+/// `TEST_ROUNDS` messages to each of five endpoints, or so many.
 #[tokio::test(flavor = "multi_thread")]
 async fn v14_of_three_deliverers_each_message_has_one() {
     let office = Office::new().await;
@@ -103,7 +104,7 @@ async fn v14_of_three_deliverers_each_message_has_one() {
     let mut ids = Vec::new();
     for _ in 0..5 {
         let endpoint = office.endpoint(&inbox.server).await;
-        ids.extend(office.post_all(&endpoint, 30).await);
+        ids.extend(office.post_all(&endpoint, size("TEST_ROUNDS", 30)).await);
     }
     let deliverers = [office.deliverer(), office.deliverer(), office.deliverer()];
     office.delivered(&ids).await;
@@ -157,9 +158,11 @@ async fn held_until(office: &Office, released: Arc<AtomicBool>) -> Inbox {
     .await
 }
 
+/// `F19_RESTARTS=100` as threats.md asks for, or so many.
 #[tokio::test(flavor = "multi_thread")]
 async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
-    const COUNT: usize = 120;
+    let restarts = size("F19_RESTARTS", 3);
+    let count = 40 * restarts;
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_owned();
     let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
@@ -177,12 +180,12 @@ async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() 
     let mut ids = Vec::new();
     let (one, two) = (office.endpoint(&inbox.server).await, office.endpoint(&inbox.server).await);
     for endpoint in [&one, &two] {
-        ids.extend(office.post_all(endpoint, COUNT / 2).await);
+        ids.extend(office.post_all(endpoint, count / 2).await);
     }
     let ahead = Ahead::default();
     let deliverer = office.deliverer_ahead(&ahead);
-    for portion in 1..=3 {
-        inbox.gets(portion * COUNT / 6).await;
+    for portion in 1..=restarts {
+        inbox.gets(portion * count / (2 * restarts)).await;
         server = spawn_blocking(move || {
             server.kill_9();
             server.restart().unwrap();
@@ -198,6 +201,6 @@ async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() 
     let arrived: BTreeSet<Uuid> = letters.iter().map(Letter::id).collect();
     assert_eq!(arrived, ids.into_iter().collect());
     let distinct: BTreeSet<&[u8]> = letters.iter().map(|letter| letter.body.as_slice()).collect();
-    assert_eq!(distinct.len(), COUNT, "repeats are the same bytes");
+    assert_eq!(distinct.len(), count, "repeats are the same bytes");
     deliverer.stop().await;
 }

@@ -27,8 +27,8 @@ const TESTS: &[ThreatTest] = &[
     ("V10", DELIVERIES, "s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedule_and_is_then_a_dead_letter"),
     ("V10", "schemas/src/webhook/schedule.rs", "v10_eight_attempts_are_spread_over_38_hours_and_36_minutes_at_least"),
     ("V11", FAIRNESS, "s6_v11_f35_a_hundred_hanging_endpoints_delay_nobody_and_hold_no_connection"),
-    ("V12", FAIRNESS, "v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone"),
-    ("V12", FAIRNESS, "v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others"),
+    ("V12", TURNS, "v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone"),
+    ("V12", TURNS, "v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others"),
     ("V13", DELIVERIES, "v13_what_was_rolled_back_is_not_sent"),
     (
         "V13",
@@ -50,6 +50,7 @@ const DELIVERIES: &str = "stream-workers/tests/it/deliveries.rs";
 const EGRESS: &str = "infra/service-kit/tests/it/egress.rs";
 const END_TO_END: &str = "infra/all-in-one/tests/it/webhooks.rs";
 const FAIRNESS: &str = "stream-workers/tests/it/fairness.rs";
+const TURNS: &str = "stream-workers/tests/it/turns.rs";
 const FAULTS: &str = "stream-workers/tests/it/delivery_faults.rs";
 const KILLS: &str = "stream-workers/tests/it/kills.rs";
 const REBINDING: &str = "infra/service-kit/tests/it/rebinding.rs";

@@ -1,4 +1,4 @@
-//! Slow, endless, hanging and bad receivers: they are left in time, and nobody else waits for them (S6; V3 to V5, V7, V11, V12,
+//! Slow, endless, hanging and bad receivers: they are left in time, and nobody else waits for them (S6; V3 to V5, V7, V11,
 //! F35).
 
 use crate::inbox::{Inbox, Letter};
@@ -169,26 +169,6 @@ async fn v11_one_that_answers_late_and_one_that_cannot_be_reached_get_one_attemp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
-    let office = Office::new().await;
-    let flooded = Inbox::open(&office, |_| Some(204)).await;
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let flooder = office.org().await;
-    for _ in 0..10 {
-        office.post_all(&office.endpoint_of(flooder, &flooded.server).await, 60).await;
-    }
-    let other = office.endpoint(&inbox.server).await;
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 6;
-    let ids = office.post_all(&other, 4).await;
-    let deliverer = Delivering::start(settings, Ahead::default());
-    office.delivered(&ids).await;
-    let before = flooded.letters().len();
-    assert!(before < 300, "{before} of 600 of the flood went before four of another organisation that came after them");
-    deliverer.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     let office = Office::new().await;
     let canary = TestReceiver::canary().await;
@@ -235,34 +215,6 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     deliverer.stop().await;
 }
 
-/// More organisations with slow receivers and old backlogs than there are lanes: whoever has nothing under way is next.
-#[tokio::test(flavor = "multi_thread")]
-async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_backlog_of_others() {
-    let office = Office::new().await;
-    let slow = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
-        if Letter::read(&mut stream).await.is_some() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
-        }
-    })
-    .await;
-    office.open_port(&slow);
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    for _ in 0..8 {
-        office.post_all(&office.endpoint(&slow).await, 20).await;
-    }
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 4;
-    let deliverer = Delivering::start(settings, Ahead::default());
-    eventually("the slow ones are tried", || async { (slow.connects() >= 8).then_some(()) }).await;
-    let healthy = office.endpoint(&inbox.server).await;
-    office.post(&healthy).await;
-    inbox.gets(1).await;
-    let tried = slow.connects();
-    assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
-    deliverer.stop().await;
-}
-
 /// What an operator is woken up by: not by a receiver that hangs, whose own deliveries wait behind it, but by what nobody attempts.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_attempts_is() {
@@ -281,44 +233,4 @@ async fn what_waits_behind_an_attempt_that_hangs_is_not_overdue_and_what_nobody_
     deliverer.stop().await;
     let overdue = waiting().await.overdue_seconds.unwrap();
     assert!((600.0..3_600.0).contains(&overdue), "{overdue}");
-}
-
-/// Nine endpoints of an organisation have hung once, and nothing is sent to them now; its tenth is well, and others have more to do
-/// than there are lanes.
-#[tokio::test(flavor = "multi_thread")]
-async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
-    let office = Office::new().await;
-    let hanging = TestReceiver::silent().await;
-    office.open_port(&hanging);
-    let slow = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
-        if Letter::read(&mut stream).await.is_some() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
-        }
-    })
-    .await;
-    office.open_port(&slow);
-    let inbox = Inbox::open(&office, |_| Some(204)).await;
-    let org = office.org().await;
-    let mut once = Vec::new();
-    for _ in 0..9 {
-        once.push(office.post(&office.endpoint_of(org, &hanging).await).await);
-    }
-    let mut settings = office.settings();
-    settings.pace.deliveries_at_once = 9;
-    let deliverer = Delivering::start(settings, Ahead::default());
-    for id in once {
-        office.stands("it has hung", id, |standing| standing.attempts == 1).await;
-    }
-    for _ in 0..2 {
-        for _ in 0..4 {
-            office.post_all(&office.endpoint(&slow).await, 30).await;
-        }
-    }
-    eventually("the others are at it", || async { (slow.connects() >= 9).then_some(()) }).await;
-    office.post(&office.endpoint_of(org, &inbox.server).await).await;
-    inbox.gets(1).await;
-    let tried = slow.connects();
-    assert!(tried < 120, "it waited behind {tried} of 240");
-    deliverer.stop().await;
 }

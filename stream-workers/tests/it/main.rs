@@ -26,5 +26,6 @@ mod rejected;
 mod replay;
 mod replays;
 mod settled;
+mod turns;
 mod without_room;
 mod world;

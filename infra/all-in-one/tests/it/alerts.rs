@@ -16,7 +16,7 @@ use stage::Stage;
 use std::collections::BTreeSet;
 
 /// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
-const FAULTS: [(&str, &[&str]); 14] = [
+const FAULTS: [(&str, &[&str]); 15] = [
     ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
     ("a record cannot be read", &["RecordsSetAside"]),
     ("the table is gone", &["WorkerStopped"]),
@@ -33,6 +33,7 @@ const FAULTS: [(&str, &[&str]); 14] = [
     ("a receiver is away for the whole schedule", &["WebhooksDeadLettered"]),
     ("the endpoints of three organisations are full", &["WebhooksWithoutRoom"]),
     ("the key of the deliverer is not the one that sealed", &["WebhooksUnsigned"]),
+    ("the database takes no writes", &["WebhooksNotClaimed"]),
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),
 ];
 

@@ -6,7 +6,8 @@ use super::stage::{DELIVERER, GATEWAY, QUERY, Stage, WORKER, report};
 use schemas::identity::OrgType;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
-use sqlx::{Postgres, Transaction};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -46,6 +47,7 @@ impl Stage {
             }
             "the endpoints of three organisations are full" => self.fill_three_endpoints().await,
             "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
+            "the database takes no writes" => self.let_the_database_take_writes(false).await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.processes.get_mut(name).unwrap().kill_9().await;
@@ -71,6 +73,7 @@ impl Stage {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
             }
             "ClickHouse still hangs" => self.clickhouse.resume(),
+            "the database takes no writes" => self.let_the_database_take_writes(true).await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.start(name, &[]).await;
@@ -126,6 +129,18 @@ impl Stage {
         std::fs::write(&segment, bytes).unwrap();
         self.start(GATEWAY, &[]).await;
         self.broker.as_ref().unwrap().resume();
+    }
+
+    /// What holds for every session from its beginning on: those there are end.
+    async fn let_the_database_take_writes(&self, takes: bool) {
+        let own: PgConnectOptions = self.stores.postgres.database_url.parse().unwrap();
+        let name = own.get_database().unwrap().to_owned();
+        let mut session = PgConnection::connect_with(&own.options([("default_transaction_read_only", "off")])).await.unwrap();
+        let set = if takes { "RESET default_transaction_read_only" } else { "SET default_transaction_read_only = on" };
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        for statement in [format!("ALTER DATABASE {name} {set}"), end.to_owned()] {
+            sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut session).await.unwrap();
+        }
     }
 
     /// An endpoint whose receiver nobody has started, with one message for it.

@@ -34,7 +34,23 @@ since. identity-api has those of every process and no others; `all-in-one` has a
 
 ## What adds up
 
-Over all gateways and workers of one log, in events, while no process dies and no partition changes hands:
+Over all workers of one log, whatever has died, and whoever has worked off what:
+
+    records on the log up to the committed offsets, since counting began = worker_settled_records + worker_missing_records
+    their events = worker_settled_events: inserted + folded + rejected
+
+These figures are not a process's own: each offset is committed together with what has become of everything before it, so that both move
+or neither does, and a record that is read again after a kill is counted once. *Inserted* are events whose insert ClickHouse
+acknowledged, also those that repeat an event of an earlier block and merge with it; *folded* are repeats within a block; *rejected* are events of dead
+letters that say how many they hold (a quarantined one does not); *missing* are offsets that the log had dropped before they were read. Counting begins at a partition's first record,
+and anew where a group is put back by hand, or where an offset was committed without figures by an older build or another tool: `stream-workers settled`
+shows by partition since when. A replay belongs to no group and counts for nothing here. A partition on its way from one worker to another shows at both or neither for two seconds.
+
+What gateways accepted, and what they logged without having answered, is on the log or in a spill (`gateway_spill_pending_events`). Every run of `cargo chaos`, the short one
+of CI too, holds all of that to be exact once the load has ended: each request that was answered 2xx is on the log, none that was refused is, and
+every record there is settled once.
+
+The counters below it say the same of one process's life. Over all gateways and workers of one log, in events, while no process dies and no partition changes hands:
 
     gateway_events_accepted_total + gateway_events_acknowledged_late_total
         = worker_rows_inserted_total + worker_events_folded_total + worker_events_rejected_total
@@ -42,8 +58,7 @@ Over all gateways and workers of one log, in events, while no process dies and n
 
 What was acknowledged late is on the log twice, once of itself and once by the spill, and the worker or ClickHouse folds it. A process that is
 killed forgets its counters, and a record that is delivered again after a kill is counted again on the right; the reads are exact all the
-same, because they count keys. The test `reconcile` holds this to be exact through outages of the log and PostgreSQL; the oracle of
-`cargo chaos` holds the reads to be exact through kills. The rules record both sides over an hour
+same, because they count keys. The test `reconcile` holds this to be exact through outages of the log and PostgreSQL. The rules record both sides over an hour
 (`telemetry:events_accepted:increase1h`, `telemetry:events_settled:increase1h`), and the alert `EventsUnaccounted` compares them with room
 for one percent, which a kill between two scrapes may cost.
 ";

@@ -1,0 +1,96 @@
+//! Whose turn it is when more waits than there are lanes: whoever has the least under way, whatever waits behind others (threat
+//! row V12).
+
+use crate::inbox::{Inbox, Letter};
+use crate::post_office::{Delivering, HOST, Office};
+use service_kit::testing::{TestReceiver, eventually};
+use std::time::Duration;
+use stream_workers::deliver::Ahead;
+use tokio::io::AsyncWriteExt;
+
+/// Takes what comes, each time after a second.
+async fn taking_a_second(office: &Office) -> TestReceiver {
+    let receiver = TestReceiver::start(office.authority.server_for(&[HOST]), |mut stream| async move {
+        if Letter::read(&mut stream).await.is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+        }
+    })
+    .await;
+    office.open_port(&receiver);
+    receiver
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_an_organisation_that_floods_the_queue_waits_behind_itself_alone() {
+    let office = Office::new().await;
+    let flooded = Inbox::open(&office, |_| Some(204)).await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let flooder = office.org().await;
+    for _ in 0..10 {
+        office.post_all(&office.endpoint_of(flooder, &flooded.server).await, 60).await;
+    }
+    let other = office.endpoint(&inbox.server).await;
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 6;
+    let ids = office.post_all(&other, 4).await;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    office.delivered(&ids).await;
+    let before = flooded.letters().len();
+    assert!(before < 300, "{before} of 600 of the flood went before four of another organisation that came after them");
+    deliverer.stop().await;
+}
+
+/// More organisations with slow receivers and old backlogs than there are lanes: whoever has nothing under way is next.
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_whoever_has_the_fewest_attempts_under_way_is_next_however_old_the_backlog_of_others() {
+    let office = Office::new().await;
+    let slow = taking_a_second(&office).await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    for _ in 0..8 {
+        office.post_all(&office.endpoint(&slow).await, 20).await;
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 4;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    eventually("the slow ones are tried", || async { (slow.connects() >= 8).then_some(()) }).await;
+    let healthy = office.endpoint(&inbox.server).await;
+    office.post(&healthy).await;
+    inbox.gets(1).await;
+    let tried = slow.connects();
+    assert!(tried < 100, "it waited behind {tried} of the 160 that were there before");
+    deliverer.stop().await;
+}
+
+/// Nine endpoints of an organisation have hung once, and nothing is sent to them now; its tenth is well, and others have more to do
+/// than there are lanes.
+#[tokio::test(flavor = "multi_thread")]
+async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behind_others() {
+    let office = Office::new().await;
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let slow = taking_a_second(&office).await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let org = office.org().await;
+    let mut once = Vec::new();
+    for _ in 0..9 {
+        once.push(office.post(&office.endpoint_of(org, &hanging).await).await);
+    }
+    let mut settings = office.settings();
+    settings.pace.deliveries_at_once = 9;
+    let deliverer = Delivering::start(settings, Ahead::default());
+    for id in once {
+        office.stands("it has hung", id, |standing| standing.attempts == 1).await;
+    }
+    for _ in 0..2 {
+        for _ in 0..4 {
+            office.post_all(&office.endpoint(&slow).await, 30).await;
+        }
+    }
+    eventually("the others are at it", || async { (slow.connects() >= 9).then_some(()) }).await;
+    office.post(&office.endpoint_of(org, &inbox.server).await).await;
+    inbox.gets(1).await;
+    let tried = slow.connects();
+    assert!(tried < 120, "it waited behind {tried} of 240");
+    deliverer.stop().await;
+}
