@@ -22,7 +22,7 @@ use crate::workload::Mix;
 use anyhow::Context as _;
 use reference::Reference;
 use std::time::Duration;
-use table::{BenchReport, Comparison, Drain, median};
+use table::{BenchReport, Comparison, Drain, Pipeline, median};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,7 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
     let overload = bench.open("overload", peak * BURST).await;
     let drain = drain(&session, &mut stage).await?;
     let mut bench = Bench { options, session: &mut session, stage: &stage };
-    let pipeline = bench.closed("whole pipeline, batch 100", 100).await;
+    let pipeline = bench.pipeline().await;
 
     let freshness = bench.freshness(peak * STEADY, peak * STEADY * BURST).await?;
     let replays = bench.replays(peak * LIVE).await?;
@@ -96,6 +96,15 @@ impl Bench<'_> {
             rows.push(row);
         }
         Ok(rows)
+    }
+
+    /// Batch 100 with every service at work, until all of it can be read: what it costs is not done when it is acknowledged.
+    async fn pipeline(&mut self) -> Pipeline {
+        self.session.settle(&self.stage.base).await;
+        let watch = Watch::begin(&self.stage.watched());
+        let load = self.closed("whole pipeline, batch 100", 100).await;
+        self.session.settle(&self.stage.base).await;
+        Pipeline { load, whole: watch.end() }
     }
 
     async fn closed(&mut self, name: &str, batch: usize) -> LoadReport {
