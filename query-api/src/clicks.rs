@@ -6,12 +6,12 @@ use crate::State;
 use crate::at_once::Reading;
 use crate::consent::{consents, find_clicked};
 use crate::disclose;
+use crate::outgoing;
 use crate::sql::SessionPart;
-use axum::Json;
 use axum::extract::State as Shared;
 use axum::http::Uri;
+use axum::response::Response;
 use clap::Args;
-use schemas::clicks::ClickManifest;
 use schemas::identity::OrgType;
 use schemas::problem::Code;
 use schemas::secrets::PlainClickToken;
@@ -34,11 +34,7 @@ impl Default for ClickSettings {
 }
 
 /// The manifest of the session that the token was made for.
-pub(crate) async fn read_manifest(
-    Shared(state): Shared<Arc<State>>,
-    reading: Reading,
-    uri: Uri,
-) -> Result<Json<ClickManifest>, ApiError> {
+pub(crate) async fn read_manifest(Shared(state): Shared<Arc<State>>, reading: Reading, uri: Uri) -> Result<Response, ApiError> {
     let caller = &reading.reader.0;
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Click tokens are looked up with a platform's or an agent's key."));
@@ -51,8 +47,9 @@ pub(crate) async fn read_manifest(
     let read = state.telemetry.session_events(clicked.scope, SessionPart::Disclosable).await?;
     let consents = consents(&state.pool, disclose::sites(&read.events)).await?;
     // A long session takes a while: every text is looked through for the session's id.
-    let manifest = spawn_blocking(move || disclose::manifest(&clicked, &read, &consents)).await;
-    manifest.map(Json).map_err(ApiError::internal)
+    let manifest = spawn_blocking(move || serde_json::to_vec(&disclose::manifest(&clicked, &read, &consents))).await;
+    let manifest = manifest.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+    Ok(outgoing::whole(manifest, reading.under_way))
 }
 
 /// Malformed, unknown, expired or not shared: the caller must not learn which.

@@ -52,6 +52,11 @@ pub(crate) const SHOWN: &[(&str, Place, Kind, PrivacyLevel)] = &[
     ("excerpt_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
 ];
 
+/// The members of `data` that some level shows.
+pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
+    SHOWN.iter().filter(|(_, place, ..)| *place == Place::Data).map(|(name, ..)| *name)
+}
+
 /// The only types of a manifest.
 const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";

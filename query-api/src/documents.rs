@@ -7,15 +7,15 @@ mod assemble;
 use crate::State;
 use crate::at_once::Reading;
 use crate::consent::{bounded, level_of};
+use crate::outgoing;
 use crate::session_scope::SessionScope;
 use crate::sql::SessionPart;
-use axum::Json;
 use axum::extract::State as Shared;
 use axum::http::Uri;
+use axum::response::Response;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
-use serde_json::value::RawValue;
 use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -41,11 +41,7 @@ struct Facts {
 }
 
 /// The document of the caller's session.
-pub(crate) async fn read_document(
-    Shared(state): Shared<Arc<State>>,
-    reading: Reading,
-    uri: Uri,
-) -> Result<Json<Box<RawValue>>, ApiError> {
+pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Reading, uri: Uri) -> Result<Response, ApiError> {
     let caller = &reading.reader.0;
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, caller.org_id, session).await?.ok_or_else(unknown)?;
@@ -57,8 +53,9 @@ pub(crate) async fn read_document(
             "The session has more events than one document holds; GET /agent/events pages them.",
         ));
     }
-    let document = spawn_blocking(move || assemble::document(session, &facts, &read.events)).await;
-    document.map(Json).map_err(ApiError::internal)
+    let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events))).await;
+    let document = document.map_err(ApiError::internal)?;
+    Ok(outgoing::whole(String::from(document), reading.under_way))
 }
 
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {

@@ -42,6 +42,7 @@ mod session_scope;
 mod spellings;
 mod sql;
 mod visibility;
+mod walk;
 
 pub use at_once::ReadSettings;
 pub use clicks::ClickSettings;

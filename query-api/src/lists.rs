@@ -5,18 +5,18 @@
 use crate::State;
 use crate::at_once::{Reading, UnderWay};
 use crate::event_data::{self, Audience};
-use crate::page::{self, Format, Paging};
+use crate::page::{self, Answering, Format, Paging};
 use crate::period::Period;
 use crate::reads::refuse_others;
 use crate::sql::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
 use crate::visibility::{OwnReports, Visibility};
-use axum::Json;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use crate::walk::Walk;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
 use chrono::{DateTime, SecondsFormat};
 use schemas::event::SourceRole;
 use schemas::pages::{
-    AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, URLS_PAGE, UrlMetric,
+    AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
 };
 use schemas::problem::Code;
 use schemas::reads::TypeCount;
@@ -34,6 +34,7 @@ pub(crate) struct ListParameters {
     delegated_from: Option<String>,
     limit: Option<String>,
     offset: Option<String>,
+    after: Option<String>,
     by: Option<String>,
 }
 
@@ -50,7 +51,7 @@ struct Asked {
 impl Asked {
     /// What a list without parts is asked for.
     async fn unsplit(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
-        refuse_others(&[("by", asked.by.as_ref())])?;
+        refuse_others(&[("by", asked.by.as_ref()), ("after", asked.after.as_ref())])?;
         Self::of(state, reading, asked, page).await
     }
 
@@ -61,6 +62,18 @@ impl Asked {
         let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
         Ok(Self { visibility, period, paging, under_way: reading.under_way })
     }
+
+    fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
+        Answering { format: Format::accepted(headers), columns, at: self.paging, under_way: self.under_way }
+    }
+}
+
+/// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
+fn walk(state: &State, asked: &ListParameters) -> Result<Walk, ApiError> {
+    if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
+        return Err(ApiError::new(Code::InvalidParameter, "Ask with offset or with after, not with both."));
+    }
+    Walk::parse(asked.after.as_deref(), state.clock.now())
 }
 
 const EVENT_COLUMNS: &[&str] =
@@ -96,12 +109,11 @@ pub(crate) async fn read_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, asked.paging).await?;
-    page::answer(Format::accepted(&headers), EVENT_COLUMNS, found, asked.paging, asked.under_way, |row| {
-        event(row, Audience::Owner)
-    })
-    .await
+    refuse_others(&[("by", asked.by.as_ref())])?;
+    let walk = walk(&state, &asked)?;
+    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, (asked.paging, &walk)).await?;
+    page::answer(asked.answering(&headers, EVENT_COLUMNS), found, |row| event(row, Audience::Owner)).await
 }
 
 /// `GET /content-owners/urls`.
@@ -113,7 +125,7 @@ pub(crate) async fn read_urls(
 ) -> Result<Response, ApiError> {
     let asked = Asked::unsplit(&state, reading, asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
-    page::answer(Format::accepted(&headers), URL_COLUMNS, found, asked.paging, asked.under_way, url_metric).await
+    page::answer(asked.answering(&headers, URL_COLUMNS), found, url_metric).await
 }
 
 /// `GET /agent/events`: what the caller's organisation has reported itself.
@@ -126,12 +138,16 @@ pub(crate) async fn read_own_events(
     let others = [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by)];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
-    let period = Period::parse(asked.since, asked.until)?;
+    let walk = walk(&state, &asked)?;
     let own = OwnReports::of(&reading.reader)?;
-    let found = state.telemetry.own_events(&own, &period, paging).await?;
-    page::answer(Format::accepted(&headers), AGENT_EVENT_COLUMNS, found, paging, reading.under_way, agent_event).await
+    let period = Period::parse(asked.since, asked.until)?;
+    let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
+    let (format, under_way) = (Format::accepted(&headers), reading.under_way);
+    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, at: paging, under_way }, found, agent_event).await
 }
 
+/// The note where the body has no place for it.
+const NOTE_HEADER: HeaderName = HeaderName::from_static("x-corroboration-note");
 const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two organisations makes a \
     retrieval likely, not certain; a server of the very organisation that claims a retrieval is no second one. Claimed by the agent only can mean that no edge or origin of yours reports \
     here, that the answer came from a cache, that the two did not share a correlation id, or that it did not happen. \
@@ -147,17 +163,20 @@ pub(crate) async fn read_corroboration(
 ) -> Result<Response, ApiError> {
     let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
-    let format = Format::accepted(&headers);
-    if format != Format::Json {
-        return page::answer(format, CORROBORATION_COLUMNS, found, asked.paging, asked.under_way, corroboration).await;
-    }
-    Ok(Json(Corroboration {
+    let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
         note: NOTE.to_owned(),
-        page: page::collect(found, asked.paging, corroboration).await?,
-    })
-    .into_response())
+        page: Page { items: Vec::new(), total: found.total, limit: asked.paging.limit, offset: asked.paging.offset },
+    };
+    let answering = asked.answering(&headers, CORROBORATION_COLUMNS);
+    let is_list = answering.format != Format::Json;
+    let mut response = page::answer_within(answering, &envelope, found, corroboration).await?;
+    if is_list {
+        // A line of its own would be taken for an item.
+        response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
+    }
+    Ok(response)
 }
 
 /// `GET /content-owners/funnel`, by agent when the caller does not say.
@@ -175,9 +194,10 @@ pub(crate) async fn read_funnel(
         Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
     };
+    refuse_others(&[("after", asked.after.as_ref())])?;
     let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
-    page::answer(Format::accepted(&headers), columns, found, asked.paging, asked.under_way, move |row| funnel(row, by)).await
+    page::answer(asked.answering(&headers, columns), found, move |row| funnel(row, by)).await
 }
 
 fn instant(ms: i64) -> String {

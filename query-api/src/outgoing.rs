@@ -1,22 +1,30 @@
-//! An answer that goes out item by item, for so long and no longer: whoever does not take it in time loses it, and gives back
+//! An answer that goes out piece by piece, for so long and no longer: whoever does not take it in time loses it, and gives back
 //! the place that others wait for.
 //!
-//! Must never let a part look like the whole: what does not come to its end breaks the connection off.
+//! Must never let a part look like the whole: what does not come to its end breaks the connection off. Must not hold more of
+//! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
 
 use crate::at_once::UnderWay;
 use crate::sql::{Found, PageRow};
 use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 use futures::stream;
+use service_kit::http::ApiError;
 use std::io;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-/// Lines that wait for a slow reader; the rest stays in the store.
+/// Pieces that wait for a slow reader; the rest stays where it comes from.
 const WAITING: usize = 4;
+/// Bytes of an answer that goes out at once: about what a connection buffers anyway.
+const SMALL: usize = 256 * 1024;
+/// Bytes of a piece of what is there already.
+const PIECE: usize = 64 * 1024;
 
 /// What is handed over to the connection.
 enum Part {
-    Line(Bytes),
+    Piece(Bytes),
     End,
 }
 
@@ -24,23 +32,105 @@ enum Part {
 enum CutOff {
     /// The reader has left.
     Left,
-    /// The store fell silent.
-    Failed,
+    /// The store fell silent, or refused.
+    Failed(ApiError),
 }
 
-/// `head`, and then a line for each row. The rows are fetched by a task of their own, because nobody asks a body for more while
-/// its reader does not read.
-pub(crate) fn body<R: PageRow>(
-    head: Bytes,
-    found: Found<R>,
+/// The items of a page as they are written, between what stands before and after them.
+pub(crate) struct Written<R, F> {
+    pub(crate) head: Bytes,
+    pub(crate) found: Found<R>,
+    /// What stands between two items.
+    pub(crate) between: &'static str,
+    pub(crate) item: F,
+    pub(crate) tail: Bytes,
+}
+
+impl<R: PageRow, F: Fn(R) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
+    /// Goes out item by item from the start: nothing of it is held back.
+    pub(crate) fn streamed(self, under_way: UnderWay) -> Body {
+        sent(under_way, |to| self.hand_over(Vec::new(), true, to))
+    }
+
+    /// Goes out at once where it is small, so that what fails on the way is still answered; else item by item.
+    pub(crate) async fn gathered(mut self, under_way: UnderWay) -> Result<Body, ApiError> {
+        let mut begun = std::mem::take(&mut self.head).to_vec();
+        let mut is_first = true;
+        while begun.len() <= SMALL {
+            let Some(row) = self.found.next().await? else {
+                begun.extend_from_slice(&self.tail);
+                return Ok(Body::from(begun));
+            };
+            self.append(row, is_first, &mut begun);
+            is_first = false;
+        }
+        Ok(sent(under_way, |to| self.hand_over(begun, is_first, to)))
+    }
+
+    fn append(&self, row: R, is_first: bool, to: &mut Vec<u8>) {
+        if !is_first {
+            to.extend_from_slice(self.between.as_bytes());
+        }
+        to.extend((self.item)(row));
+    }
+
+    async fn hand_over(mut self, begun: Vec<u8>, mut is_first: bool, to: Sender<Part>) -> Result<(), CutOff> {
+        let head = std::mem::take(&mut self.head);
+        for piece in [head, begun.into()].into_iter().filter(|piece| !piece.is_empty()) {
+            hand(piece, &to).await?;
+        }
+        while let Some(row) = self.found.next().await.map_err(CutOff::Failed)? {
+            let mut piece = Vec::new();
+            self.append(row, is_first, &mut piece);
+            is_first = false;
+            hand(piece.into(), &to).await?;
+        }
+        if self.tail.is_empty() { Ok(()) } else { hand(self.tail, &to).await }
+    }
+}
+
+/// JSON that is there whole; a large one keeps its place until it is out.
+pub(crate) fn whole(json: impl Into<Bytes>, under_way: UnderWay) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], pieces(json.into(), under_way)).into_response()
+}
+
+fn pieces(answer: Bytes, under_way: UnderWay) -> Body {
+    if answer.len() <= SMALL {
+        return Body::from(answer);
+    }
+    let mut rest = answer;
+    sent(under_way, |to| async move {
+        while !rest.is_empty() {
+            hand(rest.split_to(rest.len().min(PIECE)), &to).await?;
+        }
+        Ok(())
+    })
+}
+
+async fn hand(piece: Bytes, to: &Sender<Part>) -> Result<(), CutOff> {
+    to.send(Part::Piece(piece)).await.map_err(|_| CutOff::Left)
+}
+
+/// A body whose pieces are handed over by a task of their own, because nobody asks a body for more while its reader does not
+/// read.
+fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
     under_way: UnderWay,
-    line: impl Fn(R) -> Bytes + Send + Sync + 'static,
+    work: impl FnOnce(Sender<Part>) -> W,
 ) -> Body {
     let (sender, receiver) = channel(WAITING);
+    let work = work(sender.clone());
     tokio::spawn(async move {
-        let sending = timeout(under_way.time_to_send(), hand_over(&sender, head, found, line));
-        if sending.await.is_err() {
-            tracing::info!("a reader took too long for its answer, and it was broken off");
+        let sending = timeout(under_way.time_to_send(), async {
+            work.await?;
+            sender.send(Part::End).await.map_err(|_| CutOff::Left)
+        });
+        match sending.await {
+            Ok(Ok(())) => {}
+            Ok(Err(CutOff::Left)) => tracing::debug!("a reader left before the end of its answer"),
+            Ok(Err(CutOff::Failed(error))) => {
+                tracing::warn!("an answer was broken off, because the store failed within it: {}", error.in_one_line());
+            }
+            Err(_) => tracing::info!("a reader took too long for its answer, and it was broken off"),
         }
         // However it ended, the place is free; without its end the answer is none.
         drop(under_way);
@@ -48,23 +138,10 @@ pub(crate) fn body<R: PageRow>(
     Body::from_stream(stream::unfold(Some(receiver), next))
 }
 
-async fn hand_over<R: PageRow>(
-    to: &Sender<Part>,
-    head: Bytes,
-    mut found: Found<R>,
-    line: impl Fn(R) -> Bytes,
-) -> Result<(), CutOff> {
-    to.send(Part::Line(head)).await.map_err(|_| CutOff::Left)?;
-    while let Some(row) = found.next().await.map_err(|_| CutOff::Failed)? {
-        to.send(Part::Line(line(row))).await.map_err(|_| CutOff::Left)?;
-    }
-    to.send(Part::End).await.map_err(|_| CutOff::Left)
-}
-
 async fn next(receiver: Option<Receiver<Part>>) -> Option<(io::Result<Bytes>, Option<Receiver<Part>>)> {
     let mut receiver = receiver?;
     match receiver.recv().await {
-        Some(Part::Line(line)) => Some((Ok(line), Some(receiver))),
+        Some(Part::Piece(piece)) => Some((Ok(piece), Some(receiver))),
         Some(Part::End) => None,
         None => Some((Err(io::Error::other("the answer was broken off")), None)),
     }

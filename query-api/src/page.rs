@@ -1,11 +1,10 @@
 //! `limit` and `offset`, and a page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
 //!
-//! Must not hold a page in memory for CSV and NDJSON: items go out as they come.
+//! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
 
 use crate::at_once::UnderWay;
-use crate::outgoing;
+use crate::outgoing::Written;
 use crate::sql::{Found, PageRow};
-use axum::Json;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +17,8 @@ use std::collections::BTreeMap;
 
 /// How long the whole list is, where the body has no place for it.
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+/// Where the next page begins.
+const NEXT: HeaderName = HeaderName::from_static("x-next-after");
 /// Beyond what any store holds, and within what its engine adds up.
 const MAX_OFFSET: u64 = u64::MAX / 4;
 
@@ -99,50 +100,70 @@ impl Format {
     }
 }
 
-/// Collects a page.
-pub(crate) async fn collect<R: PageRow, T>(mut found: Found<R>, at: Paging, item: impl Fn(R) -> T) -> Result<Page<T>, ApiError> {
-    let (total, mut items) = (found.total, Vec::new());
-    while let Some(row) = found.next().await? {
-        items.push(item(row));
-    }
-    Ok(Page { items, total, limit: at.limit, offset: at.offset })
+/// How a list is answered.
+pub(crate) struct Answering {
+    pub(crate) format: Format,
+    /// Of a CSV.
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) at: Paging,
+    pub(crate) under_way: UnderWay,
 }
 
 /// Answers with a page whose envelope is the plain one.
 pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
-    format: Format,
-    columns: &'static [&'static str],
+    answering: Answering,
     found: Found<R>,
-    at: Paging,
-    under_way: UnderWay,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    match format {
-        Format::Json => Ok(Json(collect(found, at, item).await?).into_response()),
-        Format::Lines | Format::Csv => Ok(stream_out(format, columns, found, under_way, item)),
-    }
+    let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: answering.at.limit, offset: answering.at.offset };
+    answer_within(answering, &envelope, found, item).await
 }
 
-/// Answers item by item. What fails on the way ends the connection, so that a part is never taken for the whole.
-pub(crate) fn stream_out<R: PageRow, T: Serialize + 'static>(
-    format: Format,
-    columns: &'static [&'static str],
+/// Answers with a page, as JSON in an envelope of its own, whose `items` are empty.
+pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
+    answering: Answering,
+    envelope: &impl Serialize,
     found: Found<R>,
-    under_way: UnderWay,
     item: impl Fn(R) -> T + Send + Sync + 'static,
-) -> Response {
-    let total = HeaderValue::from(found.total);
-    let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Bytes::new() };
-    let body = outgoing::body(head, found, under_way, move |row| line(format, columns, &item(row)));
-    let headers = [(header::CONTENT_TYPE, format.content_type()), (TOTAL, total)];
-    (headers, body).into_response()
+) -> Result<Response, ApiError> {
+    let Answering { format, columns, under_way, .. } = answering;
+    let (total, after) = (HeaderValue::from(found.total), found.next.clone());
+    let mut response = match format {
+        Format::Json => {
+            let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
+            let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
+            let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
+            let item = move |row| written(&item(row)).into_bytes();
+            Written { head, found, between: ",", item, tail }.gathered(under_way).await?.into_response()
+        }
+        // What fails on the way ends the connection, so that a part is never taken for the whole.
+        Format::Lines | Format::Csv => {
+            let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
+            let item = move |row| line(format, columns, &item(row));
+            let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
+            ([(TOTAL, total)], written.streamed(under_way)).into_response()
+        }
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
+    if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
+        response.headers_mut().insert(NEXT, after);
+    }
+    Ok(response)
 }
 
-fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Bytes {
-    let mut json = serde_json::to_string(item).expect("an item has only strings, numbers and valid JSON");
+/// Where in an envelope the items belong. A quotation mark within a text is escaped, so that no text holds this.
+const NO_ITEMS: &str = r#""items":[]"#;
+const ITEMS: &str = r#""items":["#;
+
+fn written<T: Serialize>(item: &T) -> String {
+    serde_json::to_string(item).expect("an item has only strings, numbers and valid JSON")
+}
+
+fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {
+    let mut json = written(item);
     if format != Format::Csv {
         json.push('\n');
-        return json.into();
+        return json.into_bytes();
     }
     let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&json).expect("an item is an object");
     record(columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default()))
@@ -156,10 +177,10 @@ fn cell(value: &RawValue) -> String {
     if may_run && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
 }
 
-fn record(cells: impl Iterator<Item = String>) -> Bytes {
+fn record(cells: impl Iterator<Item = String>) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(cells.collect::<Vec<_>>()).expect("writing to memory cannot fail");
-    writer.into_inner().expect("writing to memory cannot fail").into()
+    writer.into_inner().expect("writing to memory cannot fail")
 }
 
 #[cfg(test)]
@@ -224,6 +245,6 @@ mod tests {
         let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5"];
         let cells = cells.map(|json| super::cell(&RawValue::from_string(json.to_owned()).unwrap()));
         let text = record(cells.into_iter());
-        assert_eq!(text, "\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890,-5\n");
+        assert_eq!(String::from_utf8(text).unwrap(), "\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890,-5\n");
     }
 }

@@ -5,10 +5,11 @@
 
 use crate::State;
 use crate::at_once::Reading;
+use crate::outgoing;
 use crate::period::Period;
 use crate::sql::SummaryRow;
 use crate::visibility::Visibility;
-use axum::Json;
+use axum::response::Response;
 use schemas::event::SourceRole;
 use schemas::problem::Code;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
@@ -41,14 +42,15 @@ pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
     reading: Reading,
     Parameters(asked): Parameters<SummaryParameters>,
-) -> Result<Json<Summary>, ApiError> {
+) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
     let period = Period::parse(asked.since, asked.until)?;
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())
             .await?;
     let rows = state.telemetry.summarize(&visibility, &period).await?;
-    Ok(Json(assemble_summary(&visibility, period, rows)))
+    let summary = serde_json::to_vec(&assemble_summary(&visibility, period, rows)).map_err(ApiError::internal)?;
+    Ok(outgoing::whole(summary, reading.under_way))
 }
 
 fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRow>) -> Summary {

@@ -3,8 +3,10 @@
 //! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a statement (values go as
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
+mod event_page;
 mod plain;
 mod plans;
+mod refusals;
 mod rows;
 mod sessions;
 mod statements;
@@ -14,7 +16,8 @@ mod within;
 use crate::page::Paging;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
-use clickhouse::error::Error;
+use crate::walk::Walk;
+use refusals::{is_too_large, refused};
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use serde::Deserialize;
@@ -49,10 +52,6 @@ const CAPS: &[(&str, &str)] = &[
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// What that may take before the server counts as away.
 const WATCH_DEADLINE: Duration = Duration::from_secs(2);
-
-/// Codes by which ClickHouse refuses for load or a cap: too many rows, timeout, too many queries, memory, too many
-/// bytes, cancelled, too large a result.
-const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394, 396];
 
 /// Handle on the queries.
 pub(crate) struct Telemetry {
@@ -111,21 +110,27 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
-        at: Paging,
+        (at, walk): (Paging, &Walk),
     ) -> Result<Found<EventRow>, ApiError> {
         let (plain, exact) = (|w: &Within| plain::events(w, at.offset), |w: &Within| statements::events(w, at.offset));
-        self.plain_page(seen, period, plain, exact, at).await
+        let found = self.plain_page(|| Within::new(seen, period).on(walk), seen, (plain, exact), at).await?;
+        Ok(found.walked(walk, at))
     }
 
     /// A page of one's own reports.
-    pub(crate) async fn own_events(&self, own: &OwnReports, period: &Period, at: Paging) -> Result<Found<EventRow>, ApiError> {
-        let within = Within::of_reporter(own, period);
-        self.page(&statements::events(&within, at.offset), within, at).await
+    pub(crate) async fn own_events(
+        &self,
+        own: &OwnReports,
+        period: &Period,
+        (at, walk): (Paging, &Walk),
+    ) -> Result<Found<EventRow>, ApiError> {
+        let within = Within::of_reporter(own, period).on(walk);
+        Ok(self.page(&statements::events(&within, at.offset), within, at).await?.walked(walk, at))
     }
 
     /// A page of URLs.
     pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
-        self.plain_page(seen, period, plain::urls, statements::urls, at).await
+        self.plain_page(|| Within::new(seen, period), seen, (plain::urls, statements::urls), at).await
     }
 
     /// A page of who saw the retrievals.
@@ -154,13 +159,13 @@ impl Telemetry {
     /// A page by the plain statement; by the other one where that is void.
     async fn plain_page<R: PageRow>(
         &self,
+        within: impl Fn() -> Within,
         seen: &Visibility,
-        period: &Period,
-        plain: impl Fn(&Within) -> String,
-        exact: impl Fn(&Within) -> String,
+        (plain, exact): (impl Fn(&Within) -> String, impl Fn(&Within) -> String),
         at: Paging,
     ) -> Result<Found<R>, ApiError> {
-        let (within, owner) = (Within::new(seen, period), seen.organization_id());
+        let (conditions, owner) = (within, seen.organization_id());
+        let within = conditions();
         if within.is_short && self.void_lately.is_plain_worth_it(owner) {
             let found = self.page(&plain(&within), within, at).await?;
             if found.total != plain::VOID {
@@ -168,7 +173,7 @@ impl Telemetry {
             }
             self.void_lately.was_void(owner);
         }
-        let within = Within::new(seen, period);
+        let within = conditions();
         self.page(&exact(&within), within, at).await
     }
 
@@ -182,7 +187,7 @@ impl Telemetry {
             () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
         let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("a page has a row for its total")))?;
-        Ok(Found { total: first.total(), first: first.is_item().then_some(first), rest: rows })
+        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest: rows })
     }
 
     /// Runs a query, but not longer than the server shows signs of life: a slow query may use its ten seconds, a
@@ -233,31 +238,10 @@ impl StoredFigure {
     }
 }
 
-/// What a failed query means for the caller.
-fn refused(error: Error) -> ApiError {
-    match &error {
-        Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
-        Error::BadResponse(reason) if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code)) => {
-            ApiError::unavailable(error)
-        }
-        _ => ApiError::internal(error),
-    }
-}
-
-/// Whether an answer was refused for its own size.
-fn is_too_large(error: &Error) -> bool {
-    matches!(error, Error::BadResponse(reason) if code_of(reason) == Some(396))
-}
-
-/// `Code: 159. DB::Exception: …`, or only `Code: 159` when the rest of the answer was cut off.
-fn code_of(reason: &str) -> Option<u32> {
-    let (_, rest) = reason.split_once("Code: ")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clickhouse::error::Error;
     use schemas::problem::Code;
     use service_kit::stores;
     use service_kit::testing::TestStores;

@@ -7,7 +7,8 @@
 //!
 //! Must not answer anything that the statement it stands for would answer otherwise.
 
-use super::statements::{Found, IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, event_page, listed, reported_in_window, shown_by};
+use super::event_page::{Found, event_page};
+use super::statements::{IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, listed, reported_in_window, shown_by};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -15,7 +16,10 @@ use schemas::store::OBSERVATIONS;
 pub(super) const VOID: u64 = u64::MAX;
 
 /// Where each role has one observation at most, the role alone says which represents the retrieval.
-const RANK: &str = "if(observer = 0, 5, observer)";
+fn rank(within: &Within) -> String {
+    let late = within.is_late.as_ref().map(|is_late| format!(" + 8 * {is_late}"));
+    format!("if(observer = 0, 5, observer){}", late.unwrap_or_default())
+}
 
 /// The total, unless `odd` are there.
 fn total_unless(odd: &str, counted: &str) -> String {
@@ -24,7 +28,8 @@ fn total_unless(odd: &str, counted: &str) -> String {
 
 /// One row per retrieval with a report in time: what its representing observation tells, and whether it is odd.
 fn retrievals(within: &Within, columns: &[Shown<'_>], aggregates: &[&str], or_odd: &str) -> String {
-    let mut columns: Vec<String> = columns.iter().map(|column| shown_by(RANK, column)).collect();
+    let rank = rank(within);
+    let mut columns: Vec<String> = columns.iter().map(|column| shown_by(&rank, column)).collect();
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     let (on_hosts, in_time) = (&within.on_hosts, &within.row_in_time);
     format!(
@@ -67,7 +72,7 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
     let retrievals = retrievals(within, &[("at", "shown_at")], &[], "0");
     // None of them is odd, so that what is read again of them needs no `FINAL` either.
     let found = Found { before: "PREWHERE ".to_owned(), after: format!(" WHERE {}", within.visible), is_by_site: true };
-    event_page(offset, &retrievals, &found, &total_unless("countIf(is_odd)", "retrievals"))
+    event_page(within, offset, &retrievals, &found, &total_unless("countIf(is_odd)", "retrievals"))
 }
 
 /// A page of URLs. Sessions are counted for those on the page only, by the URL of each report: one whose observers name

@@ -3,6 +3,8 @@
 //! Must not decide how anything is shown.
 
 use super::refused;
+use crate::page::Paging;
+use crate::walk::{Place, Walk};
 use clickhouse::query::RowCursor;
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -18,17 +20,30 @@ pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sy
     fn total(&self) -> u64;
     /// Whether it is an item.
     fn is_item(&self) -> bool;
+    /// The last item of its page, and how many there are on it, where a list can be walked.
+    fn ending(&self) -> Option<(Place, u64)> {
+        None
+    }
 }
 
 /// A page on its way.
 pub(crate) struct Found<R> {
     /// Items of the whole list.
     pub(crate) total: u64,
+    /// Where the next page begins, when there may be one and the list can be walked.
+    pub(crate) next: Option<String>,
     pub(super) first: Option<R>,
     pub(super) rest: RowCursor<R>,
 }
 
 impl<R: PageRow> Found<R> {
+    /// Says where the next page of a walk begins: after a page that is full.
+    pub(super) fn walked(mut self, walk: &Walk, at: Paging) -> Self {
+        let ending = self.first.as_ref().and_then(R::ending);
+        self.next = ending.filter(|(_, held)| *held == at.limit).map(|(last, _)| walk.next(&last));
+        self
+    }
+
     /// The next item of the page.
     pub(crate) async fn next(&mut self) -> Result<Option<R>, ApiError> {
         if let Some(first) = self.first.take() {
@@ -41,7 +56,7 @@ impl<R: PageRow> Found<R> {
 }
 
 macro_rules! page_rows {
-    ($($row:ident)*) => {$(
+    ($($row:ident $({$($more:tt)*})?)*) => {$(
         impl PageRow for $row {
             fn total(&self) -> u64 {
                 self.total
@@ -50,11 +65,20 @@ macro_rules! page_rows {
             fn is_item(&self) -> bool {
                 self.is_item == 1
             }
+
+            $($($more)*)?
         }
     )*};
 }
 
-page_rows! { EventRow UrlRow CorroborationRow FunnelRow }
+page_rows! {
+    EventRow {
+        fn ending(&self) -> Option<(Place, u64)> {
+            Some((Place { at_ms: self.last_ms, id: self.last_id.clone(), key: self.last_key }, self.held))
+        }
+    }
+    UrlRow CorroborationRow FunnelRow
+}
 
 /// One event, as its representing observation tells it.
 #[derive(clickhouse::Row, Deserialize)]
@@ -75,6 +99,10 @@ pub(crate) struct EventRow {
     pub(crate) reported: String,
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
+    last_ms: i64,
+    last_id: String,
+    last_key: u128,
+    held: u64,
 }
 
 /// One URL.

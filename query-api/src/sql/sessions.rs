@@ -3,13 +3,18 @@
 //! Must not bring what others reported into a session that a click token bound: that is theirs to tell.
 
 use super::{Telemetry, is_too_large, refused};
+use crate::disclose;
 use crate::session_scope::SessionScope;
+use schemas::problem::Code;
 use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
 /// Events of one session that are read at most, oldest first.
 const MAX_EVENTS: usize = 50_000;
+
+/// Bytes of a value that a manifest shows, as JSON: no word of a vocabulary is as long, whatever its escapes.
+const MAX_VALUE: usize = 512;
 
 /// Bytes of one session at most.
 const MAX_BYTES: &str = "67108864";
@@ -36,7 +41,7 @@ pub(crate) struct SessionEvent {
 
 /// What was read of a session.
 pub(crate) struct SessionEvents {
-    /// Oldest first.
+    /// Oldest first; of a manifest's what it may need, and nothing else.
     pub(crate) events: Vec<SessionEvent>,
     /// Whether these are all there are.
     pub(crate) is_whole: bool,
@@ -60,12 +65,16 @@ pub(super) fn statement(part: SessionPart) -> String {
         }
         SessionPart::Whole => "",
     };
+    let [data, extra, content_id, content_telemetry_id, event_id, agent_id] = texts(part);
     let session = "platform_id = {org:UUID} AND session_id = {session:UUID}";
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
-           toUInt8(source_role) AS role, toString(agent_id) AS agent_id, content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra \
+           toUInt8(source_role) AS role, content_url, turn_id, output_id, texts.1 AS data, texts.2 AS extra, texts.3 AS content_id, \
+           texts.4 AS content_telemetry_id, texts.5 AS event_id, texts.6 AS agent_id \
          FROM ( \
-           SELECT * FROM {OBSERVATIONS} \
+           SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
+             turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
+           FROM {OBSERVATIONS} \
            WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) AND org_id = {{org:UUID}} \
            ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
          WHERE {session}{types} \
@@ -73,16 +82,42 @@ pub(super) fn statement(part: SessionPart) -> String {
     )
 }
 
+/// The texts of an event that can be large. Of a manifest the members that it may show and the level of a turn: what they
+/// are taken out of may be a thousand times as long. What ClickHouse does not read as JSON, such as a number that no 64 bits
+/// hold, is taken whole.
+fn texts(part: SessionPart) -> [String; 6] {
+    if part == SessionPart::Whole {
+        let whole = ["data", "extra", "content_id", "content_telemetry_id", "event_id", "toString(agent_id)"];
+        return whole.map(str::to_owned);
+    }
+    let names: Vec<String> = disclose::members_of_data().map(|name| format!("'{name}'")).collect();
+    let members = "JSONExtractKeysAndValuesRaw(data)";
+    let data = format!(
+        "multiIf(startsWith(event_type, 'turn_'), '', empty({members}), data, \
+           concat('{{', arrayStringConcat(arrayMap(member -> concat('\"', member.1, '\":', member.2), \
+             arrayFilter(member -> member.1 IN ({names}) AND length(member.2) <= {MAX_VALUE}, {members})), ','), '}}'))",
+        names = names.join(", "),
+    );
+    let level = "JSONExtractRaw(extra, 'turn', 'privacy_level')";
+    let extra = format!(
+        "multiIf(NOT startsWith(event_type, 'turn_'), '', NOT isValidJSON(extra), extra, JSONType(extra, 'turn') != 'Object', '', \
+           length({level}) BETWEEN 1 AND {MAX_VALUE}, concat('{{\"turn\":{{\"privacy_level\":', {level}, '}}}}'), '{{\"turn\":{{}}}}')"
+    );
+    [data, extra, "''".to_owned(), "''".to_owned(), "''".to_owned(), "''".to_owned()]
+}
+
 impl Telemetry {
     /// The session's events.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
         let query = self.client.query(&statement(part)).with_setting("max_result_bytes", MAX_BYTES);
+        // What is large goes before the rows are sorted, not after.
+        let query = query.with_setting("query_plan_execute_functions_after_sorting", "0");
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());
         let mut events = tokio::select! {
             rows = query.fetch_all::<SessionEvent>() => match rows {
-                // It will not be less when asked again: a document of it is refused as too large.
-                Err(error) if part == SessionPart::Whole && is_too_large(&error) => {
-                    return Ok(SessionEvents { events: Vec::new(), is_whole: false });
+                // It will not be less when asked again.
+                Err(error) if is_too_large(&error) => {
+                    return Err(ApiError::new(Code::TooLarge, "The session is larger than what is read of one; GET /agent/events pages its events."));
                 }
                 rows => rows.map_err(refused)?,
             },

@@ -9,6 +9,7 @@
 //! A windowed read first looks up which keys have any report in the window, so that it groups those and no more.
 //! `MATERIALIZED` makes one step serve the total and the page, so that both are of one moment.
 
+use super::event_page::{Found, SITES, event_page};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -28,9 +29,10 @@ pub(super) const IS_AGENTS: &str = "(source_role = 'agent' OR session_id != toUU
 pub(super) type Shown<'a> = (&'a str, &'a str);
 type Columns<'a> = &'a [Shown<'a>];
 
-/// A column as the representing observation has it.
-fn shown(expression: &str, name: &str) -> String {
-    shown_by(PRECEDENCE, &(expression, name))
+/// The precedence in this read: where a walk has begun, what was accepted later comes after everything else.
+pub(super) fn precedence(within: &Within) -> String {
+    let late = within.is_late.as_ref().map(|is_late| format!("bitShiftLeft(toUInt256({is_late}), 200) + "));
+    format!("{}{PRECEDENCE}", late.unwrap_or_default())
 }
 
 /// A column as the first observation by `precedence` has it.
@@ -40,11 +42,13 @@ pub(super) fn shown_by(precedence: &str, (expression, name): &Shown<'_>) -> Stri
 
 /// One row per retrieval in the window: its key, `shown_at`, and the columns asked for.
 fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], only: &str) -> String {
-    let mut columns = vec![shown("at", "shown_at")];
+    let precedence = precedence(within);
+    let shown = |column: &Shown<'_>| shown_by(&precedence, column);
+    let mut columns = vec![shown(&("at", "shown_at"))];
     if within.needs_site {
-        columns.push(shown("site", "shown_site"));
+        columns.push(shown(&("site", "shown_site")));
     }
-    columns.extend(shown_columns.iter().map(|(expression, name)| shown(expression, name)));
+    columns.extend(shown_columns.iter().map(shown));
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     format!(
         "SELECT event_key, {columns} FROM {OBSERVATIONS} FINAL WHERE {visible}{candidates} GROUP BY event_key HAVING {in_time}{only}",
@@ -103,82 +107,12 @@ pub(super) fn summary(within: &Within) -> String {
     )
 }
 
-/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
-/// asking reads what is wide of all events there are.
-const DEEP: u64 = 10_000;
-
 /// A page of events, newest first, ties by id. Only times are read of every retrieval, ids of those that may be on the
 /// page, and what is wide of those that are.
 pub(super) fn events(within: &Within, offset: u64) -> String {
     let retrievals = retrievals(within, &[], if within.is_by_site { &[] } else { &[SITES] }, "");
-    let found =
-        Found { before: format!("FINAL WHERE {} AND ", within.visible), after: String::new(), is_by_site: within.is_by_site };
-    event_page(offset, &retrievals, &found, &all_of("retrievals"))
-}
-
-/// On which hosts a retrieval was reported, for finding its rows again.
-const SITES: &str = "groupUniqArray(site) AS sites";
-
-/// How the rows of some retrievals are found.
-pub(super) struct Found {
-    /// Between the table and the condition on keys.
-    pub(super) before: String,
-    /// After it.
-    pub(super) after: String,
-    /// Whether what is around the condition says where in the sorting key to look; else each retrieval names its `sites`.
-    pub(super) is_by_site: bool,
-}
-
-impl Found {
-    fn rows_of(&self, retrievals: &str) -> String {
-        let Self { before, after, is_by_site } = self;
-        let (key, keys) =
-            if *is_by_site { ("event_key", "event_key") } else { ("(site, event_key)", "arrayJoin(sites), event_key") };
-        format!("{OBSERVATIONS} {before}{key} IN (SELECT {keys} FROM {retrievals}){after}")
-    }
-}
-
-/// The order of events.
-const NEWEST_FIRST: &str = "at_ms DESC, id, event_key";
-
-/// A page of `retrievals`, whose rows are found twice: of all that are as new as the last on the page the ids, which
-/// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
-/// what is wide is held.
-pub(super) fn event_page(offset: u64, retrievals: &str, found: &Found, total: &str) -> String {
-    let reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" };
-    let as_new = format!("(SELECT * FROM retrievals{reached} ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)");
-    let order = [
-        ("toUnixTimestamp64Milli(at)", "at_ms"),
-        ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
-    ]
-    .map(|(expression, name)| shown(expression, name));
-    let on_page = format!(
-        "SELECT event_key, {order}{sites} FROM {rows} GROUP BY event_key ORDER BY {NEWEST_FIRST} {ON_PAGE}",
-        order = order.join(", "),
-        sites = if found.is_by_site { String::new() } else { format!(", {SITES}") },
-        rows = found.rows_of(&as_new),
-    );
-    let wide = [
-        ("toString(event_type)", "type"),
-        ("session_id", "session"),
-        ("platform_id", "platform"),
-        ("toString(agent_id)", "agent"),
-        ("content_url", "url"),
-        ("content_telemetry_id", "telemetry_id"),
-        ("toUInt8(source_role)", "role"),
-        ("data", "reported"),
-        ("extra", "unknown"),
-    ]
-    .map(|(expression, name)| shown(expression, name));
-    let items = format!(
-        "SELECT * FROM on_page INNER JOIN ( \
-           SELECT event_key, {wide}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
-           FROM {rows} GROUP BY event_key) AS told USING (event_key)",
-        wide = wide.join(", "),
-        rows = found.rows_of("on_page"),
-    );
-    let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles";
-    listed(&[("retrievals", retrievals), ("on_page", &on_page)], total, &items, names, NEWEST_FIRST)
+    let (before, after) = (format!("FINAL WHERE {} AND ", within.visible), String::new());
+    event_page(within, offset, &retrievals, &Found { before, after, is_by_site: within.is_by_site }, &all_of("retrievals"))
 }
 
 /// A page of URLs, most events first.

@@ -5,6 +5,7 @@
 
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
+use crate::walk::{Place, Walk};
 use clickhouse::query::Query;
 use schemas::site::Site;
 
@@ -31,6 +32,8 @@ pub(super) struct Within {
     pub(super) needs_site: bool,
     /// On a row: it was reported with a time in the window; `None` without a window.
     pub(super) reported_in_time: Option<String>,
+    /// On a row: it was accepted after the walk through the list began, and is of less weight than any from before.
+    pub(super) is_late: Option<String>,
     /// Whether `visible` says which part of the sorting key to read.
     pub(super) is_by_site: bool,
     values: Vec<(String, Value)>,
@@ -113,9 +116,22 @@ impl Within {
             is_timed: false,
             needs_site: false,
             reported_in_time: None,
+            is_late: None,
             is_by_site,
             values: Vec::new(),
         }
+    }
+
+    /// Goes on with a walk that has begun: what stood in the list then keeps its place.
+    pub(super) fn on(mut self, walk: &Walk) -> Self {
+        if let Some(Place { at_ms, id, key }) = &walk.after {
+            let late = self.value("late".to_owned(), "UInt64", Value::Text(walk.late_version().to_string()));
+            self.is_late = Some(format!("(version <= {late})"));
+            self.values.push(("after_ms".to_owned(), Value::Number(*at_ms)));
+            self.values.push(("after_id".to_owned(), Value::Text(id.clone())));
+            self.values.push(("after_key".to_owned(), Value::Text(key.to_string())));
+        }
+        self
     }
 
     fn limit_to(&mut self, period: &Period) {

@@ -162,4 +162,76 @@ async fn a_session_of_more_bytes_than_one_document_holds_is_refused_as_too_large
     let (path, key) = (format!("/sessions/{session}/document"), [("x-api-key", clicks.agent.key.as_str())]);
     let answer = clicks.get(&path, &key).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    // Of a manifest only what it may show is read.
+    let token = clicks.token(session, "https://www.example.com/").await;
+    let manifest = clicks.manifest(&token).await;
+    assert_eq!(manifest["events"].as_array().map(Vec::len), Some(1_140));
+}
+
+/// The members that a manifest shows are taken out of `data` by the store.
+#[tokio::test]
+async fn a_manifest_shows_of_each_member_what_was_reported_however_it_was_written() {
+    let clicks = Clicks::start().await;
+    let large = "x".repeat(60_000);
+    for (data, shown) in [
+        (r#"{"scope":"session","cached":true,"query_tokens":7}"#, json!({"scope": "session", "cached": true, "query_tokens": 7})),
+        (r#"{"sc\u006fpe":"ses\u0073ion","excerpt_tokens":7}"#, json!({"scope": "session", "excerpt_tokens": 7})),
+        // What no 64 bits hold is no number to the store.
+        (r#"{"scope":"turn","n":123456789012345678901234567890}"#, json!({"scope": "turn"})),
+        (r#"{"position":"primary","own":{"position":"x"},"list":[{"scope":"y"}]}"#, json!({"position": "primary"})),
+        (r#"{"scope":{"a":1},"cached":"yes","query_tokens":-1,"position":null,"citation_type":["x"]}"#, json!({})),
+        ("{}", json!({})),
+        ("", json!({})),
+        (&format!(r#"{{"note":"{large}","scope":"session"}}"#), json!({"scope": "session"})),
+        (&format!(r#"{{"scope":"{large}","cached":false}}"#), json!({"cached": false})),
+    ] {
+        let session = clicks.session(Some(3)).await;
+        let data = data.to_owned();
+        clicks
+            .report(&[Reported { data, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/") }])
+            .await;
+        let manifest = clicks.manifest(&clicks.token(session, "https://www.example.com/").await).await;
+        assert_eq!(manifest["events"][0]["data"], shown, "{manifest:.300}");
+    }
+}
+
+#[tokio::test]
+async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
+    let clicks = Clicks::start().await;
+    let large = "x".repeat(60_000);
+    for (extra, shows_turns) in [
+        (format!(r#"{{"turn":{{"privacy_level":"full","query_text":"{large}"}},"note":"{large}"}}"#), true),
+        (format!(r#"{{"turn":{{"privacy_level":"intent","query_text":"{large}"}}}}"#), false),
+        (format!(r#"{{"turn":{{"query_text":"{large}"}}}}"#), false),
+        (r#"{"turn":{"privacy_level":7}}"#.to_owned(), false),
+        (r#"{"turn":{"privacy_level":"s\u0075mmary"}}"#.to_owned(), true),
+        (r#"{"n":123456789012345678901234567890,"turn":{"privacy_level":"full"}}"#.to_owned(), true),
+        (r#"{"n":123456789012345678901234567890,"turn":{"privacy_level":"minimal"}}"#.to_owned(), false),
+        (r#"{"turn":null}"#.to_owned(), false),
+        (String::new(), false),
+    ] {
+        let session = clicks.session(None).await;
+        let turn = Reported { extra: extra.clone(), ..reported(clicks.agent.id, session, "turn_completed", "") };
+        clicks.report(&[turn, reported(clicks.agent.id, session, "content_cited", "https://www.example.com/")]).await;
+        let manifest = clicks.manifest(&clicks.token(session, "https://www.example.com/").await).await;
+        assert_eq!(manifest["events"][0].get("turn_id").is_some(), shows_turns, "{extra:.80}: {manifest}");
+    }
+}
+
+/// 9,000 URLs of 8,000 bytes are all to be shown, and more than the 64 MiB that are read of a session.
+#[tokio::test]
+async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(0)).await;
+    let rows = format!(
+        "INSERT INTO observations (site, event_key, org_id, platform_id, session_id, version, source_role, event_type, at, content_url) \
+         SELECT 'com.example.www', number + 1, toUUID('{org}'), toUUID('{org}'), toUUID('{session}'), 100, 1, 'content_cited', \
+           toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), concat('https://www.example.com/', toString(number), '?', repeat('x', 8000)) \
+         FROM numbers(9000)",
+        org = clicks.agent.id,
+    );
+    clicks.world.command(&rows).await;
+    let answer = clicks.look_up(&clicks.token(session, "https://www.example.com/").await).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.text);
+    assert!(!answer.headers.contains_key("retry-after"), "it will not be less when asked again");
 }

@@ -67,6 +67,20 @@ async fn records_hold_the_members_of_the_items_and_no_formula() {
 }
 
 #[tokio::test]
+async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
+    let (world, owner, _) = world_of_some_events().await;
+    let path = "/content-owners/corroboration";
+    let note = world.page(&owner, path, &[]).await["note"].as_str().unwrap().to_owned();
+    assert!(note.contains("likely, not certain"));
+    for (accept, told) in [("text/csv", Some(note.as_str())), ("application/x-ndjson", Some(note.as_str())), ("*/*", None)] {
+        let request = service_kit::testing::client().get(format!("{}{path}", world.server.url)).header("accept", accept);
+        let answer = request.header("x-api-key", &owner).send().await.unwrap();
+        let header = answer.headers().get("x-corroboration-note").map(|note| note.to_str().unwrap());
+        assert_eq!(header, told, "{accept}");
+    }
+}
+
+#[tokio::test]
 async fn an_error_is_a_problem_whatever_format_was_asked_for() {
     let (world, owner, _) = world_of_some_events().await;
     for accept in ["text/csv", "application/x-ndjson"] {

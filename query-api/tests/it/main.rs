@@ -28,5 +28,6 @@ mod routes;
 mod sessions_world;
 mod threat_table;
 mod visibility;
+mod walks;
 mod windows;
 mod world;

@@ -93,7 +93,13 @@ async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again(
 /// The reader is a socket that asks and then does not read.
 #[tokio::test]
 async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes_a_part_for_the_whole() {
-    let world = world_with(ReadSettings { reads_at_once: 1, read_seconds: 1, ..ReadSettings::default() }).await;
+    for accept in ["application/x-ndjson", "application/json"] {
+        who_does_not_read_loses_its_place(accept).await;
+    }
+}
+
+async fn who_does_not_read_loses_its_place(accept: &str) {
+    let world = world_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
     let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
     let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
@@ -101,16 +107,38 @@ async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes
     let server = world.server.url.strip_prefix("http://").unwrap();
     let mut stalled = TcpStream::connect(server).await.unwrap();
     let request = format!(
-        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {}\r\naccept: application/x-ndjson\r\n\r\n",
+        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {}\r\naccept: {accept}\r\n\r\n",
         owner.key
     );
     stalled.write_all(request.as_bytes()).await.unwrap();
     let mut first = [0; 15];
     stalled.read_exact(&mut first).await.unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    assert_eq!(&first, b"HTTP/1.1 200 OK", "{accept}");
+    assert_eq!(world.ask(&other.key, &[]).await.status, 503, "{accept}: what is not read yet holds its place");
     eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
     let mut rest = Vec::new();
     // A reset is as good as an end: what counts is that the last chunk, which ends an answer, is not there.
     let _ = stalled.read_to_end(&mut rest).await;
-    assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{} bytes", rest.len());
+    assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{accept}: {} bytes", rest.len());
+}
+
+/// A document and a page of JSON that are larger than what goes out at once.
+#[tokio::test]
+async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
+    let world = world_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let owner = world.seed().owner_of("example.com").await;
+    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let rows: Vec<_> = (0..400).map(|key| seen("example.com", key).role(Edge).data(&long).id(&key.to_string())).collect();
+    world.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=400", world.server.url);
+    let begun = client().get(&url).header("x-api-key", &owner.key).send().await.unwrap();
+    assert_eq!(begun.status(), 200);
+    assert_eq!(begun.headers()["content-type"], "application/json");
+    assert_eq!(world.ask(&owner.key, &[]).await.status, 503, "the page is still on its way");
+    let page: serde_json::Value = begun.json().await.unwrap();
+    let mut ids: Vec<&str> = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
+    assert!(ids.is_sorted());
+    ids.dedup();
+    assert_eq!((ids.len(), &page["total"], &page["limit"], &page["offset"]), (400, &400.into(), &400.into(), &0.into()));
+    eventually("the place is free again", || async { (world.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }

@@ -1,0 +1,99 @@
+//! The text of a page of events: of all of them only times are read, ids of those that may be on the page, and what is wide
+//! of those that are. A page begins at an offset, or behind the last event of the page before.
+//!
+//! Must be made of its own words and of the conditions of [`Within`] only: nothing that a caller wrote.
+
+use super::statements::{ON_PAGE, listed, precedence, shown_by};
+use super::within::Within;
+use schemas::store::OBSERVATIONS;
+
+/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
+/// asking reads what is wide of all events there are.
+const DEEP: u64 = 10_000;
+
+/// On which hosts a retrieval was reported, for finding its rows again.
+pub(super) const SITES: &str = "groupUniqArray(site) AS sites";
+
+/// How the rows of some retrievals are found.
+pub(super) struct Found {
+    /// Between the table and the condition on keys.
+    pub(super) before: String,
+    /// After it.
+    pub(super) after: String,
+    /// Whether what is around the condition says where in the sorting key to look; else each retrieval names its `sites`.
+    pub(super) is_by_site: bool,
+}
+
+impl Found {
+    fn rows_of(&self, retrievals: &str) -> String {
+        let Self { before, after, is_by_site } = self;
+        let (key, keys) =
+            if *is_by_site { ("event_key", "event_key") } else { ("(site, event_key)", "arrayJoin(sites), event_key") };
+        format!("{OBSERVATIONS} {before}{key} IN (SELECT {keys} FROM {retrievals}){after}")
+    }
+}
+
+/// The order of events.
+const NEWEST_FIRST: &str = "at_ms DESC, id, event_key";
+
+/// Those of `retrievals` that may be on the page, by their times: as many as it holds and all that tie with the last.
+fn as_new(within: &Within, offset: u64) -> String {
+    if within.is_late.is_some() {
+        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
+        return format!(
+            "(SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ( \
+               SELECT * FROM retrievals WHERE shown_at < {at} ORDER BY shown_at DESC LIMIT {{limit:UInt64}} WITH TIES))"
+        );
+    }
+    let reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" };
+    format!("(SELECT * FROM retrievals{reached} ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)")
+}
+
+/// Of the events as new as that, those after the last one of the page before.
+const BEYOND: &str = " HAVING at_ms < {after_ms:Int64} \
+                      OR (at_ms = {after_ms:Int64} AND (id, event_key) > ({after_id:String}, {after_key:UInt128}))";
+/// The last event on a page, beside every one that is on it.
+const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_ms, id, event_key)) AS last, count() AS held \
+                     FROM on_page) AS ending";
+
+/// A page of `retrievals`, whose rows are found twice: of all that are as new as the last on the page the ids, which
+/// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
+/// what is wide is held.
+pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &Found, total: &str) -> String {
+    let precedence = precedence(within);
+    let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
+    let order = [
+        ("toUnixTimestamp64Milli(at)", "at_ms"),
+        ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
+    ]
+    .map(shown);
+    let on_page = format!(
+        "SELECT event_key, {order}{sites} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
+        beyond = if within.is_late.is_some() { BEYOND } else { "" },
+        order = order.join(", "),
+        sites = if found.is_by_site { String::new() } else { format!(", {SITES}") },
+        rows = found.rows_of(&as_new(within, offset)),
+    );
+    let wide = [
+        ("toString(event_type)", "type"),
+        ("session_id", "session"),
+        ("platform_id", "platform"),
+        ("toString(agent_id)", "agent"),
+        ("content_url", "url"),
+        ("content_telemetry_id", "telemetry_id"),
+        ("toUInt8(source_role)", "role"),
+        ("data", "reported"),
+        ("extra", "unknown"),
+    ]
+    .map(shown);
+    let items = format!(
+        "SELECT * FROM on_page INNER JOIN ( \
+           SELECT event_key, {wide}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
+           FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
+        wide = wide.join(", "),
+        rows = found.rows_of("on_page"),
+    );
+    let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles, \
+                 last_ms, last.1 AS last_id, last.2 AS last_key, held";
+    listed(&[("retrievals", retrievals), ("on_page", &on_page)], total, &items, names, NEWEST_FIRST)
+}

@@ -1,0 +1,115 @@
+//! Walking a list of events page by page while others report: each page names the last event on it, and the next begins
+//! after that one (`after`). An offset counts from the newest event, which is another one when the next page is asked for.
+//!
+//! Every report that was accepted after the walk began counts as later than those before it, so that nothing that stood in
+//! the list when it began changes its place. Must not be trusted: what a caller makes up is only ever a place to begin at.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::{DateTime, Utc};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+
+/// Longer than any id that an event may have.
+const MAX_BYTES: usize = 8_192;
+/// Of this form; another one will have another number.
+const VERSION: &str = "1";
+/// The upper bits of an observation's version are the complement of the microsecond of its acceptance.
+const VERSION_SHIFT: u32 = 12;
+
+/// An event in the order of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// When it happened.
+    pub(crate) at_ms: i64,
+    /// Its id, which decides between equal times.
+    pub(crate) id: String,
+    /// Its key, which decides between equal ids.
+    pub(crate) key: u128,
+}
+
+/// A walk through a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Walk {
+    begun_us: i64,
+    /// The last event of the page before; none on the first page.
+    pub(crate) after: Option<Place>,
+}
+
+impl Walk {
+    /// Goes on after the page that named `after`; begins without one.
+    pub(crate) fn parse(after: Option<&str>, now: DateTime<Utc>) -> Result<Self, ApiError> {
+        let Some(text) = after else { return Ok(Self { begun_us: now.timestamp_micros(), after: None }) };
+        Self::read(text).ok_or_else(|| {
+            let detail = "The parameter after is none that a page of this list has named as x-next-after.";
+            ApiError::new(Code::InvalidParameter, detail)
+        })
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(Some(text).filter(|text| text.len() <= MAX_BYTES)?).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        let mut parts = text.splitn(5, '.');
+        let mut part = || parts.next();
+        if part()? != VERSION {
+            return None;
+        }
+        let begun_us = part()?.parse().ok().filter(|us| (0..1 << 51).contains(us))?;
+        let (at_ms, key, id) = (part()?.parse().ok()?, part()?.parse().ok()?, part()?.to_owned());
+        // A page names no event without an id, and the store takes no NUL in a parameter.
+        let is_id = !id.is_empty() && !id.contains('\0');
+        is_id.then_some(Self { begun_us, after: Some(Place { at_ms, id, key }) })
+    }
+
+    /// What the page that ends at `last` names for the next one.
+    pub(crate) fn next(&self, last: &Place) -> String {
+        let Place { at_ms, id, key } = last;
+        BASE64_URL_SAFE_NO_PAD.encode(format!("{VERSION}.{}.{at_ms}.{key}.{id}", self.begun_us))
+    }
+
+    /// The largest version of an observation that was accepted after the walk began.
+    pub(crate) fn late_version(&self) -> u64 {
+        !((self.begun_us.unsigned_abs() + 1) << VERSION_SHIFT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(after: Option<Place>) -> Walk {
+        Walk { begun_us: 1_790_000_000_000_000, after }
+    }
+
+    #[test]
+    fn what_a_page_names_is_where_the_next_one_begins() {
+        for id in ["citation-1", "with.dots..", "é", "67e55044-10b1-426f-9247-bb680e5fe0c8", &"x".repeat(2_048)] {
+            for (at_ms, key) in [(-1, 0), (1_790_000_000_000, u128::MAX)] {
+                let place = Place { at_ms, id: id.to_owned(), key };
+                let named = walk(None).next(&place);
+                assert!(named.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'), "{named}");
+                assert_eq!(Walk::parse(Some(&named), DateTime::UNIX_EPOCH).unwrap(), walk(Some(place)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_page_named_is_refused() {
+        let named = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+        let texts =
+            ["1.5.6.7.", "2.5.6.7.id", "1.-5.6.7.id", "1.5.6.-7.id", "1.5.6.id", "1.99999999999999999.6.7.id", "", "1.5.6.7.\0"];
+        let made_up = texts.map(named).into_iter().chain(["".to_owned(), "%".to_owned(), "A".to_owned(), "A".repeat(9_000)]);
+        for text in made_up {
+            assert!(Walk::parse(Some(&text), DateTime::UNIX_EPOCH).is_err(), "{text:.80}");
+        }
+        assert!(Walk::parse(Some(&named("1.5.6.7.id")), DateTime::UNIX_EPOCH).is_ok());
+    }
+
+    #[test]
+    fn a_report_is_late_from_the_microsecond_after_the_beginning_on() {
+        let version = |accepted_us: u64, digest: u64| !(accepted_us << VERSION_SHIFT | digest);
+        let (late, begun) = (walk(None).late_version(), 1_790_000_000_000_000);
+        assert!(version(begun, 0) > late && version(begun, 4_095) > late && version(begun - 1, 7) > late);
+        assert!(version(begun + 1, 0) <= late && version(begun + 1, 4_095) <= late && version(begun + 99, 7) <= late);
+    }
+}

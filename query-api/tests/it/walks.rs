@@ -1,0 +1,208 @@
+//! `after`: a list of events walked page by page while others report. Every event is told once, and what stood in the list
+//! when the walk began is told, however much arrives before, behind and within the pages, and whatever it ties with.
+//! More histories with `TEST_ROUNDS`.
+
+use crate::world::{NEW_YEAR_MS, Observation, World, seen};
+use query_api::{Settings, State, router};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::StatusCode;
+use schemas::event::SourceRole::{Agent, Edge, Origin};
+use schemas::identity::OrgType;
+use serde_json::Value;
+use service_kit::testing::{TestServer, client, random_seed, size};
+use std::collections::BTreeMap;
+
+const EVENTS: &str = "/content-owners/events";
+const OWN: &str = "/agent/events";
+
+/// As reports of before the walk and of during it have it: the older, the larger.
+const BEFORE: u64 = u64::MAX;
+const DURING: u64 = 100;
+
+/// A page, its ids and what it names as `x-next-after`.
+async fn page(world: &World, key: &str, path: &str, query: &[(&str, &str)]) -> (Vec<String>, Option<String>) {
+    let mut url = reqwest::Url::parse(&format!("{}{path}", world.server.url)).unwrap();
+    url.query_pairs_mut().extend_pairs(query);
+    let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
+    let next = answer.headers().get("x-next-after").map(|next| next.to_str().unwrap().to_owned());
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert_eq!(status, StatusCode::OK, "{path} {query:?}: {text}");
+    let page: Value = serde_json::from_str(&text).unwrap();
+    let ids = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned());
+    (ids.collect(), next)
+}
+
+/// One retrieval as `role` tells of it: another observer gives it another id, and a time that lies elsewhere in the list.
+fn told(random: &mut StdRng, key: u128, role: schemas::event::SourceRole, version: u64) -> Observation {
+    // Few moments and few ids, so that most of it ties.
+    let row = seen("example.com", key).role(role).by(1).version(version).after(random.random_range(0..20));
+    row.id(&format!("{key}-{}", role.as_str()))
+}
+
+/// The retrieval that an id was given to.
+fn key_of(id: &str) -> u128 {
+    id.split('-').next().unwrap().parse().unwrap()
+}
+
+/// Walks a list while others report; every retrieval once, and all of `stood`.
+async fn walk_while_others_report(world: &World, key: &str, path: &str, stood: u128, random: &mut StdRng, trace: &str) {
+    let (limit, mut told_of, mut after) = (random.random_range(9..40).to_string(), BTreeMap::new(), None::<String>);
+    for page_number in 0_u128.. {
+        let mut query = vec![("limit", limit.as_str())];
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let (ids, next) = page(world, key, path, &query).await;
+        for id in ids {
+            let again = told_of.insert(key_of(&id), id.clone());
+            assert!(again.is_none(), "{id} is told of twice, before as {again:?}: limit {limit} {trace}");
+        }
+        let Some(next) = next else { break };
+        after = Some(next);
+        // Reports that come faster than they are read could be walked for ever.
+        if page_number > 10 {
+            continue;
+        }
+        // New ones before, behind and among the pages, and what others say later of what stood there, or again.
+        let fresh = 1_000_000 + page_number * 15;
+        let mut rows: Vec<Observation> = (fresh..fresh + 15).map(|key| told(random, key, Edge, DURING)).collect();
+        for role in [Agent, Agent, Agent, Origin, Edge].repeat(5) {
+            let key = random.random_range(0..stood);
+            rows.push(told(random, key, role, DURING));
+        }
+        world.insert(&rows).await;
+    }
+    let missed: Vec<u128> = (0..stood).filter(|key| !told_of.contains_key(key)).collect();
+    assert!(missed.is_empty(), "{missed:?} stood there and were not told of: limit {limit} {trace}");
+}
+
+#[tokio::test]
+async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_while_others_report() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let stood = 120;
+    for round in 0..size("TEST_ROUNDS", 2) {
+        let world = World::new().await;
+        let owner = world.seed().owner_of("example.com").await;
+        world.command("SYSTEM STOP MERGES observations").await;
+        let mut rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
+        // Odd rounds meet retrievals that only the exact statement answers.
+        if round % 2 == 1 {
+            rows.extend((0..20).map(|key| told(&mut random, key, Edge, BEFORE).by(2)));
+        }
+        rows.extend((0..stood / 3).map(|key| told(&mut random, key, Agent, BEFORE)));
+        world.insert(&rows).await;
+        walk_while_others_report(&world, &owner.key, EVENTS, stood, &mut random, &format!("seed {seed} round {round}")).await;
+    }
+}
+
+#[tokio::test]
+async fn r12_an_agent_walks_its_own_reports_alike() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let agent = world.seed().org("agent", OrgType::Agent).await;
+    let own = |row: Observation| Observation { org_id: agent.id.0, ..row };
+    let stood = 150;
+    let rows: Vec<_> = (0..stood).map(|key| own(told(&mut random, key, Edge, BEFORE))).collect();
+    world.insert(&rows).await;
+    let mut told_of = Vec::new();
+    let mut after = None::<String>;
+    for arriving in 0.. {
+        let mut query = vec![("limit", "11")];
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let (ids, next) = page(&world, &agent.key, OWN, &query).await;
+        told_of.extend(ids.iter().map(|id| key_of(id)).filter(|key| *key < stood));
+        let Some(next) = next else { break };
+        after = Some(next);
+        let rows = [told(&mut random, 1_000 + arriving, Edge, DURING), told(&mut random, arriving, Agent, DURING)];
+        world.insert(&rows.map(own)).await;
+    }
+    let mut each: Vec<u128> = told_of.clone();
+    each.sort_unstable();
+    assert_eq!(each, (0..stood).collect::<Vec<_>>(), "seed {seed}: {told_of:?}");
+}
+
+#[tokio::test]
+async fn a_walk_of_a_still_list_is_the_list_in_its_order_in_every_format_and_within_a_window() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let mut random = StdRng::seed_from_u64(7);
+    let rows: Vec<_> = (0..90).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
+    world.insert(&rows).await;
+    for window in [&[][..], &[("since", "2026-01-01T00:00:00.005Z"), ("until", "2026-01-01T00:00:00.015Z")][..]] {
+        let (all, next) = page(&world, &owner.key, EVENTS, &[window, &[("limit", "1000")]].concat()).await;
+        assert!(next.is_none() && all.len() > 20);
+        for limit in ["11", "30", "90"] {
+            let (mut walked, mut after) = (Vec::new(), None::<String>);
+            loop {
+                let mut query = [window, &[("limit", limit)]].concat();
+                query.extend(after.as_deref().map(|after| ("after", after)));
+                let (ids, next) = page(&world, &owner.key, EVENTS, &query).await;
+                walked.extend(ids);
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(walked, all, "limit {limit}");
+        }
+    }
+    // As lines and as CSV a page names the next one as well.
+    for (accept, head) in [("application/x-ndjson", 0), ("text/csv", 1)] {
+        let (mut items, mut after) = (0, String::new());
+        for _ in 0..4 {
+            let from = if after.is_empty() { String::new() } else { format!("&after={after}") };
+            let request = client().get(format!("{}{EVENTS}?limit=30{from}", world.server.url)).header("accept", accept);
+            let answer = request.header("x-api-key", &owner.key).send().await.unwrap();
+            after = answer.headers().get("x-next-after").map_or_else(String::new, |next| next.to_str().unwrap().to_owned());
+            items += answer.text().await.unwrap().lines().count() - head;
+            if after.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(items, 90, "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_page_has_named_is_400_and_so_is_after_on_other_lists_and_beside_an_offset() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("agent", OrgType::Agent).await;
+    world.insert(&[seen("example.com", 1), seen("example.com", 2)]).await;
+    let (_, next) = page(&world, &owner.key, EVENTS, &[("limit", "1")]).await;
+    let next = next.unwrap();
+    for (key, path, query) in [
+        (&owner.key, EVENTS, vec![("after", "x")]),
+        (&owner.key, EVENTS, vec![("after", "")]),
+        (&agent.key, OWN, vec![("after", "1.2.3")]),
+        (&owner.key, EVENTS, vec![("after", next.as_str()), ("offset", "1")]),
+        (&owner.key, "/content-owners/urls", vec![("after", next.as_str())]),
+        (&owner.key, "/content-owners/corroboration", vec![("after", next.as_str())]),
+        (&owner.key, "/content-owners/funnel", vec![("after", next.as_str())]),
+    ] {
+        assert_eq!(world.get(key, path, &query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
+    }
+    let beside = page(&world, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
+    assert_eq!((beside.0.len(), beside.1), (1, None));
+    // A place of its own making shows an owner nothing that the list does not.
+    let stranger = world.seed().owner_of("other.test").await;
+    assert_eq!(page(&world, &stranger.key, EVENTS, &[("after", next.as_str())]).await.0, Vec::<String>::new());
+}
+
+/// The moment of the walk is the server's: a gateway whose clock is ahead reports what seems to come later.
+#[tokio::test]
+async fn a_retrieval_that_a_gateway_ahead_of_time_reported_stands_in_the_list_like_any_other() {
+    let world = World::new().await;
+    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let world = world.served_by(TestServer::start(router(State::connect(&settings).await.unwrap())).await);
+    let owner = world.seed().owner_of("example.com").await;
+    let ahead = !((u64::try_from(NEW_YEAR_MS).unwrap() * 1_000 + 31_536_000_000_000) << 12);
+    let rows: Vec<_> = (0..10).map(|key| seen("example.com", key).role(Edge).version(ahead).id(&format!("{key}-edge"))).collect();
+    world.insert(&rows).await;
+    let (first, next) = page(&world, &owner.key, EVENTS, &[("limit", "4")]).await;
+    let (second, last) = page(&world, &owner.key, EVENTS, &[("limit", "6"), ("after", &next.unwrap())]).await;
+    assert_eq!([first, second].concat(), (0..10).map(|key| format!("{key}-edge")).collect::<Vec<_>>());
+    let (none, end) = page(&world, &owner.key, EVENTS, &[("limit", "6"), ("after", &last.unwrap())]).await;
+    assert!(none.is_empty() && end.is_none());
+}
