@@ -49,7 +49,7 @@ pub use clicks::ClickSettings;
 pub use metrics::MEASURES;
 pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
-pub use sql::query_plans;
+pub use sql::{Asked, query_plans};
 
 use axum::Router;
 use axum::routing::get;

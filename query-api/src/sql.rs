@@ -28,7 +28,7 @@ use uuid::Uuid;
 use void_lately::VoidLately;
 use within::Within;
 
-pub use plans::query_plans;
+pub use plans::{Asked, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;

@@ -140,6 +140,11 @@ impl OwnReports {
         Ok(Self { organization_id: caller.org_id })
     }
 
+    /// For statements that are explained and not run.
+    pub(crate) fn planned(organization_id: OrgId) -> Self {
+        Self { organization_id }
+    }
+
     /// Whose reports.
     pub(crate) fn organization_id(&self) -> OrgId {
         self.organization_id

@@ -11,6 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Failures that are told in full; the rest is counted.
 const TOLD: usize = 20;
+/// Of so many requests one may be told to come again: machines are busy.
+const MAY_WAIT: u64 = 1_000;
+/// As many may be in any run: a store may pause once in a short one.
+const SOME_MAY_WAIT: u64 = 8;
 /// A body longer than this is cut in a curl line.
 const MAX_CURL_BODY: usize = 2_000;
 
@@ -23,6 +27,8 @@ pub struct Findings {
     pub counts: BTreeMap<(String, u16), u64>,
     /// Of bodies over every limit, how many were cut off without an answer.
     pub cut_off: u64,
+    /// How many were told to come again (503 with `Retry-After`).
+    pub told_to_wait: u64,
     /// How many broke a rule.
     pub failed: u64,
     /// The first of each kind.
@@ -55,6 +61,7 @@ impl Judge {
         if let Ok(answer) = &heard {
             let name = if shot.is_astray { "(another path or method)" } else { &operation.id };
             *inside.findings.counts.entry((name.to_owned(), answer.status)).or_default() += 1;
+            inside.findings.told_to_wait += u64::from(answer.status == 503 && answer.says_when);
         }
         let Some(why) = fault else { return };
         inside.findings.failed += 1;
@@ -70,6 +77,11 @@ impl Judge {
 
     pub(super) fn findings(&self, contract: &Contract) -> Findings {
         let mut findings = self.0.lock().unwrap_or_else(PoisonError::into_inner).findings.clone();
+        let may_wait = (findings.sent / MAY_WAIT).max(SOME_MAY_WAIT);
+        if findings.told_to_wait > may_wait {
+            findings.failed += findings.told_to_wait - may_wait;
+            findings.failures.push(format!("{} requests were answered 503, where {may_wait} may be", findings.told_to_wait));
+        }
         let done = |id: &str| findings.counts.keys().any(|(name, status)| name == id && *status < 400);
         findings.never_done = contract.operations.iter().map(|operation| operation.id.clone()).filter(|id| !done(id)).collect();
         findings
@@ -80,6 +92,9 @@ fn check(contract: &Contract, shot: &Shot, answer: &Answer) -> Result<(), String
     let operation = &contract.operations[shot.operation];
     if answer.status >= 500 && answer.status != 503 {
         return Err(format!("answered {}", answer.status));
+    }
+    if answer.status == 503 && !answer.says_when {
+        return Err("answered 503 without saying when to come again".to_owned());
     }
     if shot.method == "HEAD" {
         return Ok(());
@@ -127,6 +142,44 @@ impl fmt::Display for Findings {
         for failure in &self.failures {
             writeln!(f, "FAILED {failure}")?;
         }
-        write!(f, "{} requests, {} too large and cut off, {} broke a rule", self.sent, self.cut_off, self.failed)
+        let Self { sent, cut_off, told_to_wait, failed, .. } = self;
+        write!(f, "{sent} requests, {cut_off} too large and cut off, {told_to_wait} told to come again, {failed} broke a rule")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::body::Bytes;
+    use serde_json::json;
+
+    fn contract() -> Contract {
+        let answers =
+            json!({"503": {"description": "Away", "content": {"application/problem+json": {"schema": {"type": "object"}}}}});
+        Contract::of(&json!({"openapi": "3.1.0", "paths": {"/health": {"get": {"operationId": "health", "responses": answers}}}}))
+            .unwrap()
+    }
+
+    fn findings(sent: u64, says_when: bool, away: u64) -> Findings {
+        let (contract, judge) = (contract(), Judge::default());
+        for nth in 0..sent {
+            let status = if nth < away { 503 } else { 404 };
+            let answer =
+                Answer { status, content_type: "application/problem+json".to_owned(), says_when, body: Bytes::from("{}") };
+            let shot = Shot { is_astray: true, method: "HEAD".to_owned(), ..Shot::get("/health") };
+            judge.judge(&contract, "http://a.test", &shot, Ok(answer));
+        }
+        judge.findings(&contract)
+    }
+
+    #[test]
+    fn a_503_says_when_to_come_again_and_is_seldom() {
+        assert_eq!(findings(100, true, 8).failed, 0);
+        assert_eq!(findings(100, false, 1).failed, 1, "without Retry-After");
+        let too_many = findings(100, true, 9);
+        assert_eq!((too_many.failed, too_many.told_to_wait), (1, 9));
+        assert!(too_many.to_string().contains("9 told to come again"));
+        assert_eq!(findings(20_000, true, 20).failed, 0);
+        assert_eq!(findings(20_000, true, 21).failed, 1);
     }
 }

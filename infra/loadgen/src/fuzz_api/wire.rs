@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Uri};
 use serde_json::Value;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) content_type: String,
+    /// Whether it says when to come again.
+    pub(super) says_when: bool,
     pub(super) body: Bytes,
 }
 
@@ -99,5 +101,6 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let (head, body) = response.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| format!("half an answer: {error}"))?;
-    Ok(Answer { status: head.status.as_u16(), content_type, body: body.to_bytes() })
+    let says_when = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse::<u64>().ok()).is_some();
+    Ok(Answer { status: head.status.as_u16(), content_type, says_when, body: body.to_bytes() })
 }

@@ -8,6 +8,7 @@
 
 mod history;
 mod manifests;
+mod own;
 mod through_log;
 
 use crate::Verdict;
@@ -38,7 +39,14 @@ const WARM_UP: usize = 2;
 const READS: [(&str, &str); 3] =
     [("summary", "/content-owners/summary?"), ("events", "/content-owners/events?"), ("urls", "/content-owners/urls?limit=20&")];
 /// Reads that are always asked exactly.
-const OTHERS: [(&str, &str); 2] = [("corroboration", "/content-owners/corroboration?"), ("funnel", "/content-owners/funnel?")];
+const OTHERS: [(&str, &str); 4] = [
+    ("corroboration", "/content-owners/corroboration?"),
+    ("funnel by agent", "/content-owners/funnel?"),
+    ("funnel by url", "/content-owners/funnel?by=url&"),
+    ("funnel by day", "/content-owners/funnel?by=day&"),
+];
+/// Of a platform's own reports.
+const OWN: [(&str, &str); 1] = [("agent/events", "/agent/events?")];
 
 /// Plainer ways to count the owner's events, as ratios to compare by: what any exact read pays at least, and what the
 /// alternatives would have cost. `{site}` is the owner's range.
@@ -116,23 +124,45 @@ async fn measure_all(
     }
     let latencies = manifests::measure(stores, &client, &mut connection, options.runs).await?;
     print_line("-", "manifest of a click token", &Quantiles::from(&latencies), floor);
+    let reporter = own::Reporter::find(stores, &client).await?;
+    let latencies = reporter.documents(&mut connection, options.runs).await?;
+    print_line("-", "document of a session", &Quantiles::from(&latencies), floor);
     let mut reader = Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs };
     for days in WINDOWS {
         reader.measure_window(days, "", &READS).await?;
     }
-    reader.measure_window(365, "", &OTHERS).await?;
+    for days in [30, 365] {
+        reader.measure_window(days, "", &OTHERS).await?;
+    }
     let arriving =
         tokio::spawn(arrive(options.clone(), stores.addresses.clickhouse.clone(), tenant.domain.clone(), stop.child_token()));
     reader.measure_window(365, ", rows arriving", &READS).await?;
     arriving.abort();
     client.query(&ODD.replace("{site}", &range)).execute().await?;
-    reader.measure_window(365, ", one odd retrieval", &READS).await?;
+    for days in [365, 30] {
+        reader.measure_window(days, ", one odd retrieval", &READS).await?;
+    }
+    reader.key = reporter.key.clone();
+    for days in WINDOWS {
+        reader.measure_window(days, "", &OWN).await?;
+    }
     if options.plans {
-        for (read, plan) in query_api::query_plans(&stores.addresses.clickhouse, &tenant.domain, (None, None)).await? {
-            println!("\nplan of {read}\n{plan}");
-        }
+        print_plans(&stores.addresses.clickhouse, &tenant.domain, &reporter).await?;
     }
     serving.abort();
+    Ok(())
+}
+
+/// The plan of each read, of everything and of a window in the middle of the year.
+async fn print_plans(clickhouse: &ClickHouseSettings, domain: &str, reporter: &own::Reporter) -> anyhow::Result<()> {
+    let day = |days: i64| Some(instant(BEGIN_MS + days * DAY_MS));
+    for (of, window) in [("everything", (None, None)), ("thirty days", (day(180), day(210)))] {
+        let (domain, session) = (domain.to_owned(), reporter.session()?);
+        let asked = query_api::Asked { domain, reporter: reporter.org, session, window };
+        for (read, plan) in query_api::query_plans(clickhouse, &asked).await? {
+            println!("\nplan of {read}, of {of}\n{plan}");
+        }
+    }
     Ok(())
 }
 
@@ -216,11 +246,12 @@ fn window(days: i64, random: &mut SmallRng) -> String {
         return String::new();
     }
     let since = BEGIN_MS + random.random_range(0..YEAR_MS - days * DAY_MS);
-    let instant = |ms: i64| {
-        let at = chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
-        at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
-    };
     format!("since={}&until={}", instant(since), instant(since + days * DAY_MS))
+}
+
+fn instant(ms: i64) -> String {
+    let at = chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
+    at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {

@@ -18,9 +18,37 @@ fn rows(output: &Output) -> Vec<String> {
     said.lines().filter_map(|line| Some(line.split_once(" rows in ")?.0.to_owned())).collect()
 }
 
+/// A line of figures and a plan of everything and of a window.
+fn every_read_is_timed_and_explained(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    for read in [
+        "summary",
+        "events",
+        "urls",
+        "corroboration",
+        "funnel by agent",
+        "funnel by url",
+        "funnel by day",
+        "agent/events",
+        "manifest of a",
+        "document of a",
+    ] {
+        let is_timed =
+            said.lines().any(|line| !line.starts_with("plan") && line.get(10..).is_some_and(|rest| rest.starts_with(read)));
+        assert!(is_timed, "{read} is not timed: {said}");
+        for of in ["everything", "thirty days"] {
+            let head = format!("\nplan of {read}");
+            let plan = said.split(&head).skip(1).find(|plan| plan.lines().next().is_some_and(|name| name.ends_with(of)));
+            assert!(plan.is_some_and(|plan| plan.contains("observations")), "{read} of {of} is not explained: {said}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
-    let past = rows(&reads(&[]).await);
+    let output = reads(&["--plans"]).await;
+    let past = rows(&output);
+    every_read_is_timed_and_explained(&output);
     assert_eq!(past.len(), 2, "{past:?}");
     let observations: u64 = past[0].strip_prefix("observations: ").expect("a count of observations").parse().unwrap();
     assert!(observations >= 6_000, "{past:?}");

@@ -162,6 +162,9 @@ impl Life {
         let org_id = *reporters.choose(&mut self.random).unwrap();
         let random = &mut self.random;
         let source_role = random.random_range(0..5);
+        let of_history = random.random_range(0..24);
+        // Observers merge on the keys of correlated retrievals only; elsewhere the role says nothing about who observed.
+        let is_correlated = of_history % 3 != 0;
         let session_id = match random.random_range(0..3) {
             0 => Uuid::nil(),
             1 => self.cast.session,
@@ -172,9 +175,9 @@ impl Life {
         Observation {
             // Some hosts nobody can own.
             site: if random.random_range(0..20) == 0 { String::new() } else { host.rsplit('.').collect::<Vec<_>>().join(".") },
-            event_key: (u128::from(self.number) << 32) | random.random_range(0..24),
+            event_key: (u128::from(self.number) << 32) | of_history,
             org_id,
-            observer: u8::try_from(source_role).unwrap(),
+            observer: if is_correlated { u8::try_from(source_role).unwrap() } else { 0 },
             version: 0,
             source_role,
             event_type: (*TYPES.choose(random).unwrap()).to_owned(),

@@ -1,0 +1,78 @@
+//! What reading one's own reports costs: `GET /agent/events` and a session's document, of the platform that has reported most.
+//!
+//! Must write its rows straight into the fresh stores: identity and gateway are not what is measured.
+
+use crate::client::{Connection, Exchange};
+use crate::drive::Latencies;
+use crate::stage::FreshStores;
+use anyhow::{Context as _, ensure};
+use hyper::header::HeaderValue;
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::PlainApiKey;
+use std::time::Instant;
+use uuid::Uuid;
+
+/// Sessions whose documents are read, in turn.
+const SESSIONS: u64 = 50;
+
+/// A platform with reports in the store, and how to read as it.
+pub(super) struct Reporter {
+    pub(super) org: Uuid,
+    pub(super) key: HeaderValue,
+    pub(super) sessions: Vec<Uuid>,
+}
+
+impl Reporter {
+    /// The one with the most reports.
+    pub(super) async fn find(stores: &FreshStores, client: &clickhouse::Client) -> anyhow::Result<Self> {
+        let nil = Uuid::nil();
+        let most = format!(
+            "SELECT toString(org_id) FROM observations WHERE session_id != toUUID('{nil}') GROUP BY org_id ORDER BY count() DESC, org_id LIMIT 1"
+        );
+        let org: Uuid = client.query(&most).fetch_one::<String>().await?.parse()?;
+        let some = format!(
+            "SELECT toString(session_id) FROM observations WHERE org_id = toUUID('{org}') AND session_id != toUUID('{nil}') \
+             GROUP BY session_id ORDER BY cityHash64(session_id) LIMIT {SESSIONS}"
+        );
+        let sessions: Vec<String> = client.query(&some).fetch_all().await?;
+        let sessions: Vec<Uuid> = sessions.iter().map(|session| session.parse()).collect::<Result<_, _>>()?;
+        ensure!(!sessions.is_empty(), "the history has sessions");
+        let key = PlainApiKey::mint(OrgType::Agent);
+        sqlx::query(
+            "WITH org AS (INSERT INTO organizations (id, name, org_type) VALUES ($1, $1::text, 'agent') \
+               ON CONFLICT (id) DO UPDATE SET name = excluded.name RETURNING id), \
+             named AS (INSERT INTO sessions (organization_id, session_id) SELECT id, unnest($5::uuid[]) FROM org ON CONFLICT DO NOTHING) \
+             INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) SELECT id, 'bench', $2, $3, ARRAY[$4] FROM org",
+        )
+        .bind(org)
+        .bind(key.shown_prefix())
+        .bind(key.hash().as_bytes().as_slice())
+        .bind(Scope::TelemetryRead.as_str())
+        .bind(&sessions)
+        .execute(&stores.pool)
+        .await?;
+        Ok(Self { org, key: HeaderValue::from_str(key.reveal())?, sessions })
+    }
+
+    /// One of its sessions.
+    pub(super) fn session(&self) -> anyhow::Result<Uuid> {
+        self.sessions.first().copied().context("a reporter has sessions")
+    }
+
+    /// Times `runs` documents.
+    pub(super) async fn documents(&self, connection: &mut Connection, runs: usize) -> anyhow::Result<Latencies> {
+        let mut latencies = Latencies::default();
+        let warm_up = self.sessions.len().min(runs);
+        for (nth, session) in self.sessions.iter().cycle().take(runs + warm_up).enumerate() {
+            let begun = Instant::now();
+            let Exchange::Answered(answer) = connection.get(&format!("/sessions/{session}/document"), &self.key).await else {
+                anyhow::bail!("a document was not answered");
+            };
+            ensure!(answer.status == 200, "a document: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
+            if nth >= warm_up {
+                latencies.record(begun.elapsed());
+            }
+        }
+        Ok(latencies)
+    }
+}
