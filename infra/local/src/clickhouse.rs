@@ -12,11 +12,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::server::{Site, TELEMETRY};
+use crate::server::{Site, TELEMETRY, Users};
 
 /// Opens the real listeners, then sleeps for ever: the engine ends when its last statement does.
 const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
+
+/// Where configuration is, of a server that has any.
+const CONFIG: &str = "config.xml";
+
+/// What the engine has without configuration.
+const OWN_USER: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users><default><password/>\
+    <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management>\
+    </default></users></clickhouse>";
 
 /// What the launcher is told.
 #[derive(Debug, clap::Args)]
@@ -33,6 +41,9 @@ pub(crate) struct Serve {
     /// Port of the native protocol
     #[arg(long)]
     tcp_port: u16,
+    /// Configuration besides the engine's own
+    #[arg(long)]
+    config: Option<PathBuf>,
 }
 
 /// Becomes the server. Returns only if it failed or was told to end.
@@ -53,8 +64,9 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         b"--query".to_vec(),
         SERVE.as_bytes().to_vec(),
     ];
+    let config = options.config.iter().map(|file| [b"--config-file=", file.as_os_str().as_bytes()].concat());
     let arguments: Vec<CString> =
-        arguments.into_iter().map(CString::new).collect::<Result<_, _>>().context("a path holds a zero byte")?;
+        arguments.into_iter().chain(config).map(CString::new).collect::<Result<_, _>>().context("a path holds a zero byte")?;
     run_engine(options.library.as_os_str(), arguments)
 }
 
@@ -77,7 +89,18 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
 }
 
 pub(crate) fn prepare(site: &Site) -> Result<()> {
-    fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")
+    fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")?;
+    site.users.as_ref().map_or(Ok(()), |users| add_users(site, users)).context("cannot write ClickHouse's configuration")
+}
+
+/// The account there always is, and those of a file where operators put them.
+fn add_users(site: &Site, users: &Users) -> Result<()> {
+    let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
+    fs::create_dir_all(&more)?;
+    fs::copy(&users.file, more.join("more.xml"))?;
+    fs::write(&own, OWN_USER)?;
+    let config = format!("<clickhouse><users_config>{}</users_config></clickhouse>", own.display());
+    Ok(fs::write(site.home.join(CONFIG), config)?)
 }
 
 pub(crate) fn command(site: &Site) -> Command {
@@ -86,6 +109,9 @@ pub(crate) fn command(site: &Site) -> Command {
     command.arg("--data").arg(&site.data);
     command.arg("--http-port").arg(site.listen.port.to_string());
     command.arg("--tcp-port").arg(site.listen.second_port.to_string());
+    if let Some(users) = &site.users {
+        command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
+    }
     command.current_dir(&site.home);
     command
 }

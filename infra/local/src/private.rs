@@ -15,7 +15,7 @@ use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
 pub use crate::server::Guard;
-use crate::server::{Broker, Kind, Listen, Site, end};
+use crate::server::{Broker, Kind, Listen, Site, Users, end};
 use crate::stack::own_address;
 use crate::tether::Tether;
 use crate::workspace::Workspace;
@@ -106,6 +106,16 @@ impl Postgres {
 }
 
 impl ClickHouse {
+    /// Starts one with the accounts of this file besides its own; the file may take values from this environment.
+    pub fn with_users(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
+        let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
+        let mut ports = Ports::default();
+        site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        site.users = Some(Users { file: file.to_owned(), environment });
+        Server::launch(site).map(Self)
+    }
+
     /// The value for `CLICKHOUSE_URL`.
     #[must_use]
     pub fn url(&self) -> String {

@@ -137,6 +137,16 @@ pub(crate) struct Site {
     pub(crate) broker: Option<Broker>,
     /// What a guarded listener of Kafka needs.
     pub(crate) guard: Option<Guard>,
+    /// Accounts of ClickHouse besides its own.
+    pub(crate) users: Option<Users>,
+}
+
+/// Accounts as an operator of ClickHouse adds them, by a file in `users.d`.
+#[derive(Clone, Debug)]
+pub(crate) struct Users {
+    pub(crate) file: PathBuf,
+    /// What the file takes from the environment.
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 /// A further listener of Kafka, with TLS and a user who signs in (SCRAM-SHA-512).
@@ -174,6 +184,7 @@ impl Site {
             account,
             broker: None,
             guard: None,
+            users: None,
         })
     }
 

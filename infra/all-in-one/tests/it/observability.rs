@@ -4,6 +4,7 @@
 //! Must judge the files of the repository as they are, by the programs that read them where there are such.
 
 mod dashboards;
+mod grafana_user;
 pub(crate) mod metrics_list;
 mod promql;
 pub(crate) mod rules;

@@ -43,8 +43,8 @@ pub(super) fn parts_of_wheel(wheel: &Path, wanted: &[&str], target: &Path) -> Re
     for place in 0..archive.len() {
         let mut entry = archive.by_index(place)?;
         let Some(path) = entry.enclosed_name().filter(|_| !entry.is_dir()) else { continue };
-        let is_wanted = |part: &&str| path == Path::new(*part) || part.ends_with('/') && path.starts_with(part);
-        if wanted.iter().any(&is_wanted) {
+        let is_wanted = |part: &&str| path == Path::new(part) || part.ends_with('/') && path.starts_with(part);
+        if wanted.iter().any(is_wanted) {
             left.retain(|part| !is_wanted(part));
             let file = target.join(&path);
             fs::create_dir_all(file.parent().context("a file is in a folder")?)?;

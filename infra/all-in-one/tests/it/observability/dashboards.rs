@@ -30,12 +30,28 @@ fn targets(dashboard: &Value) -> Vec<&Value> {
 fn statement(title: &str, domain: &str) -> String {
     let publisher = &dashboards()["publisher.json"];
     let panel = publisher["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == title);
-    let sql = panel.unwrap_or_else(|| panic!("no panel {title}"))["targets"][0]["rawSql"].as_str().unwrap();
+    filled(panel.unwrap_or_else(|| panic!("no panel {title}"))["targets"][0]["rawSql"].as_str().unwrap(), domain)
+}
+
+/// A statement as Grafana fills it, for one domain and the window.
+fn filled(sql: &str, domain: &str) -> String {
     let (from, to) = (NEW_YEAR_MS / 1_000, NEW_YEAR_MS / 1_000 + DAYS * 86_400);
     let sql = sql.replace("${domain:sqlstring}", &format!("'{domain}'"));
     let sql = sql.replace("$__fromTime", &format!("toDateTime({from})")).replace("$__toTime", &format!("toDateTime({to})"));
-    assert!(!sql.contains('$'), "{title} has a variable that Grafana does not fill: {sql}");
+    assert!(!sql.contains('$'), "a variable that Grafana does not fill: {sql}");
     sql
+}
+
+/// Every statement that any dashboard sends to ClickHouse, also to fill its variables.
+pub(super) fn statements() -> Vec<String> {
+    let mut found = Vec::new();
+    for dashboard in dashboards().values() {
+        found.extend(targets(dashboard).iter().filter_map(|target| target["rawSql"].as_str().map(str::to_owned)));
+        let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+        let of_clickhouse = variables.filter(|variable| variable["datasource"]["type"] == "grafana-clickhouse-datasource");
+        found.extend(of_clickhouse.filter_map(|variable| variable["query"].as_str().map(str::to_owned)));
+    }
+    found.iter().map(|sql| filled(sql, "example.com")).collect()
 }
 
 /// What ClickHouse answers, as one object a row.

@@ -1,0 +1,85 @@
+//! The account of Grafana on a real ClickHouse: it reads what the dashboards ask, and changes nothing.
+//!
+//! Must use the file as it is deployed.
+
+use super::dashboards::statements;
+use super::file;
+use local::private::ClickHouse;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores;
+use service_kit::testing::client;
+
+const USER: &str = "grafana";
+const PASSWORD: &str = "sesame";
+
+/// What ClickHouse answers to a user: whether it did it, and what it says.
+async fn ask(url: &str, user: &str, password: &str, statement: &str) -> (bool, String) {
+    let asked = client().post(format!("{url}/?database=telemetry")).basic_auth(user, Some(password)).body(statement.to_owned());
+    let answer = asked.send().await.unwrap();
+    (answer.status().is_success(), answer.text().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, users) = (folder.path().to_owned(), file("infra/observability/clickhouse/grafana-user.xml"));
+    let environment = [("CLICKHOUSE_GRAFANA_PASSWORD", PASSWORD)];
+    let started = tokio::task::spawn_blocking(move || ClickHouse::with_users(&at, &users, &environment));
+    let server = started.await.unwrap().unwrap();
+    let url = server.url();
+    let settings = ClickHouseSettings::at(&url, "telemetry");
+    stores::apply_clickhouse_ddl(&settings).await.unwrap();
+    let own = async |statement: &str| {
+        let (done, said) = ask(&url, "default", "", statement).await;
+        assert!(done, "{statement}: {said}");
+        said
+    };
+    own("CREATE DATABASE elsewhere ENGINE = Atomic").await;
+    own("CREATE TABLE elsewhere.secrets (x UInt8) ENGINE = MergeTree ORDER BY x").await;
+
+    let as_grafana = async |statement: &str| ask(&url, USER, PASSWORD, statement).await;
+    let statements = statements();
+    assert!(statements.len() > 3, "{statements:?}");
+    for statement in &statements {
+        let (done, said) = as_grafana(statement).await;
+        assert!(done, "{statement}: {said}");
+        // the plugin sets limits of its own
+        let (done, said) = as_grafana(&format!("{statement} SETTINGS max_execution_time = 5")).await;
+        assert!(done, "{statement}: {said}");
+    }
+    assert!(!ask(&url, USER, "telemetry", "SELECT 1").await.0, "another password is refused");
+
+    let before = own("SELECT count(), sum(cityHash64(*)) FROM observations").await;
+    let tables = "SELECT groupArray((database, name)), sum(cityHash64(create_table_query)) FROM (SELECT * FROM system.tables \
+                  WHERE database IN ('telemetry', 'elsewhere') ORDER BY ALL)";
+    let made = own(tables).await;
+    for statement in [
+        "INSERT INTO observations (site) VALUES ('com.example')",
+        "INSERT INTO FUNCTION file('x.csv') SELECT 1",
+        "ALTER TABLE observations DELETE WHERE 1",
+        "ALTER TABLE observations ADD COLUMN x UInt8",
+        "DELETE FROM observations WHERE 1",
+        "TRUNCATE TABLE observations",
+        "OPTIMIZE TABLE observations FINAL",
+        "DROP TABLE observations",
+        "RENAME TABLE observations TO others",
+        "CREATE TABLE mine (x UInt8) ENGINE = MergeTree ORDER BY x",
+        "CREATE DATABASE mine",
+        "CREATE USER other",
+        "GRANT ALL ON *.* TO grafana",
+        "SET readonly = 0",
+        "KILL QUERY WHERE 1",
+        "SYSTEM STOP MERGES",
+        "SELECT * FROM elsewhere.secrets",
+        "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'x String')",
+        "SELECT * FROM file('/etc/passwd', LineAsString)",
+        "SELECT * FROM remote('127.0.0.1:1', system.one)",
+        "SELECT * FROM postgresql('127.0.0.1:1', 'a', 'b', 'c', 'd')",
+    ] {
+        let (done, said) = as_grafana(statement).await;
+        let is_refused = ["READONLY", "ACCESS_DENIED"].iter().any(|code| said.contains(code));
+        assert!(!done && is_refused, "{statement}: {said}");
+    }
+    assert_eq!(own("SELECT count(), sum(cityHash64(*)) FROM observations").await, before);
+    assert_eq!(own(tables).await, made);
+}
