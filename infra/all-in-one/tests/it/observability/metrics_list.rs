@@ -145,7 +145,7 @@ async fn every_process_shows_what_is_listed_and_nothing_else() {
     // what is asked of a route, and of a dependency, has its first figure once it was asked
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
     let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
-    let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "webhook_deliveries_pending"];
+    let last_ones = ["dependency_up{", "worker_event_age_seconds_count", "worker_settled_events{", "webhook_deliveries_pending"];
     eventually("every part of the process has begun to measure", || async {
         let text = scrape().await;
         last_ones.iter().all(|name| text.contains(name)).then_some(())
