@@ -8,6 +8,7 @@ use super::watch::Watcher;
 use crate::drive::lock;
 use crate::oracle::{Figures, Rule};
 use crate::workload::{AGENT, SHELVES, shelf_host};
+use futures::future::join_all;
 use std::ops::AddAssign;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -65,11 +66,12 @@ enum List {
 impl Watcher {
     /// Reads everything: all of it must be answered, agree, and leave nothing out.
     pub(super) async fn look_at_everything(&mut self) {
-        for reader in &mut self.readers {
+        let looks = self.readers.iter_mut().map(async |reader| {
             if let Err(why) = reader.everything().await {
                 reader.accuse(Rule::Lost, format!("at the end {why}"));
             }
-        }
+        });
+        join_all(looks).await;
         if let Err(error) = self.table.raw.look_at_everything(&self.front).await {
             lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the table cannot be read: {error:#}"));
         }
