@@ -34,6 +34,11 @@ impl Lag {
         self.inserting.store(self.filling.swap(NONE, Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Nothing is left of the block that was being filled: its partitions are somebody else's now.
+    pub(crate) fn forget(&self) {
+        self.filling.store(NONE, Ordering::Relaxed);
+    }
+
     /// It is inserted and committed.
     pub(crate) fn done(&self) {
         self.inserting.store(NONE, Ordering::Relaxed);
@@ -64,5 +69,7 @@ mod tests {
         lag.done();
         assert_eq!(lag.at(5_000), Duration::from_secs(1), "the next block is younger");
         assert_eq!(lag.at(3_000), Duration::ZERO, "another clock may be ahead of this one");
+        lag.forget();
+        assert_eq!(lag.at(5_000), Duration::ZERO, "who has nothing in hand is not behind");
     }
 }

@@ -146,10 +146,14 @@ impl Collector {
     /// Leaves out what was read of partitions that were taken away: they may be back, and are then read anew from what is
     /// committed. What was read before must not be counted twice, nor noted as if all before it were done.
     fn forget_taken(&mut self) {
-        for partition in self.member.taken() {
-            self.next.forget(partition);
-            self.held.retain(|message| message.partition() != partition);
-            self.decoding.retain(|(noted, _)| *noted != partition);
+        let taken = self.member.taken();
+        for partition in &taken {
+            self.next.forget(*partition);
+            self.held.retain(|message| message.partition() != *partition);
+            self.decoding.retain(|(noted, _)| noted != partition);
+        }
+        if !taken.is_empty() && self.next.is_empty() && self.held.is_empty() {
+            self.lag.forget();
         }
     }
 
