@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::server::{Site, TELEMETRY, Users};
+use crate::access::Users;
+use crate::server::{Site, TELEMETRY};
 
 /// Opens the real listeners, then sleeps for ever: the engine ends when its last statement does.
 const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT sleepEachRow(3) FROM system.numbers \

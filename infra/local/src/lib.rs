@@ -8,6 +8,7 @@
 //! - [`prometheus`]: Prometheus and promtool, for tests of what watches the services
 //! - [`cli`]: `cargo up`, `cargo verify`, `cargo local …`
 
+mod access;
 mod account;
 pub mod cli;
 mod clickhouse;

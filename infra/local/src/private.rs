@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 
+pub use crate::access::Guard;
+use crate::access::Users;
 use crate::fetch;
 use crate::interrupt::Interrupt;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
-pub use crate::server::Guard;
-use crate::server::{Broker, Kind, Listen, Site, Users, end};
+use crate::server::{Broker, Kind, Listen, Site, end};
 use crate::stack::own_address;
 use crate::tether::Tether;
 use crate::workspace::Workspace;
