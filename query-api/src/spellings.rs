@@ -2,10 +2,15 @@
 //!
 //! Must rather find too much than too little: what is found is withheld, what is missed is told.
 
+mod digits;
+mod dress;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use digits::{BASE32, BASE85, NUMERALS, base32, base85, byte_by_byte, hex, number};
+use dress::undressed;
 use schemas::ids::SessionId;
 use std::borrow::Cow;
 
@@ -13,32 +18,16 @@ use std::borrow::Cow;
 const MAX_WRAPPINGS: u8 = 4;
 /// Shorter runs of base64 characters hold no id.
 const LEAST_BASE64: usize = 21;
+/// A number of base 85 has twenty digits, and of random ids seldom one less.
+const LEAST_BASE85: usize = 15;
 /// Shorter numbers say nothing.
 const LEAST_NUMBER: usize = 20;
-/// Digits in which an id can be written as one number; hexadecimal is looked for by itself.
-const NUMERALS: [&[u8]; 10] = [
-    b"01",
-    b"01234567",
-    b"0123456789",
-    b"0123456789abcdefghijklmnopqrstuvwxyz",
-    CROCKFORD,
-    RFC4648,
-    // Base 58, as Bitcoin and as Flickr write it, and base 62 in its three orders.
-    b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-    b"123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ",
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-];
-/// Base 32 as ULIDs are written, folded to lower case.
-const CROCKFORD: &[u8] = b"0123456789abcdefghjkmnpqrstvwxyz";
-const RFC4648: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Digits of base 32, five bits each.
-const BASE32: [&[u8]; 3] = [RFC4648, b"0123456789abcdefghijklmnopqrstuv", CROCKFORD];
-
 /// One session's id in the spellings that are looked for.
 pub(crate) struct Spellings {
     /// As text without anything but letters and digits, in lower case.
     texts: AhoCorasick,
+    /// As text in which letters of either case and signs are digits.
+    exact: AhoCorasick,
     /// As bytes.
     raw: AhoCorasick,
 }
@@ -58,14 +47,18 @@ impl Spellings {
         let written = [session.to_string(), session.0.simple().to_string()];
         let written = written.iter().flat_map(|text| [text.clone(), text.to_uppercase()]).map(String::into_bytes);
         let in_fives: Vec<Vec<u8>> = orders.iter().map(|bytes| bytes.to_vec()).chain(written).collect();
+        let in_85 = |digits: &&[u8]| in_fives.iter().map(|bytes| base85(bytes, digits)).collect::<Vec<_>>();
+        let mut exact: Vec<String> = BASE85.iter().flat_map(in_85).collect();
+        exact.extend(Some(number(session.0.as_u128(), BASE85[2])).filter(|number| number.len() >= LEAST_BASE85));
         texts.extend(BASE32.iter().flat_map(|digits| in_fives.iter().map(|bytes| base32(bytes, digits))));
         let raw: Vec<Vec<u8>> = orders.iter().map(|bytes| bytes.to_vec()).collect();
         let reversed = |text: &String| text.chars().rev().collect::<String>();
+        let exact: Vec<String> = exact.iter().map(reversed).chain(exact.iter().cloned()).collect();
         let texts: Vec<String> = texts.iter().map(reversed).chain(texts.iter().cloned()).collect();
         let backwards = raw.iter().map(|bytes| bytes.iter().rev().copied().collect());
         let raw: Vec<Vec<u8>> = backwards.chain(raw.iter().cloned()).collect();
         let byte_reversed = raw.iter().map(|bytes| hex(bytes));
-        Self { texts: searcher(byte_reversed.chain(texts)), raw: searcher(raw.iter()) }
+        Self { texts: searcher(byte_reversed.chain(texts)), exact: searcher(exact.iter()), raw: searcher(raw.iter()) }
     }
 
     /// Whether the text holds the id.
@@ -74,11 +67,10 @@ impl Spellings {
     }
 
     fn in_text(&self, text: &str, wrappings: u8) -> bool {
-        let folded: String =
-            text.chars().map(narrow).filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let folded = undressed(text);
         // As programs write bytes: 0x67, 0xe5.
         let is_marked = || folded.contains("0x") && self.texts.is_match(&folded.replace("0x", ""));
-        if self.texts.is_match(&folded) || is_marked() {
+        if self.texts.is_match(&folded) || is_marked() || self.exact.is_match(text) {
             return true;
         }
         let Some(wrappings) = wrappings.checked_sub(1) else { return false };
@@ -121,41 +113,6 @@ impl Spellings {
 fn searcher(spellings: impl Iterator<Item = impl AsRef<[u8]>>) -> AhoCorasick {
     let made = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(spellings);
     made.expect("a few short texts can be searched for at once")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Bytes one after the other as numbers, in tens and in eights, with zeros before them and without.
-fn byte_by_byte(bytes: &[u8]) -> [String; 4] {
-    let spell = |spell: fn(&u8) -> String| bytes.iter().map(spell).collect();
-    [spell(|b| format!("{b}")), spell(|b| format!("{b:03}")), spell(|b| format!("{b:o}")), spell(|b| format!("{b:03o}"))]
-}
-
-/// Five bits a digit, the last one filled up with zeros.
-fn base32(bytes: &[u8], digits: &[u8]) -> String {
-    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
-    let digit = |five: &[u8]| (0..5).fold(0, |value, place| value << 1 | usize::from(*five.get(place).unwrap_or(&0)));
-    bits.chunks(5).map(|five| char::from(digits[digit(five)])).collect()
-}
-
-/// A full-width letter or digit as the usual one.
-fn narrow(c: char) -> char {
-    match c {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
-        _ => c,
-    }
-}
-
-fn number(mut value: u128, digits: &[u8]) -> String {
-    let base = digits.len() as u128;
-    let mut text = Vec::new();
-    while value > 0 {
-        text.push(digits[usize::try_from(value % base).expect("a digit is small")]);
-        value /= base;
-    }
-    text.iter().rev().map(|digit| char::from(*digit)).collect()
 }
 
 /// The text with its JSON and HTML escapes of characters by number resolved, when it has any.
@@ -208,6 +165,17 @@ fn bytes_of(digits: &str) -> Vec<u8> {
     pairs.filter_map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
+#[cfg(test)]
+fn circled(c: char) -> String {
+    let other = match c {
+        '0' => '\u{24ea}',
+        '1'..='9' => char::from_u32(u32::from(c) - 0x31 + 0x2460).unwrap(),
+        'a'..='z' => char::from_u32(u32::from(c) - 0x61 + 0x24d0).unwrap(),
+        _ => c,
+    };
+    other.to_string()
+}
+
 /// Every spelling that tests plant.
 #[cfg(test)]
 pub(crate) fn planted(session: SessionId) -> Vec<(&'static str, String)> {
@@ -248,13 +216,21 @@ pub(crate) fn planted(session: SessionId) -> Vec<(&'static str, String)> {
         ("two numbers", format!("{}-{}", session.0.as_u64_pair().0, session.0.as_u64_pair().1)),
         ("binary", format!("{:b}", session.0.as_u128())),
         ("octal", format!("{:o}", session.0.as_u128())),
-        ("base 32 of bytes", base32(session.0.as_bytes(), RFC4648).to_uppercase()),
+        ("base 32 of bytes", base32(session.0.as_bytes(), BASE32[0]).to_uppercase()),
         ("base 32 of bytes, extended hex", base32(session.0.as_bytes(), BASE32[1])),
-        ("base 32 of bytes, Crockford", base32(session.0.as_bytes(), CROCKFORD)),
-        ("base 32 of the text", base32(canonical.as_bytes(), RFC4648)),
-        ("base 32 of the number", number(session.0.as_u128(), CROCKFORD)),
+        ("base 32 of bytes, Crockford", base32(session.0.as_bytes(), BASE32[2])),
+        ("base 32 of the text", base32(canonical.as_bytes(), BASE32[0])),
+        ("base 32 of the number", number(session.0.as_u128(), BASE32[2])),
         ("base 58", number(session.0.as_u128(), NUMERALS[6])),
         ("base 62", number(session.0.as_u128(), NUMERALS[8])),
+        ("base 85 of PDF", base85(session.0.as_bytes(), BASE85[0])),
+        ("base 85 of ZeroMQ", base85(session.0.as_bytes(), BASE85[1])),
+        ("base 85 of Python", base85(session.0.as_bytes(), BASE85[2])),
+        ("base 85 of RFC 1924", number(session.0.as_u128(), BASE85[2])),
+        ("base 85 of the text", base85(canonical.as_bytes(), BASE85[0])),
+        ("circled", each(&canonical, circled)),
+        ("Arabic digits", each(&canonical, |c| c.to_digit(10).map_or(c, |d| char::from_u32(0x660 + d).unwrap()).to_string())),
+        ("Thai digits", each(&simple, |c| c.to_digit(10).map_or(c, |d| char::from_u32(0xe50 + d).unwrap()).to_string())),
     ]
 }
 

@@ -226,7 +226,7 @@ async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
     let rows = format!(
         "INSERT INTO observations (site, event_key, org_id, platform_id, session_id, version, source_role, event_type, at, content_url) \
          SELECT 'com.example.www', number + 1, toUUID('{org}'), toUUID('{org}'), toUUID('{session}'), 100, 1, 'content_cited', \
-           toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), concat('https://www.example.com/', toString(number), '?', repeat('x', 8000)) \
+           toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), concat('https://www.example.com/', toString(number), '/', repeat('x', 8000)) \
          FROM numbers(9000)",
         org = clicks.agent.id,
     );
