@@ -155,3 +155,36 @@ fn letter(message: &impl Message) -> DeadLetter {
         events: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::Timestamp;
+    use rdkafka::message::OwnedMessage;
+
+    fn message(partition: i32, offset: i64, payload: &str) -> OwnedMessage {
+        let payload = Some(payload.as_bytes().to_vec());
+        OwnedMessage::new(payload, None, "telemetry".to_owned(), Timestamp::NotAvailable, partition, offset, None)
+    }
+
+    #[test]
+    fn what_came_from_a_partition_that_was_taken_away_is_left_out_whole() {
+        let good = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",
+            "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
+        let mut block = Block::default();
+        for (partition, offset, payload) in [(0, 5, good), (1, 7, good), (1, 8, "poison"), (0, 6, good), (1, 9, good)] {
+            block.push(&message(partition, offset, payload), |_| true);
+        }
+        block.forget(1);
+        assert_eq!((block.rows.len(), block.dead_letters.len()), (2, 0));
+        assert!(block.rows.iter().all(|row| row.partition == 0));
+        assert_eq!(block.offsets, Offsets::from([(0, (5, 6))]));
+        assert_eq!((block.tally.get(0).records, block.tally.get(1).records), (2, 0));
+        // read anew, from where it was committed
+        block.push(&message(1, 7, good), |_| true);
+        assert_eq!((block.offsets[&1], block.tally.get(1).records), ((7, 7), 1));
+        block.forget(0);
+        block.forget(1);
+        assert!(block.is_empty() && block.opened.is_none() && block.rows.is_empty());
+    }
+}
