@@ -151,13 +151,10 @@ impl fmt::Display for Findings {
 mod tests {
     use super::*;
     use hyper::body::Bytes;
-    use serde_json::json;
+    use schemas::openapi::{self, Surface};
 
     fn contract() -> Contract {
-        let answers =
-            json!({"503": {"description": "Away", "content": {"application/problem+json": {"schema": {"type": "object"}}}}});
-        Contract::of(&json!({"openapi": "3.1.0", "paths": {"/health": {"get": {"operationId": "health", "responses": answers}}}}))
-            .unwrap()
+        Contract::of(&openapi::document(&Surface::ALL)).unwrap()
     }
 
     fn findings(sent: u64, says_when: bool, away: u64) -> Findings {
