@@ -3,7 +3,8 @@
 //! Must not turn the pages of a whole tenant: a page costs what lies before it, so that a million events would take an
 //! hour. Owners are read host by host, agents' own reports by slices of time; what the parts add up to is held to the whole.
 
-use super::reader::{By, Part, Reader};
+use super::answers::Part;
+use super::reader::{By, Reader};
 use super::watch::Watcher;
 use crate::drive::lock;
 use crate::oracle::{Figures, Rule};

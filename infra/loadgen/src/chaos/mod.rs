@@ -9,6 +9,7 @@
 //!
 //! Must end clean only when every check held: a check that could not be made at the end is a check that failed.
 
+mod answers;
 mod campaign;
 mod demands;
 mod fault;

@@ -2,6 +2,7 @@
 //!
 //! Must read one after the other: what one read has shown, the next must show too.
 
+use super::answers::{Document, Part, as_url, lines, steps_of};
 use super::sender::Front;
 use super::watch::Watched;
 use crate::client::{Answer, Connection, Exchange, Place};
@@ -14,7 +15,6 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::pages::{Corroboration, EventItem, FunnelItem, Page, UrlMetric};
 use schemas::reads::Summary;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,34 +34,6 @@ pub(super) const SURFACES: [&str; 8] =
 pub(super) enum By {
     Agent,
     Day,
-}
-
-/// A page, whatever stands on it.
-pub(super) struct Part<'a> {
-    pub(super) offset: u64,
-    pub(super) limit: u64,
-    /// More parameters.
-    pub(super) only: &'a str,
-}
-
-/// What is judged of a session's document.
-#[derive(Deserialize)]
-struct Document {
-    #[serde(flatten)]
-    of_the_standard: DocumentEvents,
-    #[serde(default)]
-    extensions: DocumentEvents,
-}
-
-#[derive(Default, Deserialize)]
-struct DocumentEvents {
-    #[serde(default)]
-    events: Vec<DocumentEvent>,
-}
-
-#[derive(Deserialize)]
-struct DocumentEvent {
-    id: String,
 }
 
 /// Reads one tenant.
@@ -233,9 +205,7 @@ impl Reader {
     pub(super) async fn document(&mut self, session: u32) -> Option<Vec<u32>> {
         let path = format!("/sessions/{}/document", self.front.shape.session_id(self.tenant, session));
         let document: Document = self.read("document", &path, &self.agent()).await?;
-        let events = document.of_the_standard.events.iter().chain(&document.extensions.events);
-        let ids: Vec<&str> = events.map(|event| event.id.as_str()).collect();
-        Some(self.front.judge_document(self.tenant, session, &ids))
+        Some(self.front.judge_document(self.tenant, session, &document.ids()))
     }
 
     fn owner(&self) -> HeaderValue {
@@ -276,30 +246,4 @@ impl Reader {
     pub(super) fn accuse(&self, rule: Rule, what: String) {
         lock(&self.front.oracle).accuse(self.tenant, rule, what);
     }
-}
-
-impl Part<'_> {
-    fn of(&self, path: &str) -> String {
-        format!("{path}limit={}&offset={}{}", self.limit, self.offset, self.only)
-    }
-}
-
-/// The steps of the funnel in the order of [`TYPES`].
-fn steps_of(item: &FunnelItem) -> [u64; TYPES.len()] {
-    [item.retrieved, item.grounded, item.cited, item.presented, item.engaged]
-}
-
-fn as_url(item: &FunnelItem) -> Option<UrlMetric> {
-    let of_type = |(event_type, count): (&&str, u64)| schemas::reads::TypeCount { event_type: (*event_type).to_owned(), count };
-    Some(UrlMetric {
-        content_url: item.content_url.clone()?,
-        total_events: steps_of(item).into_iter().sum(),
-        unique_sessions: 0,
-        event_types: TYPES.iter().zip(steps_of(item)).map(of_type).collect(),
-        last_seen: String::new(),
-    })
-}
-
-fn lines<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
-    body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).ok()).collect()
 }
