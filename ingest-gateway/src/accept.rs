@@ -53,7 +53,7 @@ impl State {
         claim: &Claim<'_>,
     ) -> Result<usize, ApiError> {
         let count = events.len();
-        let unresolved = events.iter().filter(|event| event.is_unresolved()).count();
+        let unresolved = events.iter().filter(|event| event.is_unresolved() || event.is_nameless).count();
         self.append(caller, kind, session, events, request_id).await?;
         let is_known = self.remembered.add(claim.fingerprint);
         metrics::accepted(count);

@@ -16,7 +16,7 @@ const WHAT: By = By {
 measures! {
     ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");
     UNCLASSIFIED = Measure::counter("gateway_values_unclassified_total", "values", "citation types and positions outside the standard's lists, kept as unclassified");
-    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token is left to the worker, because PostgreSQL did not answer");
+    UNRESOLVED = Measure::counter("gateway_events_unresolved_total", "events", "accepted events whose click token or agent is left to the worker, because PostgreSQL did not answer");
     ACK = Measure::duration("gateway_ack_duration_seconds", "from handing a record to the producer to its acknowledgement");
     UNACKED = Measure::counter("gateway_requests_unacknowledged_total", "records", "records that the log did not acknowledge in time; the spill took them, or the caller was told");
     ACKED_LATE = Measure::counter("gateway_events_acknowledged_late_total", "events", "events of records acknowledged after their request had gone on to the spill or away: on the log, and not counted as accepted");

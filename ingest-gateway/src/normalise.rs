@@ -45,6 +45,7 @@ pub(crate) fn normalise<'a>(
         session_id: None,
         session_org: None,
         ctx_hash: None,
+        is_nameless: false,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
         output_id: event.output_id,

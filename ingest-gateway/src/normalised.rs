@@ -74,8 +74,9 @@ impl Normalised<'_> {
         if wanted.is_empty() && self.conversations.is_empty() {
             return;
         }
-        let known = state.memory.recall(wanted, self.now, may_ask).await;
-        self.fill_in_from(&known);
+        let recalled = state.memory.recall(wanted, self.now, may_ask).await;
+        self.fill_in_from(&recalled.known);
+        self.leave_nameless(&recalled.unasked);
     }
 
     /// Fills in what is known of the sessions.
@@ -120,6 +121,15 @@ impl Normalised<'_> {
         for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
             let session = event.session_id.map(|session| (event.session_org.unwrap_or(org), session));
             event.agent_id = session.and_then(|session| known.get(&session)?.agent.clone());
+        }
+    }
+
+    /// Events whose session may have named an agent, which PostgreSQL could not be asked for: the worker asks.
+    fn leave_nameless(&mut self, unasked: &BTreeSet<Session>) {
+        let org = self.org;
+        for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
+            let session = event.session_id.map(|session| (event.session_org.unwrap_or(org), session));
+            event.is_nameless = session.is_some_and(|session| unasked.contains(&session));
         }
     }
 

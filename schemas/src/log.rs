@@ -15,11 +15,14 @@ use serde_json::value::RawValue;
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The version this build writes, but for [`UNRESOLVED_VERSION`].
+/// The version this build writes, but for [`UNRESOLVED_VERSION`] and [`NAMELESS_VERSION`].
 pub const RECORD_VERSION: u16 = 1;
-/// The version of a record that has a click token left to look up, and the newest this build reads. A worker from
-/// before would take no notice of the token and store its event without a session: it must refuse such a record.
+/// The version of a record that has a click token left to look up. A worker from before would take no notice of the token
+/// and store its event without a session: it must refuse such a record.
 pub const UNRESOLVED_VERSION: u16 = 2;
+/// The version of a record that has an agent left to look up, and the newest this build reads: a worker from before would
+/// store its event without an agent.
+pub const NAMELESS_VERSION: u16 = 3;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -59,7 +62,7 @@ pub enum RecordKind {
 /// One accepted request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// What a reader must understand: [`RECORD_VERSION`] or [`UNRESOLVED_VERSION`].
+    /// What a reader must understand: [`RECORD_VERSION`], [`UNRESOLVED_VERSION`] or [`NAMELESS_VERSION`].
     pub v: u16,
     /// Who reported it.
     pub org: OrgId,
@@ -78,12 +81,17 @@ pub struct LogRecord {
 impl LogRecord {
     /// The version that a record of these events must say.
     pub fn version_of(events: &[LogEvent]) -> u16 {
-        if events.iter().any(LogEvent::is_unresolved) { UNRESOLVED_VERSION } else { RECORD_VERSION }
+        let version = |event: &LogEvent| match event {
+            event if event.is_nameless => NAMELESS_VERSION,
+            event if event.is_unresolved() => UNRESOLVED_VERSION,
+            _ => RECORD_VERSION,
+        };
+        events.iter().map(version).max().unwrap_or(RECORD_VERSION)
     }
 
-    /// Whether a click token is left for the worker to look up.
+    /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
-        self.events.iter().any(LogEvent::is_unresolved)
+        self.events.iter().any(|event| event.is_unresolved() || event.is_nameless)
     }
 }
 
@@ -131,6 +139,9 @@ pub struct LogEvent {
     /// The answering agent, as its reporter names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// Which agent answers in its session could not be asked when it was accepted; the worker asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_nameless: bool,
     /// Conversation turn reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
@@ -165,7 +176,8 @@ mod tests {
         let record: LogRecord = serde_json::from_str(OLD).unwrap();
         assert!(!record.is_unresolved());
         assert_eq!(LogRecord::version_of(&record.events), 1, "and one like it is readable by a worker from before");
-        assert!(!serde_json::to_string(&record).unwrap().contains("ctx_hash"));
+        let written = serde_json::to_string(&record).unwrap();
+        assert!(!written.contains("ctx_hash") && !written.contains("is_nameless"), "{written}");
     }
 
     #[test]
@@ -173,6 +185,9 @@ mod tests {
         let mut record: LogRecord = serde_json::from_str(OLD).unwrap();
         record.events[0].ctx_hash = Some(PlainClickToken::presented("ctx_secret").hash());
         assert_eq!(LogRecord::version_of(&record.events), 2);
+        record.events[0].is_nameless = true;
+        assert_eq!((LogRecord::version_of(&record.events), record.is_unresolved()), (3, true));
+        record.events[0].is_nameless = false;
         let written = serde_json::to_string(&record).unwrap();
         // SHA-256 of `ctx_secret`.
         assert!(

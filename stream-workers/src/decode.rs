@@ -2,7 +2,7 @@
 //!
 //! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
 
-use schemas::log::{LogRecord, UNRESOLVED_VERSION};
+use schemas::log::{LogRecord, NAMELESS_VERSION};
 use std::ops::RangeInclusive;
 
 /// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
@@ -15,8 +15,8 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     #[cfg(feature = "deadly-records")]
     crate::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
-    if record.v > UNRESOLVED_VERSION {
-        return Err(format!("record version {} is newer than this worker's {UNRESOLVED_VERSION}", record.v));
+    if record.v > NAMELESS_VERSION {
+        return Err(format!("record version {} is newer than this worker's {NAMELESS_VERSION}", record.v));
     }
     if !STORABLE_US.contains(&record.received_at_us) {
         return Err(format!("received_at_us {} is out of range", record.received_at_us));
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_has_a_reason() {
-        let newer = GOOD.replace("\"v\":1", "\"v\":3");
+        let newer = GOOD.replace("\"v\":1", "\"v\":4");
         let early = GOOD.replace("1790000000000000", "-1");
         let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
         for bad in ["", "{}", "[]", "\u{0}", &newer, &early, &late, &GOOD[..GOOD.len() - 1]] {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
-        let two = GOOD.replace("\"v\":1", "\"v\":3").replace("\"events\":[", "\"events\":[{\"key\":5},");
+        let two = GOOD.replace("\"v\":1", "\"v\":4").replace("\"events\":[", "\"events\":[{\"key\":5},");
         for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {
             assert_eq!(count_events(payload.as_bytes()), events, "{payload}");
         }

@@ -1,8 +1,9 @@
-//! Click tokens that the gateway could not look up: what they stand for is asked here, once a block.
+//! Click tokens and agents that the gateway could not look up: what they stand for, and who answers in a session, is asked
+//! here, once a block.
 //!
 //! Must judge a token as of the moment its event was accepted, so that a replay judges alike; must give an event what
 //! the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must not
-//! ask PostgreSQL anything for a block that has no such token.
+//! ask PostgreSQL anything for a block that has neither.
 
 use crate::back_off::BackOff;
 use crate::consume::{Block, guarded};
@@ -11,14 +12,18 @@ use crate::rejected::DeadLetter;
 use crate::row::ObservationRow;
 use anyhow::Context;
 use chrono::DateTime;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use lru::LruCache;
-use schemas::log::LogRecord;
+use schemas::ids::{OrgId, SessionId};
+use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
 use service_kit::clicks::{self, Clicked};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use sqlx::PgPool;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -29,27 +34,37 @@ const MAX_ASKED: usize = 20_000;
 /// What one question may take, also when PostgreSQL stops in the middle of it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A record with click tokens to look up, and the dead letter it becomes when one is not good.
+/// A record with click tokens or agents to look up, and the dead letter it becomes when one is not good.
 #[derive(Debug)]
 pub(crate) struct Unresolved {
     pub(crate) record: LogRecord,
     pub(crate) letter: DeadLetter,
 }
 
-/// What tokens stand for, by their hashes.
-type Answers = HashMap<SecretHash, Clicked>;
+/// What is known of what was asked.
+#[derive(Default)]
+struct Answers {
+    /// What tokens stand for.
+    clicks: HashMap<SecretHash, Clicked>,
+    /// Who answers in sessions; one that has named nobody is absent.
+    agents: HashMap<Session, String>,
+}
+
+/// A session and whose it is.
+type Session = (OrgId, SessionId);
 
 /// Looks tokens up, and remembers what cannot change any more.
 pub(crate) struct Resolver {
     pool: PgPool,
-    known: LruCache<SecretHash, Clicked>,
+    clicks: LruCache<SecretHash, Clicked>,
+    agents: LruCache<Session, String>,
 }
 
 impl Resolver {
     /// Connects when it is first asked: a worker starts and works without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Ok(Self { pool: stores::postgres(settings)?, known: LruCache::new(capacity) })
+        Ok(Self { pool: stores::postgres(settings)?, clicks: LruCache::new(capacity), agents: LruCache::new(capacity) })
     }
 
     /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
@@ -58,8 +73,10 @@ impl Resolver {
         if block.unresolved.is_empty() {
             return;
         }
-        let events = block.unresolved.iter().flat_map(|unresolved| &unresolved.record.events);
-        let answers = self.look_up(events.filter_map(|event| event.ctx_hash).collect()).await;
+        let records = block.unresolved.iter().map(|unresolved| &unresolved.record);
+        let (hashes, sessions) =
+            (records.clone().flat_map(hashes_of).collect(), records.flat_map(nameless_sessions_of).collect());
+        let answers = Answers { clicks: self.look_up_clicks(hashes).await, agents: self.look_up_agents(sessions).await };
         for Unresolved { mut record, letter } in std::mem::take(&mut block.unresolved) {
             let events = record.events.len();
             match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record, letter.partition)))) {
@@ -74,62 +91,99 @@ impl Resolver {
 
     /// Why the record would be set aside, if it would; asks once.
     pub(crate) async fn refusal(&self, mut record: LogRecord) -> anyhow::Result<Option<String>> {
-        let hashes: Vec<SecretHash> = record.events.iter().filter_map(|event| event.ctx_hash).collect();
-        let answers = if hashes.is_empty() {
-            Answers::new()
-        } else {
+        let hashes: Vec<SecretHash> = hashes_of(&record).collect();
+        let mut answers = Answers::default();
+        if !hashes.is_empty() {
             let asked = tokio::time::timeout(DEADLINE, clicks::find(&self.pool, &hashes)).await;
-            asked
+            answers.clicks = asked
                 .map_err(anyhow::Error::from)
                 .and_then(|found| Ok(found?))
-                .context("DATABASE_URL: click tokens cannot be looked up")?
-        };
+                .context("DATABASE_URL: click tokens cannot be looked up")?;
+        }
+        // Nobody's agent is a reason to refuse.
         Ok(bind(&mut record, &answers).err())
     }
 
     /// What PostgreSQL knows of these tokens. That it knows nothing of one is asked anew each time.
-    async fn look_up(&mut self, hashes: HashSet<SecretHash>) -> Answers {
-        let mut answers = Answers::with_capacity(hashes.len());
-        let mut missing = Vec::new();
-        for hash in hashes {
-            match self.known.get(&hash) {
-                Some(clicked) => drop(answers.insert(hash, clicked.clone())),
-                None => missing.push(hash),
-            }
-        }
+    async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, Clicked> {
+        let (mut answers, missing) = remembered(&mut self.clicks, hashes);
         for asked in missing.chunks(MAX_ASKED) {
-            answers.extend(self.ask(asked).await);
+            let found = patiently("click tokens", asked.len(), || clicks::find(&self.pool, asked).boxed()).await;
+            // A session without an agent may yet name one.
+            for (hash, clicked) in found.iter().filter(|(_, clicked)| clicked.agent.is_some()) {
+                self.clicks.put(*hash, clicked.clone());
+            }
+            answers.extend(found);
         }
         answers
     }
 
-    async fn ask(&mut self, hashes: &[SecretHash]) -> Answers {
-        let mut back_off = BackOff::default();
-        let found = loop {
-            match tokio::time::timeout(DEADLINE, clicks::find(&self.pool, hashes)).await {
-                Ok(Ok(found)) => break found,
-                Ok(Err(error)) => tracing::error!(tokens = hashes.len(), "click tokens wait for PostgreSQL: {error}"),
-                Err(_) => tracing::error!(tokens = hashes.len(), "click tokens wait for PostgreSQL: no answer"),
+    /// The agents of these sessions. One that has named nobody may yet do so, and is asked about anew each time.
+    async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, String> {
+        let (mut answers, missing) = remembered(&mut self.agents, sessions);
+        for asked in missing.chunks(MAX_ASKED) {
+            let found = patiently("agents of sessions", asked.len(), || clicks::agents(&self.pool, asked).boxed()).await;
+            for (session, agent) in &found {
+                self.agents.put(*session, agent.clone());
             }
-            metrics::resolve_retried();
-            back_off.pause().await;
-        };
-        // A session without an agent may yet name one.
-        for (hash, clicked) in found.iter().filter(|(_, clicked)| clicked.agent.is_some()) {
-            self.known.put(*hash, clicked.clone());
+            answers.extend(found);
         }
-        found
+        answers
     }
 }
 
-/// Puts the sessions behind a record's tokens into its events, and answers into how many. A batch is taken whole or
+/// What is remembered, and what has to be asked.
+fn remembered<K: Hash + Eq + Copy, V: Clone>(known: &mut LruCache<K, V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
+    let (mut answers, mut missing) = (HashMap::with_capacity(wanted.len()), Vec::new());
+    for key in wanted {
+        match known.get(&key) {
+            Some(value) => drop(answers.insert(key, value.clone())),
+            None => missing.push(key),
+        }
+    }
+    (answers, missing)
+}
+
+/// Asks until PostgreSQL answers.
+async fn patiently<'a, T>(what: &str, count: usize, ask: impl Fn() -> BoxFuture<'a, Result<T, sqlx::Error>>) -> T {
+    let mut back_off = BackOff::default();
+    loop {
+        match tokio::time::timeout(DEADLINE, ask()).await {
+            Ok(Ok(found)) => return found,
+            Ok(Err(error)) => tracing::error!(count, "{what} wait for PostgreSQL: {error}"),
+            Err(_) => tracing::error!(count, "{what} wait for PostgreSQL: no answer"),
+        }
+        metrics::resolve_retried();
+        back_off.pause().await;
+    }
+}
+
+fn hashes_of(record: &LogRecord) -> impl Iterator<Item = SecretHash> {
+    record.events.iter().filter_map(|event| event.ctx_hash)
+}
+
+fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
+    record.events.iter().filter_map(|event| nameless_session(event, record.org))
+}
+
+/// The session whose agent is left to ask for.
+fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
+    let session = event.session_id.filter(|_| event.is_nameless && event.ctx_hash.is_none())?;
+    Some((event.session_org.unwrap_or(reporter), session))
+}
+
+/// Puts the sessions behind a record's tokens, and the agents of its sessions, into its events, and answers into how many. A batch is taken whole or
 /// not at all: the error is why the gateway would have refused it.
 fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
     let mut bound = 0;
     for (index, event) in record.events.iter_mut().enumerate() {
+        if let Some(session) = nameless_session(event, reporter) {
+            event.agent_id = event.agent_id.take().or_else(|| answers.agents.get(&session).cloned());
+            bound += 1;
+        }
         let Some(hash) = event.ctx_hash.take() else { continue };
-        let clicked = answers.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
+        let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
         let Some(clicked) = clicked else {
             return Err(format!("event {index}: the click token is unknown or expired"));
         };

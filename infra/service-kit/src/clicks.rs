@@ -1,4 +1,4 @@
-//! What click tokens stand for: the one question that the gateway asks, and the worker when the gateway could not.
+//! What click tokens stand for, and who answers in sessions: what the gateway asks, and the worker when the gateway could not.
 //!
 //! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted.
 
@@ -46,4 +46,18 @@ pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<Secret
         Some((SecretHash::from_stored(&hash)?, clicked))
     };
     Ok(rows.into_iter().filter_map(clicked).collect())
+}
+
+/// Which agents answer in these sessions; one that has named none, or that nobody knows, is absent.
+pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
+    let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
+    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
+        "SELECT s.organization_id, s.session_id, s.agent_id FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
+         JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session WHERE s.agent_id IS NOT NULL",
+    )
+    .bind(orgs)
+    .bind(ids)
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect())
 }

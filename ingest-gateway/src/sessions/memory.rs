@@ -10,7 +10,7 @@ use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
 use sqlx::PgPool;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -53,6 +53,14 @@ impl Wanted {
     }
 }
 
+/// What could be found out of sessions.
+pub(crate) struct Recalled {
+    /// A session that is missing here may have said anything.
+    pub(crate) known: HashMap<Session, Known>,
+    /// Those that may have said more than is known, and could not be asked for.
+    pub(crate) unasked: BTreeSet<Session>,
+}
+
 /// Sessions by id, as of when they were asked for.
 pub(crate) struct SessionMemory {
     pool: PgPool,
@@ -91,18 +99,19 @@ impl SessionMemory {
     }
 
     /// What is known of the sessions, as far as wanted; one query for all that are not remembered, unless nobody may
-    /// ask. A session that is missing from the answer may have said anything.
-    pub(crate) async fn recall(
-        &self,
-        sessions: BTreeMap<Session, Wanted>,
-        now: DateTime<Utc>,
-        may_ask: bool,
-    ) -> HashMap<Session, Known> {
+    /// ask.
+    pub(crate) async fn recall(&self, sessions: BTreeMap<Session, Wanted>, now: DateTime<Utc>, may_ask: bool) -> Recalled {
         let (mut known, stale) = self.remembered(sessions, now);
-        if may_ask && !stale.is_empty() {
-            known.extend(self.ask(stale, now).await);
+        if stale.is_empty() {
+            return Recalled { known, unasked: BTreeSet::new() };
         }
-        known
+        match if may_ask { self.ask(&stale, now).await } else { None } {
+            Some(asked) => {
+                known.extend(asked);
+                Recalled { known, unasked: BTreeSet::new() }
+            }
+            None => Recalled { known, unasked: stale.into_iter().collect() },
+        }
     }
 
     /// Everything that is remembered, and the sessions that should be asked for nevertheless.
@@ -119,12 +128,13 @@ impl SessionMemory {
         (found, stale)
     }
 
-    async fn ask(&self, sessions: Vec<Session>, now: DateTime<Utc>) -> HashMap<Session, Known> {
-        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, store::known_of(&self.pool, &sessions)).await else {
-            tracing::warn!(sessions = sessions.len(), "sessions could not be looked up; their events go without agent and texts");
-            return HashMap::new();
+    /// What those sessions have said; nothing when PostgreSQL does not answer in time.
+    async fn ask(&self, sessions: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, Known>> {
+        let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, store::known_of(&self.pool, sessions)).await else {
+            tracing::warn!(sessions = sessions.len(), "sessions could not be looked up; their events go without texts");
+            return None;
         };
         self.learn(sessions.iter().copied(), &found, now);
-        sessions.into_iter().map(|session| (session, found.get(&session).cloned().unwrap_or_default())).collect()
+        Some(sessions.iter().map(|session| (*session, found.get(session).cloned().unwrap_or_default())).collect())
     }
 }

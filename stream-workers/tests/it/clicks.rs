@@ -62,7 +62,7 @@ pub(crate) fn unresolved(received_at_us: i64, events: &[Value]) -> Value {
 
 /// Both worlds' tables must be alike to the last column: one got hashes, the other what a gateway makes of tokens.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
+async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
     let (hashed, resolved) = (World::new().await, World::new().await);
     // Long expired by now, but not when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
@@ -80,6 +80,9 @@ async fn a_token_left_to_the_worker_gives_the_row_that_the_gateway_would_have_gi
         engaged(4, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
         engaged(5, &json!({"ctx_hash": hash("ctx_theirs"), "agent_id": "named by the reporter"})),
         plain.clone(),
+        engaged(9, &json!({"session_id": own, "is_nameless": true})),
+        engaged(10, &json!({"session_id": session(4), "is_nameless": true})),
+        engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "is_nameless": true})),
     ];
     let issuer = Uuid::from_u128(ISSUER);
     let looked_up = [
@@ -89,13 +92,16 @@ async fn a_token_left_to_the_worker_gives_the_row_that_the_gateway_would_have_gi
         engaged(4, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
         engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "named by the reporter"})),
         plain,
+        engaged(9, &json!({"session_id": own, "agent_id": "bot/1"})),
+        engaged(10, &json!({"session_id": session(4)})),
+        engaged(11, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
     ];
     hashed.put(&[(0, unresolved(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
-    assert_eq!(expected.len(), 7);
+    assert_eq!(expected.len(), 10);
     assert_eq!(hashed.table().await, expected);
 
     hashed.work_off(&format!("{}-replay", hashed.group())).await;

@@ -1,9 +1,9 @@
 //! PostgreSQL away: what holds an unresolved click token waits for it, and nothing else does.
 
-use crate::clicks::{by_token, issue, session, unresolved};
+use crate::clicks::{by_token, engaged, issue, session, unresolved};
 use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, column, event, record};
 use local::private::Postgres;
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use service_kit::testing::{TestProcess, TestStores, client, free_address};
@@ -24,10 +24,12 @@ async fn with_own_postgres(folder: &Path) -> (World, Postgres) {
     (World::on(TestStores { postgres, pool, ..fresh }), server)
 }
 
-/// A record with a token, and once it is on the log 59 more on every partition: each third with a token too.
+/// A record with a token, and once it is on the log 59 more on every partition: each third with a token too, or with an agent to
+/// ask for.
 async fn put_portion(world: &World, first: u128) {
     let record = |n: u128| match n % 3 {
-        0 => unresolved(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
+        0 if n % 2 == 0 => unresolved(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
+        0 => unresolved(NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
         _ => record(1, NEW_YEAR_US, &[event(n)]),
     };
     let on_its_partition = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(n));

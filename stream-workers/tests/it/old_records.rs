@@ -30,7 +30,7 @@ async fn records_of_an_older_version_become_the_same_rows_as_ever() {
 async fn a_record_of_a_newer_version_is_set_aside_whole_and_its_neighbours_go_on() {
     let world = World::new().await;
     let mut newer = record(1, crate::world::NEW_YEAR_US, &[event(2)]);
-    newer["v"] = json!(3);
+    newer["v"] = json!(4);
     newer["what_a_worker_of_today_would_miss"] = json!(true);
     let text = newer.to_string();
     world
@@ -45,5 +45,5 @@ async fn a_record_of_a_newer_version_is_set_aside_whole_and_its_neighbours_go_on
     let set_aside = world.log.set_aside().await;
     let [letter] = set_aside.as_slice() else { panic!("one is set aside, not {}", set_aside.len()) };
     assert_eq!(letter.payload, text.as_bytes());
-    assert!(letter.reason.contains("record version 3 is newer than this worker's 2"), "{}", letter.reason);
+    assert!(letter.reason.contains("record version 4 is newer than this worker's 3"), "{}", letter.reason);
 }

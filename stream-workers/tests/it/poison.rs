@@ -14,15 +14,15 @@ use std::time::Duration;
 async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
     let world = World::new().await;
     let good = |n: u128| record(1, NEW_YEAR_US, &[event(n)]).to_string().into_bytes();
-    let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":3", 1);
+    let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":4", 1);
     let early = record(1, -1, &[event(91)]).to_string();
     let far_future = record(1, NEW_YEAR_US, &[event(92)]).to_string().replace("1767225600000,", "99999999999999,");
-    assert!(newer.contains("\"v\":3") && far_future.contains("99999999999999"), "the poison is poisonous");
+    assert!(newer.contains("\"v\":4") && far_future.contains("99999999999999"), "the poison is poisonous");
     let poison: [(&[u8], &str); 6] = [
         (&[0xff, 0x00, 0xfe, b'{'], "not a record"),
         (b"", "not a record"),
         (b"{\"v\":1}", "not a record"),
-        (newer.as_bytes(), "version 3"),
+        (newer.as_bytes(), "version 4"),
         (early.as_bytes(), "received_at_us -1"),
         (far_future.as_bytes(), "at_ms 99999999999999"),
     ];

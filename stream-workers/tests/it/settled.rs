@@ -26,7 +26,7 @@ fn portion(round: u128) -> Vec<(i32, Value)> {
     let records = |partition: i32| {
         let first = 1_000 * round + 10 * u128::try_from(partition).unwrap();
         let mut newer = record(1, NEW_YEAR_US, &[event(0), event(0), event(0)]);
-        newer["v"] = 3.into();
+        newer["v"] = 4.into();
         let good = record(1, NEW_YEAR_US, &[event(first), event(first + 1)]);
         let again = record(1, NEW_YEAR_US, &[event(first + 1), event(first + 2)]);
         [good, again, record(1, NEW_YEAR_US, &[]), newer].map(|record| (partition, record))

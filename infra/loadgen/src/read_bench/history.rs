@@ -135,6 +135,7 @@ impl History {
             session_id: is_agents.then_some(SessionId(self.session.id)),
             session_org: None,
             ctx_hash: None,
+            is_nameless: false,
             agent_id: is_agents.then(|| format!("agent-{}", self.session.agent)),
             turn_id: (kind == 2).then(|| format!("turn-{}", self.random.random_range(0..1_000_000))),
             output_id: None,
