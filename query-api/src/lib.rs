@@ -168,7 +168,7 @@ impl State {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             directory: Directory::new(pool.clone()),
-            telemetry: sql::Telemetry::new(&clickhouse),
+            telemetry: sql::Telemetry::new(&clickhouse, &settings.reads),
             resolving: resolve::Limit::new(&settings.resolving, &settings.proxies),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
             at_once: at_once::AtOnce::new(&settings.reads),

@@ -3,6 +3,7 @@
 //! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a statement (values go as
 //! server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
+mod caps;
 mod event_page;
 mod plain;
 mod plans;
@@ -13,10 +14,12 @@ mod statements;
 mod void_lately;
 mod within;
 
+use crate::at_once::ReadSettings;
 use crate::page::Paging;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use crate::walk::Walk;
+use caps::Times;
 use refusals::{is_too_large, refused};
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -33,21 +36,6 @@ pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, Url
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;
 
-/// What one read may cost. `readonly` comes with them: no statement of this crate can write.
-const CAPS: &[(&str, &str)] = &[
-    ("readonly", "1"),
-    ("max_execution_time", "10"),
-    ("max_memory_usage", "2147483648"),
-    ("max_result_rows", "100000"),
-    // The largest page of the largest events; it is held in memory.
-    ("max_result_bytes", "134217728"),
-    ("cancel_http_readonly_queries_on_client_close", "1"),
-    // A page and its total come from one step, and every step of a query sees one moment.
-    ("enable_materialized_cte", "1"),
-    ("enable_shared_storage_snapshot_in_query", "1"),
-    // Of parts below this many rows, the young ones, a projection is otherwise not looked at: they would be read whole.
-    ("min_table_rows_to_use_projection_index", "0"),
-];
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// What that may take before the server counts as away.
@@ -56,6 +44,7 @@ const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 /// Handle on the queries.
 pub(crate) struct Telemetry {
     client: clickhouse::Client,
+    times: Times,
     void_lately: VoidLately,
 }
 
@@ -85,9 +74,8 @@ struct StoredFigure {
 
 impl Telemetry {
     /// Queries through `client`, under the caps.
-    pub(crate) fn new(client: &clickhouse::Client) -> Self {
-        let capped = |client: clickhouse::Client, (name, value): &(&str, &str)| client.with_setting(*name, *value);
-        Self { client: CAPS.iter().fold(client.clone(), capped), void_lately: VoidLately::default() }
+    pub(crate) fn new(client: &clickhouse::Client, settings: &ReadSettings) -> Self {
+        Self { client: caps::capped(client, settings), times: Times::of(settings), void_lately: VoidLately::default() }
     }
 
     /// The figures of a summary, in no order (design.md, "Counting contract").
@@ -180,18 +168,18 @@ impl Telemetry {
     async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {
         let query = within.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
         let query = query.param("through", at.limit.saturating_add(at.offset));
-        let mut rows = query.fetch::<R>().map_err(refused)?;
+        let mut rows = self.times.streamed(query).fetch::<R>().map_err(refused)?;
         // Until the first row the answer can still be an error.
         let first = tokio::select! {
-            row = rows.next() => row.map_err(refused)?,
+            row = self.times.started(rows.next()) => row?.map_err(refused)?,
             () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
         let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("a page has a row for its total")))?;
         Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest: rows })
     }
 
-    /// Runs a query, but not longer than the server shows signs of life: a slow query may use its ten seconds, a
-    /// server that hangs may not.
+    /// Runs a query, but not longer than the server shows signs of life: a slow query may use its time, a server
+    /// that hangs may not.
     async fn rows<R>(&self, statement: &str, within: Within) -> Result<Vec<R>, ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
@@ -248,7 +236,7 @@ mod tests {
 
     async fn telemetry() -> Telemetry {
         let stores = TestStores::fresh().await;
-        Telemetry::new(&stores::clickhouse(&stores.clickhouse).unwrap())
+        Telemetry::new(&stores::clickhouse(&stores.clickhouse).unwrap(), &ReadSettings::default())
     }
 
     #[tokio::test]
@@ -275,7 +263,7 @@ mod tests {
                        AND session_id = toUUID('00000000-0000-0000-0000-000000000003')";
         // The plan says nothing of it: each part decides while it is read.
         let (database, server) = (&stores.clickhouse.clickhouse_database, &stores.clickhouse.clickhouse_url);
-        let caps: Vec<String> = CAPS.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let caps: Vec<String> = caps::CAPS.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let url = format!("{server}/?database={database}&wait_end_of_query=1&{}", caps.join("&"));
         let asked = service_kit::testing::client().post(url).body(look_up);
         let answer = asked.send().await.unwrap().error_for_status().unwrap();
@@ -286,13 +274,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_over_a_cap_is_an_overload_and_a_wrong_statement_a_fault() {
+    async fn a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault() {
         let telemetry = telemetry().await;
         let code =
             async |statement: &str| refused(telemetry.client.query(statement).fetch_one::<u64>().await.unwrap_err()).code();
-        assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::Unavailable);
-        assert_eq!(refused(Error::BadResponse("Code: 159".to_owned())).code(), Code::Unavailable);
-        assert_eq!(refused(Error::BadResponse("Code: 1590".to_owned())).code(), Code::Internal);
+        assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::TooLarge);
+        let said = |reason: &str| refused(Error::BadResponse(reason.to_owned())).code();
+        assert_eq!(said("Code: 241. DB::Exception: Query memory limit exceeded: would use 2.01 GiB"), Code::TooLarge);
+        assert_eq!(said("Code: 241. DB::Exception: (total) memory limit exceeded: would use 9 GiB"), Code::Unavailable);
+        assert_eq!((said("Code: 159"), said("Code: 1590")), (Code::Unavailable, Code::Internal));
         assert_eq!(code("SELECT count() FROM nothing").await, Code::Internal);
     }
 }

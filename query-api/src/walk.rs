@@ -1,8 +1,10 @@
 //! Walking a list of events page by page while others report: each page names the last event on it, and the next begins
 //! after that one (`after`). An offset counts from the newest event, which is another one when the next page is asked for.
 //!
-//! Every report that was accepted after the walk began counts as later than those before it, so that nothing that stood in
-//! the list when it began changes its place. Must not be trusted: what a caller makes up is only ever a place to begin at.
+//! Every report that was accepted after the walk began counts as later than those before it, so that it moves nothing that
+//! stood in the list when it began. A report from before that is stored only during the walk looks like any other from
+//! before, for no row says when it came to be readable: it can still move its own retrieval, which is then told twice or not
+//! at all. Must not promise more than that, and must not be trusted: what a caller makes up is only ever a place to begin at.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -40,7 +42,9 @@ impl Walk {
     /// Goes on after the page that named `after`; begins without one.
     pub(crate) fn parse(after: Option<&str>, now: DateTime<Utc>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self { begun_us: now.timestamp_micros(), after: None }) };
-        Self::read(text).ok_or_else(|| {
+        // Other spellings of the same place are none that a page has named.
+        let named = |walk: &Self| walk.after.as_ref().is_some_and(|last| walk.next(last) == text);
+        Self::read(text).filter(named).ok_or_else(|| {
             let detail = "The parameter after is none that a page of this list has named as x-next-after.";
             ApiError::new(Code::InvalidParameter, detail)
         })
@@ -98,7 +102,10 @@ mod tests {
         let named = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
         let texts =
             ["1.5.6.7.", "2.5.6.7.id", "1.-5.6.7.id", "1.5.6.-7.id", "1.5.6.id", "1.99999999999999999.6.7.id", "", "1.5.6.7.\0"];
-        let made_up = texts.map(named).into_iter().chain(["".to_owned(), "%".to_owned(), "A".to_owned(), "A".repeat(9_000)]);
+        let spelt_otherwise =
+            ["1.+5.6.7.id", "1.05.6.7.id", "1.5.+6.7.id", "1.5.06.7.id", "1.5.-0.7.id", "1.5.6.+7.id", "1.5.6.07.id"];
+        let texts = texts.into_iter().chain(spelt_otherwise);
+        let made_up = texts.map(named).chain(["".to_owned(), "%".to_owned(), "A".to_owned(), "A".repeat(9_000)]);
         for text in made_up {
             assert!(Walk::parse(Some(&text), DateTime::UNIX_EPOCH).is_err(), "{text:.80}");
         }

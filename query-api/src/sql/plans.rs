@@ -6,6 +6,7 @@ use super::sessions::{self, SessionPart};
 use super::statements::FunnelBy;
 use super::within::Within;
 use super::{Telemetry, plain, statements};
+use crate::at_once::ReadSettings;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use crate::walk::{Place, Walk};
@@ -64,7 +65,7 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
         ("manifest of a session", sessions::statement(SessionPart::Disclosable), of_owner),
         ("document of a session", sessions::statement(SessionPart::Whole), of_owner),
     ];
-    let telemetry = Telemetry::new(&service_kit::stores::clickhouse(clickhouse)?);
+    let telemetry = Telemetry::new(&service_kit::stores::clickhouse(clickhouse)?, &ReadSettings::default());
     let mut plans = Vec::new();
     for (name, statement, conditions) in statements {
         let query = telemetry.client.query(&format!("EXPLAIN indexes = 1, compact = 1 {statement}"));

@@ -3,15 +3,20 @@
 //! Must tell what passes from what does not: only what may go well when asked again is 503.
 
 use clickhouse::error::Error;
+use schemas::problem::Code;
 use service_kit::http::ApiError;
 
 /// Codes by which ClickHouse refuses for load or a cap: too many rows, timeout, too many queries, memory, too many
-/// bytes, cancelled, too large a result.
-const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394, 396];
+/// bytes, cancelled.
+const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394];
+/// What to do about an answer that is too large, whichever read it is of.
+const LARGE: &str = "The answer is larger than one read may be. Ask with a smaller limit, for a shorter time or for one domain.";
 
 /// What a failed query means for the caller.
 pub(super) fn refused(error: Error) -> ApiError {
     match &error {
+        // It will not be less when asked again.
+        _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),
         Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
         Error::BadResponse(reason) if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code)) => {
             ApiError::unavailable(error)

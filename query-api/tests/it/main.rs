@@ -11,6 +11,7 @@ mod delegation;
 mod documents;
 mod formats;
 mod former_owners;
+mod held_back;
 mod injections;
 mod key_uses;
 mod lists;

@@ -56,7 +56,7 @@ const READS: &[ThreatTest] = &[
     ("R9", "query-api/src/page.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
     ("R10", PAGING, "beyond_the_end_there_are_no_items_and_the_right_total_however_far"),
     ("R10", "query-api/src/page.rs", "an_offset_is_a_whole_number_from_zero_on"),
-    ("R10", SQL, "a_read_over_a_cap_is_an_overload_and_a_wrong_statement_a_fault"),
+    ("R10", SQL, "a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault"),
     ("R11", "query-api/src/period.rs", "since_after_until_is_refused"),
     ("R11", "query-api/src/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
     ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_as_given_or_refused"),
@@ -65,6 +65,9 @@ const READS: &[ThreatTest] = &[
         "query-api/tests/it/paging_ties.rs",
         "r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_any_limit",
     ),
+    ("R12", WALKS, "r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_while_others_report"),
+    ("R12", WALKS, "r12_an_agent_walks_its_own_reports_alike"),
+    ("R12", WALKS, "r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_retrieval_and_no_other"),
     ("R12", PAGING, "what_arrives_later_but_happened_earlier_moves_no_page_before_it"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_for_random_histories_filters_and_windows"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_while_rows_arrive_and_merge"),
@@ -75,6 +78,9 @@ const READS: &[ThreatTest] = &[
     ("R18", MANY, "r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait"),
     ("R18", MANY, "r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left"),
     ("R18", MANY, "r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again"),
+    ("R18", HELD_BACK, "r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered"),
+    ("R18", HELD_BACK, "r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is"),
+    ("R18", HELD_BACK, "an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format"),
     ("R18", SQL, "a_client_of_reads_cannot_write"),
     ("R18", SIEGED, "r18_reports_are_taken_while_a_hundred_reads_of_a_year_are_under_way"),
     ("R19", "query-api/tests/it/routes.rs", "r19_no_other_method_or_spelling_of_any_path_gets_around_the_key"),
@@ -89,6 +95,7 @@ const READS: &[ThreatTest] = &[
 
 const DELEGATION: &str = "query-api/tests/it/delegation.rs";
 const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
+const HELD_BACK: &str = "query-api/tests/it/held_back.rs";
 const HISTORIES: &str = "infra/all-in-one/tests/it/histories.rs";
 const INJECTIONS: &str = "query-api/tests/it/injections.rs";
 const LISTS: &str = "query-api/tests/it/lists.rs";
@@ -101,6 +108,7 @@ const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
 const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
 const SQL: &str = "query-api/src/sql.rs";
+const WALKS: &str = "query-api/tests/it/walks.rs";
 const CLICKS: &str = "query-api/tests/it/clicks.rs";
 const DISCLOSE: &str = "query-api/src/disclose/tests.rs";
 const MADE: &str = "ingest-gateway/tests/it/sessions.rs";

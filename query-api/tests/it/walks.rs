@@ -1,5 +1,6 @@
 //! `after`: a list of events walked page by page while others report. Every event is told once, and what stood in the list
-//! when the walk began is told, however much arrives before, behind and within the pages, and whatever it ties with.
+//! when the walk began is told, however much is reported before, behind and within the pages, and whatever it ties with. What was
+//! reported before the walk and is stored during it moves its own retrieval, and no other.
 //! More histories with `TEST_ROUNDS`.
 
 use crate::world::{NEW_YEAR_MS, Observation, World, seen};
@@ -120,6 +121,53 @@ async fn r12_an_agent_walks_its_own_reports_alike() {
     let mut each: Vec<u128> = told_of.clone();
     each.sort_unstable();
     assert_eq!(each, (0..stood).collect::<Vec<_>>(), "seed {seed}: {told_of:?}");
+}
+
+/// The quirk is in ARCHITECTURE.md: no row says when it came to be readable.
+#[tokio::test]
+async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_retrieval_and_no_other() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let stood = 120;
+    let rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
+    world.insert(&rows).await;
+    // One that was told moves behind the walk, and one that was not moves before it.
+    let (all, _) = page(&world, &owner.key, EVENTS, &[("limit", "1000")]).await;
+    let (first, last) = (key_of(&all[0]), key_of(&all[119]));
+    let moved = |key, ms| seen("example.com", key).role(Agent).version(BEFORE).after(ms).id(&format!("{key}-agent"));
+    let (mut told_of, mut after, mut in_flight) = (BTreeMap::<u128, u32>::new(), None::<String>, vec![first, last]);
+    for page_number in 0.. {
+        let mut query = vec![("limit", "23")];
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let (ids, next) = page(&world, &owner.key, EVENTS, &query).await;
+        ids.iter().for_each(|id| *told_of.entry(key_of(id)).or_default() += 1);
+        let Some(next) = next else { break };
+        after = Some(next);
+        let mut rows = vec![];
+        if page_number == 0 {
+            rows.extend([moved(first, -1_000), moved(last, 1_000)]);
+        }
+        for _ in 0..5 {
+            let key = random.random_range(0..stood);
+            // Those two go where they were sent.
+            if key != first && key != last {
+                rows.push(told(&mut random, key, Agent, BEFORE));
+                in_flight.push(key);
+            }
+        }
+        world.insert(&rows).await;
+    }
+    assert_eq!((told_of.remove(&first), told_of.remove(&last)), (Some(2), None), "what is admitted: {told_of:?} seed {seed}");
+    for key in 0..stood {
+        let times = told_of.get(&key).copied();
+        assert!(
+            in_flight.contains(&key) || times == Some(1),
+            "{key} was not in flight, and was told {times:?} times: seed {seed}"
+        );
+    }
+    assert!(told_of.keys().all(|key| *key < stood), "{told_of:?} seed {seed}");
 }
 
 #[tokio::test]

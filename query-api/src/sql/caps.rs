@@ -1,0 +1,129 @@
+//! What one read may cost the store, and for how long it may be at it.
+//!
+//! Must not count against the store what the reader takes its time for: a page that nobody takes off the line is held back
+//! within ClickHouse, whose own limit goes on counting. So that limit is the whole time a page may take, and how long its
+//! first row may take is watched here.
+
+use crate::at_once::ReadSettings;
+use clickhouse::Client;
+use clickhouse::query::Query;
+use service_kit::http::ApiError;
+use std::time::Duration;
+
+/// What one read may cost. `readonly` comes with them: no statement of this crate can write.
+pub(super) const CAPS: &[(&str, &str)] = &[
+    ("readonly", "1"),
+    ("max_memory_usage", "2147483648"),
+    ("max_result_rows", "100000"),
+    ("cancel_http_readonly_queries_on_client_close", "1"),
+    // A page and its total come from one step, and every step of a query sees one moment.
+    ("enable_materialized_cte", "1"),
+    ("enable_shared_storage_snapshot_in_query", "1"),
+    // Of parts below this many rows, the young ones, a projection is otherwise not looked at: they would be read whole.
+    ("min_table_rows_to_use_projection_index", "0"),
+];
+
+/// The times of a read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Until its first row, or the whole of what is not streamed.
+    start: Duration,
+    /// Until the last byte of what is streamed.
+    whole: Duration,
+}
+
+impl Times {
+    pub(super) fn of(settings: &ReadSettings) -> Self {
+        let start = Duration::from_secs(settings.read_start_seconds.into());
+        Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
+    }
+
+    /// A query whose rows go out as fast as its reader takes them.
+    pub(super) fn streamed(&self, query: Query) -> Query {
+        let seconds = self.whole.as_secs().to_string();
+        // As long may the connection stand still, because its reader does.
+        query.with_setting("max_execution_time", &seconds).with_setting("http_send_timeout", &seconds)
+    }
+
+    /// What comes in time, or that the store is too slow.
+    pub(super) async fn started<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
+        let late = |_| ApiError::unavailable(anyhow::anyhow!("ClickHouse took longer than {:?} for a first row", self.start));
+        tokio::time::timeout(self.start, work).await.map_err(late)
+    }
+}
+
+/// A client under the caps.
+pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
+    let client = CAPS.iter().fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
+    client
+        .with_setting("max_execution_time", settings.read_start_seconds.to_string())
+        .with_setting("max_result_bytes", settings.read_bytes.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::PageRow;
+    use super::super::{Telemetry, Within};
+    use super::*;
+    use crate::page::Paging;
+    use crate::period::Period;
+    use crate::visibility::Visibility;
+    use schemas::ids::OrgId;
+    use schemas::problem::Code;
+    use serde::Deserialize;
+    use service_kit::stores;
+    use service_kit::testing::{TestStores, eventually};
+    use uuid::Uuid;
+
+    /// A row of a page that this test makes up.
+    #[derive(clickhouse::Row, Deserialize)]
+    struct Slow {
+        total: u64,
+    }
+
+    impl PageRow for Slow {
+        fn total(&self) -> u64 {
+            self.total
+        }
+
+        fn is_item(&self) -> bool {
+            true
+        }
+    }
+
+    async fn page(telemetry: &Telemetry, statement: &str) -> Result<crate::sql::Found<Slow>, ApiError> {
+        let within = Within::new(&Visibility::of_everything(OrgId(Uuid::nil()), &[]), &Period::parse(None, None).ok().unwrap());
+        telemetry.page(statement, within, Paging { limit: 1, offset: 0 }).await
+    }
+
+    /// Ten minutes: more than anything waits for.
+    const NO_ROW: &str = "SELECT toUInt64(sum(sleepEachRow(1))) AS total FROM numbers(600)";
+
+    /// Gives a first row one second, and a page an hour.
+    fn hasty(stores: &TestStores) -> Telemetry {
+        let settings = ReadSettings { read_start_seconds: 1, read_seconds: 3_600, ..ReadSettings::default() };
+        // One row at a time, because a block may not sleep for long.
+        Telemetry::new(&stores::clickhouse(&stores.clickhouse).unwrap().with_setting("max_block_size", "1"), &settings)
+    }
+
+    #[tokio::test]
+    async fn a_page_that_has_not_begun_in_its_time_is_503_and_its_query_ends() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        let refused = page(&hasty(&stores), NO_ROW).await.err().map(|refusal| refusal.code());
+        assert_eq!(refused, Some(Code::Unavailable));
+        eventually("nobody works for a reader that has been refused", || async {
+            let running = "SELECT count() FROM system.processes \
+                           WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
+            (client.query(running).fetch_one::<u64>().await.unwrap() == 0).then_some(())
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_is_not_streamed_has_no_longer_than_a_page_has_to_begin() {
+        let stores = TestStores::fresh().await;
+        let refusal = super::super::refused(hasty(&stores).client.query(NO_ROW).fetch_one::<u64>().await.unwrap_err());
+        assert_eq!(refusal.code(), Code::Unavailable);
+    }
+}
