@@ -8,16 +8,23 @@ use anyhow::{Context, bail};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use schemas::store::{CLICKHOUSE_REQUIRED_PARTS, CLICKHOUSE_REQUIRED_SETTINGS, TableContract};
-use sqlx::PgPool;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgPool};
 use std::str::FromStr;
 use std::time::Duration;
+use tokio::time::timeout;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../schemas/postgres");
 
 /// Waiting for a free connection, or for a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// What the server gives one statement, in milliseconds.
+const STATEMENT_TIMEOUT: &str = "3000";
+/// What a connection that comes back may take to be done with its last statement; longer than the server gives that.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
+/// What an idle connection may take to say that it is there, so that a new one can be made while its caller waits.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Connections of one process.
 const MAX_CONNECTIONS: u32 = 16;
 
@@ -28,8 +35,20 @@ pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
 
 /// The same with settings of the session, for functions of the database that go by them.
 pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
-    let options = postgres_options(settings)?.options([("statement_timeout", "3000")]).options(session.iter().cloned());
-    Ok(PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS).connect_lazy_with(options))
+    let options =
+        postgres_options(settings)?.options([("statement_timeout", STATEMENT_TIMEOUT)]).options(session.iter().cloned());
+    let pool = PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS);
+    // The pool's own pings wait for ever: a connection that the network has swallowed would keep its place until the system
+    // gives it up, a quarter of an hour later.
+    let pool = pool.test_before_acquire(false).before_acquire(|connection, _| {
+        Box::pin(async { Ok(timeout(PING_TIMEOUT, connection.ping()).await.is_ok_and(|answer| answer.is_ok())) })
+    });
+    let pool = pool.after_release(|connection, _| {
+        Box::pin(async {
+            timeout(RELEASE_TIMEOUT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
+        })
+    });
+    Ok(pool.connect_lazy_with(options))
 }
 
 /// What the address says.
@@ -108,7 +127,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
 
 /// Whether PostgreSQL answers within `within`.
 pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
-    tokio::time::timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
+    timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
 }
 
 /// A client of the database that holds the tables.
@@ -237,7 +256,7 @@ impl Table {
 
 /// Whether ClickHouse answers within `within`.
 pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
-    tokio::time::timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
+    timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
 }
 
 #[cfg(test)]

@@ -28,6 +28,9 @@ const SLOW_TO_REACH: Duration = Duration::from_secs(1);
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
 /// What giving a lease back may take in a process that is about to end.
 const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
+/// How old a lease may be when its attempt begins. Since it was taken the endpoint may have been disabled, and the time that is
+/// signed goes stale. More than a statement may take, or a slow database would let none begin.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// What attempts share; cheap to clone.
 #[derive(Clone)]
@@ -38,8 +41,8 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Attempts a delivery and writes how it ended; `hurry` breaks it off.
-    pub(super) async fn attempt(self, claimed: Claimed, lane: Lane, hurry: CancellationToken) {
+    /// Attempts a delivery whose lease was taken after `asked_at`, and writes how it ended; `hurry` breaks it off.
+    pub(super) async fn attempt(self, claimed: Claimed, asked_at: Instant, lane: Lane, hurry: CancellationToken) {
         let Ok(secret) = self.sealer.open(&claimed.secret_sealed, claimed.endpoint_id.as_bytes()) else {
             // Our fault, not the receiver's: it costs the delivery no attempt.
             metrics::unsigned();
@@ -48,6 +51,11 @@ impl Sender {
             return;
         };
         let began = Instant::now();
+        if began - asked_at > FRESH {
+            tracing::warn!(delivery = %claimed.delivery_id, "its lease was taken too long ago to begin an attempt, it is given back");
+            self.give_back(&claimed, Duration::ZERO).await;
+            return;
+        }
         let answer = tokio::select! {
             answer = self.send(&claimed, &secret) => answer,
             () = hurry.cancelled() => return self.give_back(&claimed, Duration::ZERO).await,

@@ -28,7 +28,7 @@ measures! {
     DROPPED = Measure::counter("webhook_deliveries_dropped_total", "deliveries", "deliveries that were pending when their endpoint was disabled");
     LOST = Measure::counter("webhook_leases_lost_total", "attempts", "attempts that ended after their lease had run out or was taken back; they are repeated");
     UNSIGNED = Measure::counter("webhook_unsigned_total", "attempts", "attempts put off because TELEMETRY_SECRETS_KEY does not open the secret");
-    CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "looks for what is due that failed: PostgreSQL refused to lease it, or did not answer");
+    CLAIMS_FAILED = Measure::counter("webhook_claims_failed_total", "claims", "looks for what is due that failed: PostgreSQL refused to lease it, or did not answer within four seconds");
     CLAIMS_FAILING = Measure::gauge("webhook_claims_failing", "boolean", "1 when the last look for what is due failed, else 0");
     UNDER_WAY = Measure::gauge("webhook_attempts_under_way", "attempts", "attempts under way");
     DURATION = Measure::duration("webhook_attempt_duration_seconds", "one attempt, from the look-up of the name to the answer");

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Pause between two looks at the queue when nothing happens.
@@ -47,6 +47,8 @@ const SHORT_PAUSE: Duration = Duration::from_millis(20);
 const SWEEP: Duration = Duration::from_secs(30);
 /// What attempts under way get to end after a stop was asked for; within what a stopping process has.
 const GRACE: Duration = Duration::from_secs(6);
+/// What a look that has begun gets to end then: leases whose taking nobody heard of are nobody's until they run out.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// What a deliverer needs besides a listener.
 #[derive(Args, Clone, Debug)]
@@ -141,16 +143,19 @@ impl Deliverer {
     async fn run(self, stop: CancellationToken) {
         let mut attempts = JoinSet::new();
         let hurry = CancellationToken::new();
-        let mut sweeps = interval(SWEEP);
-        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Beside the looks: one that PostgreSQL does not answer must keep no delivery. Ends with this function.
+        let mut sweeps = JoinSet::new();
+        sweeps.spawn(sweep(self.sender.queue.clone()));
         let mut next_look = Instant::now();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
-                _ = sweeps.tick() => self.sender.queue.sweep().await,
                 Some(_) = attempts.join_next() => next_look = next_look.min(Instant::now() + SHORT_PAUSE),
                 () = sleep_until(next_look) => {
-                    self.begin(&mut attempts, &hurry).await;
+                    tokio::select! {
+                        () = self.begin(&mut attempts, &hurry) => {}
+                        () = async { stop.cancelled().await; sleep(LAST_LOOK).await } => break,
+                    }
                     next_look = Instant::now() + PAUSE;
                 }
             }
@@ -166,16 +171,27 @@ impl Deliverer {
     /// Takes leases on what is due, as far as there is room, and begins an attempt for each.
     async fn begin(&self, attempts: &mut JoinSet<()>, hurry: &CancellationToken) {
         let Some(room) = self.lanes.room() else { return };
+        let asked_at = Instant::now();
         let claimed = self.sender.queue.claim(&room).await;
         metrics::claimed(claimed.is_err());
         match claimed {
             Ok(claimed) => {
                 for delivery in claimed {
                     let lane = self.lanes.enter(delivery.endpoint_id);
-                    attempts.spawn(self.sender.clone().attempt(delivery, lane, hurry.clone()));
+                    attempts.spawn(self.sender.clone().attempt(delivery, asked_at, lane, hurry.clone()));
                 }
             }
             Err(error) => tracing::warn!("what is due cannot be found, asking again: {error}"),
         }
+    }
+}
+
+/// Again and again, for ever.
+async fn sweep(queue: Queue) {
+    let mut sweeps = interval(SWEEP);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        sweeps.tick().await;
+        queue.sweep().await;
     }
 }

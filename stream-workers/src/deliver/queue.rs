@@ -1,17 +1,29 @@
 //! The queue in PostgreSQL: take leases on what is due, write how attempts ended. Every statement of the deliverer.
 //!
-//! Must let its connection go with each statement, and must write the end of an attempt only while the lease is its own.
+//! Must let its connection go with each statement, must wait for none of them without a deadline of its own, and must write the end of an attempt only while the lease is its own.
 
 use super::lanes::Room;
 use super::{Ahead, metrics};
 use chrono::{DateTime, Utc};
 use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
 use sqlx::PgPool;
+use std::io;
 use std::time::Duration;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 /// Rows of one statement that sweeps.
 const BATCH: i64 = 1_000;
+/// What one statement may take, with the wait for its connection. The server gives it three seconds: only who hears nothing
+/// from the server waits longer.
+const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
+
+/// Waits for a statement no longer than it may take. One that did not answer counts as failed, whatever the server has made of
+/// it; its connection is not used again (`stores`).
+async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    let late = || sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "PostgreSQL does not answer"));
+    timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
+}
 
 #[derive(Clone)]
 pub(super) struct Queue {
@@ -149,7 +161,7 @@ impl Queue {
         let narrow: Vec<Uuid> = room.narrow.iter().map(|narrow| narrow.endpoint).collect();
         let left: Vec<i32> = room.narrow.iter().map(|narrow| narrow.left).collect();
         let under_way: Vec<i32> = room.narrow.iter().map(|narrow| narrow.under_way).collect();
-        sqlx::query_as(CLAIM)
+        let claimed = sqlx::query_as(CLAIM)
             .bind(self.ahead.micros())
             .bind(micros(self.lease))
             .bind(room.in_all)
@@ -157,11 +169,12 @@ impl Queue {
             .bind(narrow)
             .bind(left)
             .bind(under_way)
-            .fetch_all(&self.pool)
-            .await
+            .fetch_all(&self.pool);
+        answered(claimed).await
     }
 
-    /// Writes how an attempt ended; false when its lease was no longer its own, and so nothing is written.
+    /// Writes how an attempt ended; false when its lease was no longer its own, and so nothing is written. Asked again when it
+    /// is not known whether it was written, it changes nothing more, and says that it was.
     pub(super) async fn finish(&self, claimed: &Claimed, ended: &Ended) -> Result<bool, sqlx::Error> {
         let status = ended.status();
         let next = ended.next_after.filter(|_| status == DeliveryStatus::Pending).map(micros);
@@ -181,20 +194,27 @@ impl Queue {
         .bind(ended.status_code.map(i32::from))
         .bind(i64::try_from(ended.took.as_millis()).unwrap_or(i64::MAX))
         .bind(self.ahead.micros())
-        .execute(&self.pool)
-        .await?;
-        Ok(written.rows_affected() == 1)
+        .execute(&self.pool);
+        if answered(written).await?.rows_affected() == 1 {
+            return Ok(true);
+        }
+        // A statement of its own: it sees what the one before may have waited for.
+        let earlier =
+            sqlx::query_scalar("SELECT EXISTS (SELECT FROM webhook_queue WHERE delivery_id = $1 AND last_attempt_at = $2)")
+                .bind(claimed.delivery_id)
+                .bind(claimed.started_at)
+                .fetch_one(&self.pool);
+        answered(earlier).await
     }
 
     /// Gives a lease back: the delivery is due again after this pause, and no attempt has been counted.
     pub(super) async fn give_back(&self, claimed: &Claimed, pause: Duration) -> Result<(), sqlx::Error> {
-        sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
+        let given = sqlx::query("UPDATE webhook_queue SET lease = NULL, due_at = $3 WHERE delivery_id = $1 AND lease = $2")
             .bind(claimed.delivery_id)
             .bind(claimed.lease)
             .bind(claimed.started_at + pause)
-            .execute(&self.pool)
-            .await
-            .map(drop)
+            .execute(&self.pool);
+        answered(given).await.map(drop)
     }
 
     /// Ends what was pending when its endpoint was disabled, and says what waits.
@@ -208,8 +228,8 @@ impl Queue {
         }
         // Whatever became of that: a database that takes no writes is one more reason to say what waits.
         let looked = async {
-            metrics::waiting(&Waiting::look(&self.pool, &self.ahead).await?);
-            metrics::without_room(&WithoutRoom::look(&self.pool, &self.ahead).await?);
+            metrics::waiting(&answered(Waiting::look(&self.pool, &self.ahead)).await?);
+            metrics::without_room(&answered(WithoutRoom::look(&self.pool, &self.ahead)).await?);
             Ok::<(), sqlx::Error>(())
         };
         if let Err(error) = looked.await {
@@ -226,9 +246,8 @@ impl Queue {
         )
         .bind(BATCH)
         .bind(self.ahead.micros())
-        .execute(&self.pool)
-        .await?
-        .rows_affected();
+        .execute(&self.pool);
+        let dropped = answered(dropped).await?.rows_affected();
         metrics::dropped(dropped);
         Ok(dropped)
     }

@@ -39,6 +39,12 @@ const TESTS: &[ThreatTest] = &[
     ("V14", FAULTS, "v14_who_has_lost_a_lease_writes_nothing_however_its_attempt_ends"),
     ("V15", "schemas/src/webhook.rs", "a_created_delegation_is_told_with_exactly_the_published_members"),
     ("V15", END_TO_END, "v15_v3_whoever_is_concerned_is_told_signed_at_a_local_receiver_and_no_proxy_hears_of_it"),
+    ("W8", DELIVERIES, "w8_no_attempt_begins_once_an_endpoint_is_disabled_and_what_was_pending_is_dropped"),
+    ("W8", SILENCE, "w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead"),
+    ("F18", SILENCE, "f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_pool"),
+    ("F18", SILENCE, "f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again"),
+    ("F18", SILENCE, "f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_lanes_back_and_counts_it_once"),
+    ("F18", SILENCE, "f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops_in_time"),
     ("F19", FAULTS, "f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing"),
     ("F34", FAULTS, "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
     ("F34", KILLS, "s7_whenever_deliverers_are_killed_no_delivery_is_missing_and_repeats_are_byte_equal"),
@@ -52,12 +58,13 @@ const END_TO_END: &str = "infra/all-in-one/tests/it/webhooks.rs";
 const FAIRNESS: &str = "stream-workers/tests/it/fairness.rs";
 const TURNS: &str = "stream-workers/tests/it/turns.rs";
 const FAULTS: &str = "stream-workers/tests/it/delivery_faults.rs";
+const SILENCE: &str = "stream-workers/tests/it/delivery_silence.rs";
 const KILLS: &str = "stream-workers/tests/it/kills.rs";
 const REBINDING: &str = "infra/service-kit/tests/it/rebinding.rs";
 const RECEIVERS: &str = "stream-workers/tests/it/receivers.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    let faults = ["F19", "F34", "F35"].map(str::to_owned);
+    let faults = ["W8", "F18", "F19", "F34", "F35"].map(str::to_owned);
     every_row_has_a_test(TESTS, threat_rows('V', 1..=15).chain(faults));
 }

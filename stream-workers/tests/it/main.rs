@@ -4,10 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod black_hole;
 mod clicks;
 mod clicks_away;
 mod deliveries;
 mod delivery_faults;
+mod delivery_silence;
 mod delivery_threats;
 mod fairness;
 mod faults;

@@ -240,6 +240,11 @@ impl Office {
 
     /// The real binary, answering, with the shortest lease there is.
     pub(crate) async fn process(&self) -> TestProcess {
+        self.process_with(&[]).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn process_with(&self, others: &[(&'static str, String)]) -> TestProcess {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let settings = [
             ("TELEMETRY_LISTEN", listen.clone()),
@@ -251,6 +256,7 @@ impl Office {
             ("WEBHOOK_EXTRA_CA", self.pem.path().display().to_string()),
             ("DATABASE_URL", self.stores.postgres.database_url.clone()),
         ];
+        let settings: Vec<_> = settings.into_iter().chain(others.iter().cloned()).collect();
         let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
         process.answers(&format!("http://{listen}/ready")).await;
         process

@@ -94,3 +94,30 @@ async fn v12_an_organisation_whose_endpoints_have_hung_and_rest_is_not_put_behin
     assert!(tried < 120, "it waited behind {tried} of 240");
     deliverer.stop().await;
 }
+
+/// Asserted by order: the healthy ones have theirs before the first of the hanging ones is given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_an_organisations_own_hanging_endpoints_delay_none_of_its_healthy_ones() {
+    let office = Office::new().await;
+    let hanging = TestReceiver::silent().await;
+    office.open_port(&hanging);
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let org = office.org().await;
+    for _ in 0..100 {
+        office.post_all(&office.endpoint_of(org, &hanging).await, 6).await;
+    }
+    let mut healthy = Vec::new();
+    for _ in 0..10 {
+        healthy.push(office.endpoint_of(org, &inbox.server).await);
+    }
+    let deliverer = office.deliverer();
+    eventually("the hanging ones hang", || async { (hanging.connects() >= 400).then_some(()) }).await;
+    for endpoint in &healthy {
+        office.post(endpoint).await;
+    }
+    inbox.gets(healthy.len()).await;
+    let given_up = "SELECT count(*) FROM webhook_queue WHERE last_outcome = 'timeout'";
+    let given_up: i64 = sqlx::query_scalar(given_up).fetch_one(&office.pool).await.unwrap();
+    assert_eq!((given_up, hanging.connects()), (0, 400), "nobody waited for a hanging one");
+    drop(deliverer);
+}

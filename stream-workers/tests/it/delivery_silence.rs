@@ -1,0 +1,194 @@
+//! A deliverer to which PostgreSQL says nothing more in the middle of a statement, and one that is itself stopped between a lease
+//! and its attempt (F18, W8).
+
+use crate::black_hole::BlackHole;
+use crate::inbox::Inbox;
+use crate::post_office::{Delivering, Office};
+use service_kit::settings::PostgresSettings;
+use service_kit::stores;
+use service_kit::testing::{client, eventually, free_address};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stream_workers::deliver::Ahead;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+const APPLICATION: &str = "deliverer";
+/// Nothing of the deliverer gets past this until it is rolled back.
+const LOCK: &str = "LOCK TABLE webhook_queue IN ACCESS EXCLUSIVE MODE";
+
+/// Waits until so many statements of the deliverer wait for a lock.
+async fn waits(office: &Office, statements: i64) {
+    eventually("statements are in flight", || async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database() \
+                       AND wait_event_type = 'Lock'";
+        let waiting: i64 = sqlx::query_scalar(waiting).bind(APPLICATION).fetch_one(&office.pool).await.unwrap();
+        (waiting >= statements).then_some(())
+    })
+    .await;
+}
+
+/// Answers nothing until it is released, then 204.
+async fn held(office: &Office) -> (Inbox, Arc<AtomicBool>) {
+    let release = Arc::new(AtomicBool::new(false));
+    let released = Arc::clone(&release);
+    let inbox = Inbox::open_with(office, move |_| {
+        let released = Arc::clone(&released);
+        async move {
+            eventually("it is released", || async { released.load(Ordering::SeqCst).then_some(()) }).await;
+            204
+        }
+    })
+    .await;
+    (inbox, release)
+}
+
+/// Waits until the metrics have each of these lines.
+async fn says(metrics: &str, expected: &[&str]) {
+    eventually(&format!("the metrics say {expected:?}"), || async {
+        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
+    })
+    .await;
+}
+
+/// As many statements as a pool has connections, all of them left in the middle.
+#[tokio::test(flavor = "multi_thread")]
+async fn f18_connections_that_the_network_has_swallowed_keep_no_place_in_their_pool() {
+    let office = Office::new().await;
+    let network = BlackHole::before(&office.stores.postgres.database_url).await;
+    let through = PostgresSettings { database_url: network.url(&office.stores.postgres.database_url, APPLICATION) };
+    let pool = stores::postgres(&through).unwrap();
+    let mut lock = office.pool.begin().await.unwrap();
+    sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
+    let mut asked = JoinSet::new();
+    for _ in 0..pool.options().get_max_connections() {
+        let pool = pool.clone();
+        asked.spawn(async move { sqlx::query("SELECT FROM webhook_queue").execute(&pool).await.map(drop) });
+    }
+    waits(&office, pool.options().get_max_connections().into()).await;
+    network.swallow_connections();
+    asked.shutdown().await;
+    lock.rollback().await.unwrap();
+    eventually("the pool answers again", || async { sqlx::query("SELECT 1").execute(&pool).await.ok() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f18_a_deliverer_whose_look_for_what_is_due_is_never_answered_looks_again() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let network = BlackHole::before(&office.stores.postgres.database_url).await;
+    let mut settings = office.settings();
+    settings.postgres.database_url = network.url(&settings.postgres.database_url, APPLICATION);
+    let deliverer = Delivering::start(settings, Ahead::default());
+    office.delivered(&[office.post(&endpoint).await]).await;
+    for _ in 0..2 {
+        let mut lock = office.pool.begin().await.unwrap();
+        sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
+        waits(&office, 1).await;
+        network.swallow_connections();
+        lock.rollback().await.unwrap();
+        office.delivered(&[office.post(&endpoint).await]).await;
+    }
+    deliverer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f18_a_deliverer_whose_end_of_an_attempt_is_never_confirmed_gives_its_lanes_back_and_counts_it_once() {
+    let office = Office::new().await;
+    let (inbox, release) = held(&office).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let network = BlackHole::before(&office.stores.postgres.database_url).await;
+    let mut ids = office.post_all(&endpoint, 2).await;
+    let metrics = free_address().to_string();
+    let settings = [
+        ("DATABASE_URL", network.url(&office.stores.postgres.database_url, APPLICATION)),
+        ("TELEMETRY_METRICS_LISTEN", metrics.clone()),
+        ("TELEMETRY_DELIVERIES_AT_ONCE", "2".to_owned()),
+        ("TELEMETRY_DELIVERY_LEASE", "120".to_owned()),
+    ];
+    let mut process = office.process_with(&settings).await;
+    inbox.gets(2).await;
+    let mut lock = office.pool.begin().await.unwrap();
+    sqlx::query("SELECT FROM webhook_queue WHERE delivery_id = ANY($1) FOR UPDATE").bind(&ids).execute(&mut *lock).await.unwrap();
+    release.store(true, Ordering::SeqCst);
+    waits(&office, 2).await;
+    network.swallow_connections();
+    lock.rollback().await.unwrap();
+    // Both lanes are theirs until they know.
+    ids.push(office.post(&endpoint).await);
+    office.delivered(&ids).await;
+    let expected = [
+        "webhook_attempts_total{outcome=\"delivered\"} 3",
+        "webhook_deliveries_delivered_total 3",
+        "webhook_leases_lost_total 0",
+        "webhook_attempts_under_way 0",
+    ];
+    says(&metrics, &expected).await;
+    let arrived: Vec<Uuid> = inbox.letters().iter().map(crate::inbox::Letter::id).collect();
+    assert_eq!((arrived.len(), arrived.into_iter().collect::<BTreeSet<_>>()), (3, ids.into_iter().collect()), "each once");
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+}
+
+/// The exit code 0 also says that it took less than ten seconds: a slower drain gives up with another code.
+#[tokio::test(flavor = "multi_thread")]
+async fn f18_a_deliverer_to_which_postgresql_says_nothing_more_says_so_and_stops_in_time() {
+    let office = Office::new().await;
+    let (inbox, release) = held(&office).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let network = BlackHole::before(&office.stores.postgres.database_url).await;
+    office.post(&endpoint).await;
+    let metrics = free_address().to_string();
+    let url = network.url(&office.stores.postgres.database_url, APPLICATION);
+    let mut process = office.process_with(&[("DATABASE_URL", url), ("TELEMETRY_METRICS_LISTEN", metrics.clone())]).await;
+    inbox.gets(1).await;
+    says(&metrics, &["webhook_claims_failing 0", "webhook_attempts_under_way 1"]).await;
+    let mut lock = office.pool.begin().await.unwrap();
+    sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
+    release.store(true, Ordering::SeqCst);
+    // The look for what is due, and the end of the attempt.
+    waits(&office, 2).await;
+    network.swallow_everything();
+    lock.rollback().await.unwrap();
+    says(&metrics, &["webhook_claims_failing 1"]).await;
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+}
+
+/// It has the lease, and hears of it seconds later: meanwhile the endpoint was disabled.
+#[tokio::test(flavor = "multi_thread")]
+async fn w8_a_deliverer_that_was_stopped_between_a_lease_and_its_attempt_gives_the_lease_back_instead() {
+    let office = Office::new().await;
+    let inbox = Inbox::open(&office, |_| Some(204)).await;
+    let endpoint = office.endpoint(&inbox.server).await;
+    let url = format!("{}?application_name={APPLICATION}", office.stores.postgres.database_url);
+    // So long that it has not run out when the process goes on.
+    let settings = [("DATABASE_URL", url), ("TELEMETRY_DELIVERY_LEASE", "600".to_owned())];
+    let mut process = office.process_with(&settings).await;
+    let id = loop {
+        let mut lock = office.pool.begin().await.unwrap();
+        sqlx::query(LOCK).execute(&mut *lock).await.unwrap();
+        waits(&office, 1).await;
+        process.pause();
+        let id = office.post_in(&mut *lock, &endpoint).await;
+        lock.commit().await.unwrap();
+        // A look that the server had just given up has not seen it: another time.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if office.standing(id).await.lease.is_some() {
+            break id;
+        }
+        process.resume();
+        office.delivered(&[id]).await;
+    };
+    let before = inbox.letters().len();
+    office.disable(&endpoint).await;
+    // Longer than a lease may be old when its attempt begins.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    process.resume();
+    let standing = office.stands("the lease is given back", id, |standing| standing.lease.is_none()).await;
+    assert_eq!((standing.attempts, standing.last_attempt_at), (0, None), "{standing:?}");
+    assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
+    assert_eq!(inbox.letters().len(), before, "nothing was sent to an endpoint that is disabled");
+}
