@@ -15,6 +15,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use serde_json::json;
 use service_kit::kafka;
+use std::collections::BTreeSet;
 use std::io::Write;
 
 /// What to do about dead letters.
@@ -63,7 +64,9 @@ impl RejectedErrand {
                 let chosen: Vec<&Letter> = if *all {
                     archive.letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
-                    origins.iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
+                    // Whoever names one twice wants it back once.
+                    let origins: BTreeSet<&String> = origins.iter().collect();
+                    origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };
                 retry(settings, &chosen).await
             }

@@ -28,7 +28,7 @@ async fn with_own_postgres(folder: &Path) -> (World, Postgres) {
 /// ask for.
 async fn put_portion(world: &World, first: u128) {
     let record = |n: u128| match n % 3 {
-        0 if n % 2 == 0 => unresolved(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
+        0 if n.is_multiple_of(2) => unresolved(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
         0 => unresolved(NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
         _ => record(1, NEW_YEAR_US, &[event(n)]),
     };

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Of the looks at a surface while faults are injected, so many in a hundred must have been answered. Stores are away for much
 /// of the time, and there a refusal is right.
 const LEAST_ANSWERED: u64 = 10;
+/// What may pass between two rounds of a reader, on average: a round takes a second, and longer while stores are away.
+const MOST_BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
 /// Of the crash points, so many in a hundred must have been come to.
 const LEAST_REACHED: usize = 60;
 /// What may pass between a store's return and the first read that shows something new (C10).
@@ -54,7 +56,13 @@ impl Demands<'_> {
         }
         match options.outage {
             Some(_) => unmet.extend(self.late()),
-            None => unmet.extend(SURFACES.iter().filter_map(|surface| self.unread(surface))),
+            None => {
+                unmet.extend(SURFACES.iter().filter_map(|surface| self.unread(surface)));
+                let due = plan.length().as_secs() / MOST_BETWEEN_ROUNDS.as_secs();
+                if self.live.rounds < due {
+                    unmet.push(format!("a reader made {} rounds meanwhile, at least {due} are due", self.live.rounds));
+                }
+            }
         }
         unmet
     }
@@ -101,7 +109,7 @@ mod tests {
 
     fn live(answered: u64, failed: u64) -> Watched {
         let of_all = |count| SURFACES.iter().map(|surface| (*surface, count)).collect();
-        Watched { checked: of_all(answered), failed: of_all(failed), ..Watched::default() }
+        Watched { checked: of_all(answered), failed: of_all(failed), rounds: 1_000, ..Watched::default() }
     }
 
     #[test]
@@ -125,6 +133,8 @@ mod tests {
         for live in [&unread, &none] {
             assert_eq!(Demands { live, ..demands }.unmet().len(), SURFACES.len());
         }
+        let slow = Watched { rounds: plan.length().as_secs() / 10 - 1, ..read.clone() };
+        assert_eq!(Demands { live: &slow, ..demands }.unmet().len(), 1);
         let half = Injected { done: whole.done.clone().into_iter().take(8).collect(), ..Injected::default() };
         assert_eq!(Demands { injected: &half, ..demands }.unmet(), ["8 of 16 faults were injected"]);
         let crashes: Vec<String> = plan.faults.iter().filter(|fault| fault.blow.is_crash()).map(ToString::to_string).collect();

@@ -49,18 +49,13 @@ impl Outcome {
 
     fn command(&self) -> String {
         let ChaosOptions { smoke, three_brokers, outage, outage_seconds, .. } = &self.options;
-        if let Some(outage) = outage {
-            let outage = format!("{outage:?}").to_lowercase();
-            return format!("cargo chaos --seed {} --outage {outage} --outage-seconds {outage_seconds}", self.plan.seed);
-        }
         let flags = [(*smoke, " --smoke"), (*three_brokers, " --three-brokers")];
         let flags: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
-        format!(
-            "cargo chaos --seed {} --events {} --faults {}{flags}",
-            self.plan.seed,
-            self.options.events(),
-            self.options.faults()
-        )
+        let blows = match outage {
+            Some(outage) => format!("--outage {} --outage-seconds {outage_seconds}", format!("{outage:?}").to_lowercase()),
+            None => format!("--faults {}", self.options.faults()),
+        };
+        format!("cargo chaos --seed {} --events {} {blows}{flags}", self.plan.seed, self.options.events())
     }
 
     fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
