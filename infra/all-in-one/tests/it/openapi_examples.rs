@@ -9,7 +9,7 @@ use crate::demo::Demo;
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::openapi::told;
 use loadgen::fuzz_api::contract::{Contract, Operation, Parameter};
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};
@@ -118,6 +118,7 @@ impl Story {
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
         let checked = self.contract.check(operation, status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
+        assert_eq!(self.contract.check_headers(operation, status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
         for (media, example) in documented.examples().filter(|(media, _)| *media != "application/json") {
             self.execute_as(operation, who, media, example, &answer).await;
@@ -138,6 +139,7 @@ impl Story {
         let at = format!("{} as {media}", operation.id);
         let (status, content_type) = (response.status().as_u16(), text_of(response.headers(), "content-type"));
         assert!((status, content_type.starts_with(media)) == (200, true), "{at}: {status} {content_type}");
+        assert_eq!(self.contract.check_headers(operation, status, response.headers().keys().map(HeaderName::as_str)), Ok(()));
         assert_eq!(text_of(response.headers(), "x-total-count"), page["total"].to_string(), "{at}");
         let body = response.text().await.unwrap();
         assert_eq!(self.contract.check(operation, status, &content_type, body.as_bytes()), Ok(()), "{at}: {body}");

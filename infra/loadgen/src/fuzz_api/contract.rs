@@ -5,11 +5,13 @@
 use anyhow::Context as _;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
 const PROBLEM: &str = "application/problem+json";
+/// On every answer, whatever the handler.
+const SHARED_HEADERS: [&str; 2] = ["x-request-id", "x-content-type-options"];
 
 /// A document.
 pub struct Contract {
@@ -64,6 +66,8 @@ pub struct Body {
 /// A documented answer: its bodies by media type; none means that there is no body.
 pub struct Documented {
     bodies: BTreeMap<String, (Arc<Validator>, Option<Value>)>,
+    /// Names of its headers, in lower case.
+    headers: BTreeSet<String>,
 }
 
 impl Documented {
@@ -123,6 +127,20 @@ impl Contract {
         let found = documented.bodies.get(media_type(content_type));
         let (validator, _) = found.ok_or_else(|| format!("content type {content_type:?} is not documented"))?;
         accept_as(media_type(content_type), validator, body)
+    }
+
+    /// Whether every header of the service's own (`x-`) that an answer has is documented, else which is not. Those of
+    /// every answer need not be.
+    pub fn check_headers<'a>(
+        &self,
+        operation: &Operation,
+        status: u16,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        let documented = operation.answers.get(&status);
+        let is_known = |name: &str| documented.is_some_and(|answer| answer.headers.contains(name));
+        let own = names.into_iter().filter(|name| name.starts_with("x-") && !SHARED_HEADERS.contains(name));
+        own.filter(|name| !is_known(name)).try_for_each(|name| Err(format!("header {name} of {status} is not documented")))
     }
 
     /// Whether an error has the one shape.
@@ -216,7 +234,8 @@ impl Validators<'_> {
             }
             bodies.insert(media.clone(), (validator, example));
         }
-        Ok(Documented { bodies })
+        let headers = answer["headers"].as_object().into_iter().flatten().map(|(name, _)| name.to_ascii_lowercase());
+        Ok(Documented { bodies, headers: headers.collect() })
     }
 }
 

@@ -103,7 +103,8 @@ fn check(contract: &Contract, shot: &Shot, answer: &Answer) -> Result<(), String
         let is_error = answer.status >= 400;
         return if is_error { contract.check_problem(answer.status, &answer.content_type, &answer.body) } else { Ok(()) };
     }
-    contract.check(operation, answer.status, &answer.content_type, &answer.body)
+    contract.check(operation, answer.status, &answer.content_type, &answer.body)?;
+    contract.check_headers(operation, answer.status, answer.headers.iter().map(String::as_str))
 }
 
 /// The request for a shell.
@@ -161,8 +162,8 @@ mod tests {
         let (contract, judge) = (contract(), Judge::default());
         for nth in 0..sent {
             let status = if nth < away { 503 } else { 404 };
-            let answer =
-                Answer { status, content_type: "application/problem+json".to_owned(), says_when, body: Bytes::from("{}") };
+            let (content_type, body) = ("application/problem+json".to_owned(), Bytes::from("{}"));
+            let answer = Answer { status, content_type, says_when, headers: Vec::new(), body };
             let shot = Shot { is_astray: true, method: "HEAD".to_owned(), ..Shot::get("/health") };
             judge.judge(&contract, "http://a.test", &shot, Ok(answer));
         }
@@ -178,5 +179,27 @@ mod tests {
         assert!(too_many.to_string().contains("9 told to come again"));
         assert_eq!(findings(20_000, true, 20).failed, 0);
         assert_eq!(findings(20_000, true, 21).failed, 1);
+    }
+
+    #[test]
+    fn a_header_of_the_services_own_that_is_not_documented_is_a_broken_rule() {
+        let contract = contract();
+        let events = contract.operation("read_events").unwrap();
+        let check = |names: &[&str]| contract.check_headers(events, 200, names.iter().copied());
+        assert_eq!(check(&["content-type", "x-request-id", "x-total-count", "x-next-after"]), Ok(()));
+        assert!(check(&["x-corroboration-note"]).is_err(), "that of another list");
+        let place = contract.operations.iter().position(|operation| operation.id == "get_health").unwrap();
+        let (content_type, body) = ("application/json".to_owned(), Bytes::from(r#"{"status":"ok"}"#));
+        let answer = |name: &str| {
+            let headers = vec![name.to_owned()];
+            Answer { status: 200, content_type: content_type.clone(), says_when: false, headers, body: body.clone() }
+        };
+        let judged = |name: &str| {
+            let judge = Judge::default();
+            let shot = Shot { operation: place, ..Shot::get("/health") };
+            judge.judge(&contract, "http://a.test", &shot, Ok(answer(name)));
+            judge.findings(&contract).failed
+        };
+        assert_eq!((judged("x-request-id"), judged("x-total-count")), (0, 1));
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Answer {
     pub(super) content_type: String,
     /// Whether it says when to come again.
     pub(super) says_when: bool,
+    /// Names of its headers.
+    pub(super) headers: Vec<String>,
     pub(super) body: Bytes,
 }
 
@@ -102,5 +104,6 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| format!("half an answer: {error}"))?;
     let says_when = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse::<u64>().ok()).is_some();
-    Ok(Answer { status: head.status.as_u16(), content_type, says_when, body: body.to_bytes() })
+    let headers = head.headers.keys().map(|name| name.as_str().to_owned()).collect();
+    Ok(Answer { status: head.status.as_u16(), content_type, says_when, headers, body: body.to_bytes() })
 }
