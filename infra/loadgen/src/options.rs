@@ -54,6 +54,9 @@ pub struct ReadBenchOptions {
     /// Print the query plan of each read, too
     #[arg(long)]
     pub plans: bool,
+    /// Then measure with a tenth of the others' rows and with a tenth of the owner's, and print how reads grow (P7)
+    #[arg(long, conflicts_with = "through_log")]
+    pub growth: bool,
     /// Timed runs of each read, over windows of all lengths
     #[arg(long, default_value_t = 200)]
     pub runs: usize,

@@ -6,6 +6,7 @@
 //!
 //! Must not assert a figure: what was measured is printed as it is.
 
+mod growth;
 mod history;
 mod manifests;
 mod own;
@@ -67,13 +68,32 @@ const FILL_RETRIEVALS: &str = "INSERT INTO retrievals SELECT site, event_key, to
 const ODD: &str = "INSERT INTO observations SELECT * REPLACE (toUUID('00000000-0000-0000-0000-000000007000') AS org_id) \
     FROM observations WHERE {site} AND event_type = 'content_retrieved' AND source_role = 'agent' LIMIT 1";
 
-/// Fills a store and measures; the store is dropped at the end.
+/// The median of a read over everything.
+struct Measured {
+    what: String,
+    p50_ms: f64,
+}
+
+/// Fills a store and measures; with `--growth` two smaller ones after it.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let whole = measure_one(options, &stop).await?;
+    let mut smaller = Vec::new();
+    for store in options.growth.then(|| growth::smaller(options)).into_iter().flatten() {
+        println!("\n{} observations, one in {} the owner's", store.options.observations, store.options.share);
+        let measured = measure_one(&store.options, &stop).await?;
+        smaller.push((store, measured));
+    }
+    smaller.iter().for_each(|(store, measured)| store.print(measured, &whole));
+    Ok(Verdict::Clean)
+}
+
+/// The store is dropped at the end.
+async fn measure_one(options: &ReadBenchOptions, stop: &CancellationToken) -> anyhow::Result<Vec<Measured>> {
     let name = crate::stage::run_name();
     let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
-    let outcome = measure_all(options, &stores, &name, &stop).await;
+    let outcome = measure_all(options, &stores, &name, stop).await;
     stores.delete().await;
-    outcome.map(|()| Verdict::Clean)
+    outcome
 }
 
 async fn measure_all(
@@ -81,7 +101,7 @@ async fn measure_all(
     stores: &FreshStores,
     name: &str,
     stop: &CancellationToken,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Measured>> {
     let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was asked for")?;
     let client = service_kit::stores::clickhouse(&stores.addresses.clickhouse)?;
     if options.through_log {
@@ -127,7 +147,8 @@ async fn measure_all(
     let reporter = own::Reporter::find(stores, &client).await?;
     let latencies = reporter.documents(&mut connection, options.runs).await?;
     print_line("-", "document of a session", &Quantiles::from(&latencies), floor);
-    let mut reader = Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs };
+    let mut reader =
+        Reader { connection, key: tenant.owner_key.clone(), random, floor, runs: options.runs, of_everything: Vec::new() };
     for days in WINDOWS {
         reader.measure_window(days, "", &READS).await?;
     }
@@ -150,7 +171,7 @@ async fn measure_all(
         print_plans(&stores.addresses.clickhouse, &tenant.domain, &reporter).await?;
     }
     serving.abort();
-    Ok(())
+    Ok(reader.of_everything)
 }
 
 /// The plan of each read, of everything and of a window in the middle of the year.
@@ -173,6 +194,7 @@ struct Reader {
     random: SmallRng,
     floor: f64,
     runs: usize,
+    of_everything: Vec<Measured>,
 }
 
 impl Reader {
@@ -191,7 +213,11 @@ impl Reader {
                     latencies.record(begun.elapsed());
                 }
             }
-            print_line(&days.to_string(), &format!("{what}{beside}"), &Quantiles::from(&latencies), self.floor);
+            let (what, quantiles) = (format!("{what}{beside}"), Quantiles::from(&latencies));
+            print_line(&days.to_string(), &what, &quantiles, self.floor);
+            if days * DAY_MS >= YEAR_MS {
+                self.of_everything.push(Measured { what, p50_ms: quantiles.p50_ms });
+            }
         }
         Ok(())
     }

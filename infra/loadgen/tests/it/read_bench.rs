@@ -65,3 +65,17 @@ async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
         "{said}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners() {
+    let output = reads(&["--growth"]).await;
+    assert_eq!(rows(&output).len(), 3 * 2, "three stores of two tables");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for of in ["ten times the others' data", "ten times the owner's data"] {
+        for read in ["summary ", "events ", "urls ", "summary, rows arriving ", "urls, one odd retrieval ", "agent/events "] {
+            let told = said.lines().find_map(|line| line.strip_prefix(&format!("P7 {of}: {read}")));
+            let ratio = told.and_then(|told| told.split_once(" times")).and_then(|(ratio, _)| ratio.trim().parse::<f64>().ok());
+            assert!(ratio.is_some_and(|ratio| ratio > 0.0 && ratio.is_finite()), "{of}, {read}: {said}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! P7, how reads grow: the same reads over a store, over one with a tenth of the others' rows, and over one with a tenth of
+//! the owner's, one after the other; the ratios of the medians.
+//!
+//! Must not assert a figure: what was measured is printed as it is.
+
+use super::Measured;
+use crate::options::ReadBenchOptions;
+
+/// A store to compare with, and what its rows are a tenth of.
+pub(super) struct Smaller {
+    what: &'static str,
+    wanted: f64,
+    pub(super) options: ReadBenchOptions,
+}
+
+/// The whole store has `observations` rows of which one in `share` is the owner's.
+pub(super) fn smaller(whole: &ReadBenchOptions) -> [Smaller; 2] {
+    let (rows, share) = (whole.observations, u64::from(whole.share));
+    let owners = rows / share;
+    let few_others = owners + (rows - owners) / 10;
+    let share_of_few = u32::try_from(few_others.div_ceil(owners.max(1))).unwrap_or(u32::MAX);
+    let options = |observations, share| ReadBenchOptions { observations, share, growth: false, plans: false, ..whole.clone() };
+    [
+        Smaller {
+            what: "ten times the others' data",
+            wanted: 1.2,
+            options: options(owners * u64::from(share_of_few), share_of_few),
+        },
+        Smaller { what: "ten times the owner's data", wanted: 10.0, options: options(rows, whole.share.saturating_mul(10)) },
+    ]
+}
+
+impl Smaller {
+    /// What of the whole costs how many times as much as here.
+    pub(super) fn print(&self, here: &[Measured], whole: &[Measured]) {
+        for Measured { what, p50_ms } in here {
+            let Some(grown) = whole.iter().find(|of_whole| of_whole.what == *what) else { continue };
+            println!("P7 {}: {what:34} {:.2} times, wanted {}", self.what, grown.p50_ms / p50_ms, self.wanted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cli, Command};
+    use clap::Parser as _;
+
+    fn sizes(arguments: &[&str]) -> [(u64, u32); 2] {
+        let cli = Cli::parse_from(["loadgen", "reads", "--growth"].iter().chain(arguments));
+        let Command::Reads(options) = cli.command else { panic!("reads were asked for") };
+        smaller(&options).map(|smaller| (smaller.options.observations, smaller.options.share))
+    }
+
+    #[test]
+    fn a_smaller_store_has_as_many_of_the_one_and_a_tenth_of_the_other() {
+        assert_eq!(sizes(&[]), [(2_400_000, 2), (12_000_000, 100)]);
+        assert_eq!(sizes(&["--observations", "6000", "--share", "10"]), [(1_200, 2), (6_000, 100)]);
+    }
+}
