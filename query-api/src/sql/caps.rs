@@ -126,4 +126,13 @@ mod tests {
         let refusal = super::super::refused(hasty(&stores).client.query(NO_ROW).fetch_one::<u64>().await.unwrap_err());
         assert_eq!(refusal.code(), Code::Unavailable);
     }
+
+    #[tokio::test]
+    async fn the_store_itself_holds_a_page_to_the_time_of_its_reader_and_anything_else_to_that_of_a_first_row() {
+        let telemetry = hasty(&TestStores::fresh().await);
+        let held = "SELECT toUInt64(value) FROM system.settings WHERE name = 'max_execution_time'";
+        let streamed = telemetry.times.streamed(telemetry.client.query(held)).fetch_one::<u64>().await.unwrap();
+        let other = telemetry.client.query(held).fetch_one::<u64>().await.unwrap();
+        assert_eq!((streamed, other), (3_601, 1));
+    }
 }
