@@ -81,6 +81,32 @@ async fn the_account_of_grafana_reads_what_the_dashboards_ask_and_changes_nothin
         let is_refused = ["READONLY", "ACCESS_DENIED"].iter().any(|code| said.contains(code));
         assert!(!done && is_refused, "{statement}: {said}");
     }
+    for limit in [
+        "max_execution_time = 3600",
+        "max_execution_time = 0",
+        "max_memory_usage = 100000000000",
+        "max_memory_usage = 0",
+        "max_threads = 64",
+        "timeout_overflow_mode = 'break'",
+        "timeout_before_checking_execution_speed = 1000",
+        "max_memory_usage_for_user = 1",
+        "readonly = 0",
+    ] {
+        let (done, said) = as_grafana(&format!("SELECT 1 SETTINGS {limit}")).await;
+        let is_refused = ["SETTING_CONSTRAINT_VIOLATION", "READONLY"].iter().any(|code| said.contains(code));
+        assert!(!done && is_refused, "{limit}: {said}");
+    }
+    // What others ask, who they are and how the server is set up.
+    let mut readable = Vec::new();
+    for table in ["processes", "users", "grants", "row_policies", "errors", "server_settings", "disks"] {
+        let (done, said) = as_grafana(&format!("SELECT * FROM system.{table}")).await;
+        if done || !said.contains("ACCESS_DENIED") {
+            readable.push((table, said));
+        }
+    }
+    assert!(readable.is_empty(), "{readable:?}");
+    let (_, others) = as_grafana("SELECT name FROM system.tables WHERE database = 'elsewhere'").await;
+    assert_eq!(others, "", "what is not its own is not even named");
     assert_eq!(own("SELECT count(), sum(cityHash64(*)) FROM observations").await, before);
     assert_eq!(own(tables).await, made);
 }
