@@ -3,6 +3,7 @@
 //!
 //! Must copy files only between the start and the end of a backup, as the procedure says; a copy of a running server is none.
 
+use crate::backup_hooks::Hooks;
 use crate::clicks_away::on_own_postgres;
 use crate::pipeline::Pipeline;
 use schemas::identity::OrgType;
@@ -53,6 +54,7 @@ async fn back_up(url: &str, data: &Path, backup: &Path) {
 struct Before {
     agent: String,
     reads: Vec<(String, String, String)>,
+    hooks: Hooks,
 }
 
 impl Before {
@@ -63,23 +65,34 @@ impl Before {
         let (agent, network) = (orgs.org("agent", OrgType::Agent).await, orgs.org("network", OrgType::Platform).await);
         orgs.delegate(owner.id, network.id).await;
         let session = "00000000-0000-0000-0000-000000000007";
+        // Only PostgreSQL knows of what is agreed to, of the token and of the webhook.
+        let agree = "UPDATE organizations SET share_sessions_via_click_tokens = true, visible_in_click_token_lookups = true";
+        sqlx::query(agree).execute(&pipeline.stores.pool).await.unwrap();
         let empty = json!({"session_id": session, "agent_id": "bot", "events": []});
         pipeline.post("/sessions/bulk", &agent.key, &empty).await;
         for number in 0..20 {
             pipeline.post("/events", &agent.key, &json!({"events": [event(number, session)]})).await;
         }
+        let link = json!({"session_id": session, "content_url": "https://www.example.com/page-1"});
+        let token = pipeline.post("/click-tokens", &agent.key, &link).await.body["token"].as_str().unwrap().to_owned();
         pipeline.work_off().await;
+        let hooks = Hooks::of(pipeline, owner.id).await;
         let mut reads = Vec::new();
         for (key, path) in [
             (&owner.key, "/content-owners/summary".to_owned()),
             (&owner.key, "/content-owners/events?limit=1000".to_owned()),
             (&network.key, format!("/content-owners/urls?delegated_from={}", owner.id)),
+            (&owner.key, "/content-owners/corroboration".to_owned()),
+            (&owner.key, "/content-owners/funnel".to_owned()),
             (&agent.key, format!("/sessions/{session}/document")),
+            (&agent.key, "/agent/events?limit=1000".to_owned()),
+            (&network.key, format!("/ctx/{token}")),
+            (&network.key, "/resolve?url=https://www.example.com/page-1".to_owned()),
         ] {
             let read = pipeline.read(key, &path).await;
             reads.push((key.clone(), path, read));
         }
-        Self { agent: agent.key, reads }
+        Self { agent: agent.key, reads, hooks }
     }
 
     /// Rebuilds the other store from the log, which must bring every read back; then reports are taken as ever.
@@ -96,6 +109,7 @@ impl Before {
             let now = eventually("it is read", || async { pipeline.try_read(key, path).await }).await;
             assert!(now == *before, "{path} reads otherwise:\n{now}\n{before}");
         }
+        self.hooks.are_back(pipeline).await;
         let session = "00000000-0000-0000-0000-000000000007";
         pipeline.post("/events", &self.agent, &json!({"events": [event(20, session)]})).await;
     }

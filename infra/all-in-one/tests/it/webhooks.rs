@@ -16,9 +16,9 @@ use tokio_rustls::server::TlsStream;
 const IDENTITY: &str = "/api/v1/identity";
 
 /// Path, headers and body of a request, and what follows of the body.
-type Letter = (String, HashMap<String, String>, Vec<u8>);
+pub(crate) type Letter = (String, HashMap<String, String>, Vec<u8>);
 
-async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
+pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -94,7 +94,7 @@ impl Told {
     }
 }
 
-fn accept(secret: &str, (_, headers, body): &Letter) -> Result<Delivery, Rejection> {
+pub(crate) fn accept(secret: &str, (_, headers, body): &Letter) -> Result<Delivery, Rejection> {
     Receiver::new(secret).accept(|name| headers.get(name).map(String::as_str), body, Clock::System.now())
 }
 

@@ -1,0 +1,121 @@
+//! A webhook and what waits for it, before PostgreSQL is lost and after: the same lists, and a secret that still signs.
+//!
+//! Must know the secret from before only: it is told once.
+
+use crate::pipeline::Pipeline;
+use crate::webhooks::{Letter, accept, read};
+use identity_api::domains::DomainSettings;
+use identity_api::mail::MailSettings;
+use identity_api::sign_in::SignInSettings;
+use identity_api::webhooks::DeliveryLogSettings;
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::http;
+use service_kit::sealing::{SecretsKey, SecretsSettings};
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::{Seed, TestAuthority, TestReceiver, TestServer, client, eventually};
+use std::sync::{Arc, Mutex};
+use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
+use tokio::io::AsyncWriteExt;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Hooks {
+    identity: TestServer,
+    key: String,
+    secret: String,
+    /// What was read, where.
+    reads: Vec<(String, String)>,
+    deliverer: DeliverSettings,
+    letters: Arc<Mutex<Vec<Letter>>>,
+    _receiver: TestReceiver,
+    _files: (tempfile::NamedTempFile, tempfile::TempDir),
+}
+
+impl Hooks {
+    /// A webhook of `owner`, and a delegation to somebody that it is to be told of; nobody delivers yet.
+    pub(crate) async fn of(pipeline: &Pipeline, owner: OrgId) -> Self {
+        let (authority, letters) = (TestAuthority::new(), Arc::<Mutex<Vec<Letter>>>::default());
+        let files = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(files.0.path(), &authority.pem).unwrap();
+        let kept = Arc::clone(&letters);
+        let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
+            let kept = Arc::clone(&kept);
+            async move {
+                let Some(letter) = read(&mut stream).await else { return };
+                kept.lock().unwrap().push(letter);
+                let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await;
+        let place = format!("localhost:{}", receiver.address.port());
+        let webhooks = WebhookSettings {
+            webhook_allow: place.parse().unwrap(),
+            webhook_extra_ca: Some(files.0.path().to_owned()),
+            dns_server: None,
+        };
+        let (secrets, postgres) = (SecretsSettings { secrets_key: Some(SecretsKey::mint()) }, pipeline.stores.postgres.clone());
+        let settings = identity_api::Settings {
+            postgres: postgres.clone(),
+            secrets: secrets.clone(),
+            webhooks: webhooks.clone(),
+            mail: MailSettings { mail_dir: Some(files.1.path().to_owned()), ..MailSettings::default() },
+            sign_in: SignInSettings::default().at(receiver.address),
+            domains: DomainSettings::default(),
+            delivery_log: DeliveryLogSettings::default(),
+        };
+        let identity = identity_api::State::connect(&settings, Clock::System).await.unwrap();
+        let identity = TestServer::start(http::with_boundary(identity_api::routes(identity))).await;
+        let scopes = [Scope::IdentityRead, Scope::IdentityWrite];
+        let key = Seed(&pipeline.stores.pool).key(owner, OrgType::ContentOwner, &scopes).await;
+        let deliverer = DeliverSettings { postgres, secrets, webhooks, pace: Pace::default() };
+        let mut hooks =
+            Self { identity, key, secret: String::new(), reads: vec![], deliverer, letters, _receiver: receiver, _files: files };
+        let wanted = json!({"url": format!("https://{place}/in"), "event_types": ["delegation.created"]});
+        let created = hooks.create("/webhooks", &wanted).await;
+        hooks.secret = created["secret"].as_str().unwrap().to_owned();
+        let grantee = Seed(&pipeline.stores.pool).org("grantee", OrgType::Platform).await;
+        hooks.create("/delegations", &json!({"grantee_org_id": grantee.id})).await;
+        for path in ["/webhooks".to_owned(), format!("/webhooks/{}/deliveries", created["id"].as_str().unwrap())] {
+            let read = hooks.read(&path).await.unwrap();
+            hooks.reads.push((path, read));
+        }
+        assert!(hooks.reads[1].1.contains("pending"), "there is something to lose: {}", hooks.reads[1].1);
+        hooks
+    }
+
+    /// The same is read, and what waited is delivered and well signed.
+    pub(crate) async fn are_back(&self, pipeline: &Pipeline) {
+        for (path, before) in &self.reads {
+            let now = eventually("it is read", || self.read(path)).await;
+            assert_eq!(now, *before, "{path}");
+        }
+        let (settings, stop) =
+            (DeliverSettings { postgres: pipeline.stores.postgres.clone(), ..self.deliverer.clone() }, CancellationToken::new());
+        let stopped = stop.clone();
+        let delivering = tokio::spawn(async move { deliver(&settings, Ahead::default(), stopped).await });
+        let letter = eventually("it is delivered", || async { self.letters.lock().unwrap().first().cloned() }).await;
+        assert!(accept(&self.secret, &letter).is_ok(), "the secret that was sealed before signs");
+        stop.cancel();
+        delivering.await.unwrap().unwrap();
+    }
+
+    async fn create(&self, path: &str, body: &Value) -> Value {
+        let request = client().post(self.at(path)).header("x-api-key", &self.key).header("content-type", "application/json");
+        let answer = request.body(body.to_string()).send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert_eq!(status, 201, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    async fn read(&self, path: &str) -> Option<String> {
+        let answer = client().get(self.at(path)).header("x-api-key", &self.key).send().await.ok()?;
+        if answer.status() == 200 { answer.text().await.ok() } else { None }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}/api/v1/identity{path}", self.identity.url)
+    }
+}
