@@ -102,25 +102,19 @@ impl Normalised<'_> {
             let before = wanted.entry(session).or_default();
             *before = before.and(more);
         };
-        for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| self.session_of(event)) {
+        for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| session_of(event, self.org)) {
             want(session, Wanted { agent: true, level: false });
         }
-        for session in self.conversations.iter().filter_map(|(index, _)| self.session_of(&self.events[*index])) {
+        for session in self.conversations.iter().filter_map(|(index, _)| session_of(&self.events[*index], self.org)) {
             want(session, Wanted { agent: false, level: true });
         }
         wanted
     }
 
-    /// Whose session stands behind an unresolved token is for the worker to find out, and with it the agent.
-    fn session_of(&self, event: &LogEvent) -> Option<Session> {
-        event.session_id.filter(|_| !event.is_unresolved()).map(|session| (event.session_org.unwrap_or(self.org), session))
-    }
-
     fn name_agents(&mut self, known: &HashMap<Session, Known>) {
         let org = self.org;
         for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
-            let session = event.session_id.map(|session| (event.session_org.unwrap_or(org), session));
-            event.agent_id = session.and_then(|session| known.get(&session)?.agent.clone());
+            event.agent_id = session_of(event, org).and_then(|session| known.get(&session)?.agent.clone());
         }
     }
 
@@ -128,8 +122,7 @@ impl Normalised<'_> {
     fn leave_nameless(&mut self, unasked: &BTreeSet<Session>) {
         let org = self.org;
         for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
-            let session = event.session_id.map(|session| (event.session_org.unwrap_or(org), session));
-            event.is_nameless = session.is_some_and(|session| unasked.contains(&session));
+            event.is_nameless = session_of(event, org).is_some_and(|session| unasked.contains(&session));
         }
     }
 
@@ -138,7 +131,7 @@ impl Normalised<'_> {
     fn withhold(&mut self, known: &HashMap<Session, Known>) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
-            let level = match self.session_of(event) {
+            let level = match session_of(event, self.org) {
                 Some(session) => known.get(&session).map_or(Some(PrivacyLevel::Minimal), |known| known.level),
                 None if event.is_unresolved() => Some(PrivacyLevel::Minimal),
                 None => continue,
@@ -150,6 +143,12 @@ impl Normalised<'_> {
             }
         }
     }
+}
+
+/// Whose session stands behind an unresolved token is for the worker to find out, and with it the agent.
+fn session_of(event: &LogEvent, reporter: OrgId) -> Option<Session> {
+    let session = event.session_id.filter(|_| !event.is_unresolved())?;
+    Some((event.session_org.unwrap_or(reporter), session))
 }
 
 fn is_nameless(event: &LogEvent) -> bool {

@@ -18,6 +18,7 @@ mod interrupt;
 mod kafka;
 mod locks;
 mod logs;
+mod pair;
 mod platform;
 pub mod ports;
 mod postgres;

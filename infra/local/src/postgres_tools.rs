@@ -3,12 +3,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use crate::interrupt::Interrupt;
-use crate::prerequisites::is_installed;
 use crate::progress::Progress;
-use crate::{fetch, settings};
+use crate::{fetch, pair};
 
 /// The two programs.
 #[derive(Clone, Debug)]
@@ -26,14 +25,7 @@ pub fn programs() -> Result<Programs> {
 
 /// The same, said to somebody and interruptible.
 pub(crate) fn fetch_if_missing(progress: &Progress, interrupt: &Interrupt) -> Result<Programs> {
-    let fetched = match is_installed("python3") {
-        true => fetch::fetch_postgres_tools(progress, interrupt).and_then(|()| fetch::postgres_tools_place()),
-        false => Err(anyhow!("missing: pg_dump and pg_restore; install them with your system's package manager")),
-    };
-    let own = |name: &str| settings::search_path().into_iter().map(|folder| folder.join(name)).find(|file| file.is_file());
-    match (fetched, own("pg_dump"), own("pg_restore")) {
-        (Ok(place), _, _) => Ok(Programs { pg_dump: place.join("pg_dump"), pg_restore: place.join("pg_restore") }),
-        (Err(_), Some(pg_dump), Some(pg_restore)) => Ok(Programs { pg_dump, pg_restore }),
-        (Err(missing), _, _) => Err(missing),
-    }
+    let fetched = || fetch::fetch_postgres_tools(progress, interrupt).and_then(|()| fetch::postgres_tools_place());
+    let [pg_dump, pg_restore] = pair::find(["pg_dump", "pg_restore"], "python3", fetched)?;
+    Ok(Programs { pg_dump, pg_restore })
 }

@@ -3,12 +3,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use crate::interrupt::Interrupt;
-use crate::prerequisites::is_installed;
 use crate::progress::Progress;
-use crate::{fetch, settings};
+use crate::{fetch, pair};
 
 /// The two programs.
 #[derive(Clone, Debug)]
@@ -26,14 +25,7 @@ pub fn programs() -> Result<Programs> {
 
 /// The same, said to somebody and interruptible.
 pub(crate) fn fetch_if_missing(progress: &Progress, interrupt: &Interrupt) -> Result<Programs> {
-    let fetched = match is_installed("apt-get") {
-        true => fetch::fetch_prometheus(progress, interrupt).and_then(|()| fetch::prometheus_place()),
-        false => Err(anyhow!("missing: prometheus and promtool; install them with your system's package manager")),
-    };
-    let own = |name: &str| settings::search_path().into_iter().map(|folder| folder.join(name)).find(|file| file.is_file());
-    match (fetched, own("prometheus"), own("promtool")) {
-        (Ok(place), _, _) => Ok(Programs { prometheus: place.join("prometheus"), promtool: place.join("promtool") }),
-        (Err(_), Some(prometheus), Some(promtool)) => Ok(Programs { prometheus, promtool }),
-        (Err(missing), _, _) => Err(missing),
-    }
+    let fetched = || fetch::fetch_prometheus(progress, interrupt).and_then(|()| fetch::prometheus_place());
+    let [prometheus, promtool] = pair::find(["prometheus", "promtool"], "apt-get", fetched)?;
+    Ok(Programs { prometheus, promtool })
 }

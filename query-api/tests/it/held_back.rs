@@ -1,8 +1,7 @@
 //! Large pages: one larger than any may be, one whose reader is slow, one whose store dies on the way.
 
-use crate::world::{World, seen};
+use crate::world::{World, own_clickhouse, seen};
 use futures::future::join_all;
-use local::private::ClickHouse;
 use query_api::{ReadSettings, Settings, State, router};
 use rand::distr::Alphanumeric;
 use rand::rngs::StdRng;
@@ -118,10 +117,7 @@ async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_owned();
-    let mut own = tokio::task::spawn_blocking(move || ClickHouse::start(&path)).await.unwrap().unwrap();
-    let clickhouse = ClickHouseSettings::at(own.url(), "telemetry");
-    stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
+    let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
     let world = served(world, clickhouse, ReadSettings { read_seconds: 600, ..ReadSettings::default() }).await;
     insert_much(&world).await;
     let whole = get(&world, &owner.key, "text/csv").await.bytes().await.unwrap().len();

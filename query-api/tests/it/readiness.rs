@@ -1,12 +1,12 @@
 //! Health, readiness, and what reads answer while a store is away.
 
-use crate::world::{World, seen};
+use crate::world::{World, own_clickhouse, seen};
 use clap::Parser;
 use local::ports::Ports;
-use local::private::{ClickHouse, Postgres};
+use local::private::Postgres;
 use query_api::{Cli, Settings, State, router};
 use reqwest::StatusCode;
-use service_kit::settings::{ClickHouseSettings, PostgresSettings};
+use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use service_kit::testing::{TestServer, client, eventually};
 use std::net::SocketAddr;
@@ -66,10 +66,7 @@ async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_owned();
-    let mut own = tokio::task::spawn_blocking(move || ClickHouse::start(&path)).await.unwrap().unwrap();
-    let clickhouse = ClickHouseSettings::at(own.url(), "telemetry");
-    stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
+    let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
     let settings = Settings::on(clickhouse, world.stores.postgres.clone());
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
     let world = world.served_by(server);

@@ -1,6 +1,7 @@
 //! The vocabulary of the tests: a served query-api with stores of its own, and observations to put into them.
 
 use clickhouse::Client;
+use local::private::ClickHouse;
 use query_api::{ResolveSettings, Settings, State, router};
 use reqwest::StatusCode;
 use schemas::event::SourceRole;
@@ -9,8 +10,10 @@ use schemas::reads::Summary;
 use schemas::site::Site;
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
+use std::path::Path;
 use uuid::Uuid;
 
 /// 2026-01-01T00:00:00Z.
@@ -220,4 +223,13 @@ impl World {
 /// The id of an organisation that [`Observation::by`] names.
 pub(crate) fn platform(org: u128) -> String {
     OrgId(Uuid::from_u128(org)).to_string()
+}
+
+/// A ClickHouse of the test's own, with the tables: it can be killed and paused.
+pub(crate) async fn own_clickhouse(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
+    let folder = folder.to_owned();
+    let own = tokio::task::spawn_blocking(move || ClickHouse::start(&folder)).await.unwrap().unwrap();
+    let settings = ClickHouseSettings::at(own.url(), "telemetry");
+    stores::apply_clickhouse_ddl(&settings).await.unwrap();
+    (own, settings)
 }

@@ -3,7 +3,7 @@
 //! Must know the secret from before only: it is told once.
 
 use crate::pipeline::Pipeline;
-use crate::webhooks::{Letter, accept, read};
+use crate::webhooks::{Letters, accept, receiver};
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
@@ -16,9 +16,7 @@ use service_kit::http;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestAuthority, TestReceiver, TestServer, client, eventually};
-use std::sync::{Arc, Mutex};
 use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
-use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Hooks {
@@ -28,7 +26,7 @@ pub(crate) struct Hooks {
     /// What was read, where.
     reads: Vec<(String, String)>,
     deliverer: DeliverSettings,
-    letters: Arc<Mutex<Vec<Letter>>>,
+    letters: Letters,
     _receiver: TestReceiver,
     _files: (tempfile::NamedTempFile, tempfile::TempDir),
 }
@@ -36,20 +34,10 @@ pub(crate) struct Hooks {
 impl Hooks {
     /// A webhook of `owner`, and a delegation to somebody that it is to be told of; nobody delivers yet.
     pub(crate) async fn of(pipeline: &Pipeline, owner: OrgId) -> Self {
-        let (authority, letters) = (TestAuthority::new(), Arc::<Mutex<Vec<Letter>>>::default());
+        let authority = TestAuthority::new();
         let files = (tempfile::NamedTempFile::new().unwrap(), tempfile::tempdir().unwrap());
         std::fs::write(files.0.path(), &authority.pem).unwrap();
-        let kept = Arc::clone(&letters);
-        let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
-            let kept = Arc::clone(&kept);
-            async move {
-                let Some(letter) = read(&mut stream).await else { return };
-                kept.lock().unwrap().push(letter);
-                let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
-                let _ = stream.shutdown().await;
-            }
-        })
-        .await;
+        let (receiver, letters) = receiver(&authority).await;
         let place = format!("localhost:{}", receiver.address.port());
         let webhooks = WebhookSettings {
             webhook_allow: place.parse().unwrap(),

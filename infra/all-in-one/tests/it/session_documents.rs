@@ -34,7 +34,12 @@ pub(crate) fn fixture(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Gateway, worker and reads on stores of their own.
+/// What a document of a session must keep.
+pub(crate) fn session_schema() -> jsonschema::Validator {
+    let schema = fixture("schemas/telemetry-session.json");
+    jsonschema::options().should_validate_formats(true).build(&schema).unwrap()
+}
+
 async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
     let statement = format!("UPDATE organizations SET {flag} = true WHERE id = '{}'", org.id);
     sqlx::query(sqlx::AssertSqlSafe(statement)).execute(pool).await.unwrap();
@@ -88,7 +93,7 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
-    let schema = jsonschema::options().should_validate_formats(true).build(&fixture("schemas/telemetry-session.json")).unwrap();
+    let schema = session_schema();
     let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
     let whole = json!({
         "schema_version": "1.0", "document_type": "session", "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8",

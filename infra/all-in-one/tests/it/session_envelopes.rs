@@ -3,7 +3,7 @@
 //! Must send every event of the public suite, and none of them any other way.
 
 use crate::pipeline::Pipeline;
-use crate::session_documents::{SESSIONS, canonical, fixture, plant_tokens, sorted_events};
+use crate::session_documents::{SESSIONS, canonical, fixture, plant_tokens, session_schema, sorted_events};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::{Seed, SeededOrg};
@@ -93,7 +93,7 @@ async fn a_session_that_only_events_told_of_has_a_whole_document() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
-    let schema = jsonschema::options().should_validate_formats(true).build(&fixture("schemas/telemetry-session.json")).unwrap();
+    let schema = session_schema();
     let sent = send_all(&front).await;
     front.caught_up().await;
     let mut read_before = Vec::new();
@@ -144,7 +144,7 @@ async fn what_does_not_fit_a_document_stands_under_its_extensions() {
     let front = Pipeline::start().await;
     let stop = CancellationToken::new();
     let _worker = front.work(&stop);
-    let schema = jsonschema::options().should_validate_formats(true).build(&fixture("schemas/telemetry-session.json")).unwrap();
+    let schema = session_schema();
     let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
     let session = "67e55044-10b1-426f-9247-bb680e5fe0c8";
     let at = |second: u32| format!("2026-08-30T10:00:0{second}Z");

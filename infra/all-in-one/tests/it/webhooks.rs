@@ -18,7 +18,7 @@ const IDENTITY: &str = "/api/v1/identity";
 /// Path, headers and body of a request, and what follows of the body.
 pub(crate) type Letter = (String, HashMap<String, String>, Vec<u8>);
 
-pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
+async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -32,9 +32,29 @@ pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
     Some((path, headers, body))
 }
 
+/// What a receiver has got.
+pub(crate) type Letters = Arc<Mutex<Vec<Letter>>>;
+
+/// A receiver on `localhost` that takes everything.
+pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, Letters) {
+    let letters = Letters::default();
+    let kept = Arc::clone(&letters);
+    let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
+        let kept = Arc::clone(&kept);
+        async move {
+            let Some(letter) = read(&mut stream).await else { return };
+            kept.lock().unwrap().push(letter);
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await;
+    (receiver, letters)
+}
+
 struct Told {
     demo: Demo,
-    letters: Arc<Mutex<Vec<Letter>>>,
+    letters: Letters,
     receiver: TestReceiver,
     /// What the environment names as a proxy.
     canary: TestReceiver,
@@ -48,18 +68,7 @@ impl Told {
         let (authority, canary) = (TestAuthority::new(), TestReceiver::canary().await);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &authority.pem).unwrap();
-        let letters: Arc<Mutex<Vec<Letter>>> = Arc::default();
-        let kept = Arc::clone(&letters);
-        let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
-            let kept = Arc::clone(&kept);
-            async move {
-                let Some(letter) = read(&mut stream).await else { return };
-                kept.lock().unwrap().push(letter);
-                let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
-                let _ = stream.shutdown().await;
-            }
-        })
-        .await;
+        let (receiver, letters) = receiver(&authority).await;
         let proxy = format!("http://{}", canary.address);
         let mut settings = vec![
             ("WEBHOOK_ALLOW", format!("localhost:{}", receiver.address.port())),

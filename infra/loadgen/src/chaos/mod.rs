@@ -4,7 +4,7 @@
 //!  seed ──► plan ──► inject ──► post (processes), stores, proxy          campaign ──► sender ──► gateways
 //!                                      │                                                 │ what became of each
 //!                                      ▼                                                 ▼
-//!              tenants' reads and the table, every second ──► watch, raw ──► judge ──► oracle, history ──► outcome
+//!              tenants' reads and the table, every second ──► watch, reader, raw ──► judge ──► oracle, history ──► outcome
 //! ```
 //!
 //! Must end clean only when every check held: a check that could not be made at the end is a check that failed.

