@@ -41,6 +41,8 @@ measures! {
     SETTLED_RECORDS = Measure::gauge("worker_settled_records", "records", "records of this worker's partitions up to the committed offsets, since counting began; the commits say so, whoever has worked them off");
     SETTLED_EVENTS = Measure::gauge("worker_settled_events", "events", "events of those, by what became of them").by(&[AS]);
     MISSING = Measure::gauge("worker_missing_records", "records", "offsets among those that the log had dropped before anybody read them");
+    MISSED = Measure::counter("worker_records_missed_total", "records", "offsets that the log had dropped before this group read them, as this worker met them");
+    OFFSETS_MISSING = Measure::counter("worker_offsets_missing_total", "partitions", "partitions that the group had no offset for though their first record was more than a minute old; they are read again from the beginning");
     INSERT = Measure::duration("worker_insert_duration_seconds", "one insert, retries included");
     AGE = Measure::duration("worker_event_age_seconds", "from acceptance at the gateway to being readable, of every inserted event");
 }
@@ -79,6 +81,14 @@ pub(crate) fn settled<'a>(partitions: impl Iterator<Item = &'a Settled>) {
         gauge!(SETTLED_EVENTS.name, AS.label => *became).set(events as f64);
     }
     gauge!(MISSING.name).set(missing as f64);
+}
+
+pub(crate) fn missed(records: u64) {
+    counter!(MISSED.name).increment(records);
+}
+
+pub(crate) fn offset_missing() {
+    counter!(OFFSETS_MISSING.name).increment(1);
 }
 
 pub(crate) fn resolved(events: usize) {

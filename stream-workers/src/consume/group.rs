@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Reb
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use service_kit::clock::Clock;
 use service_kit::kafka;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ use tokio::task::spawn_blocking;
 
 /// What leaving the group may take.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
+/// The age in milliseconds from which a record must have been seen before: a new topic has none as old.
+const OLD_MS: i64 = 60_000;
 /// What asking for a committed offset may take.
 const COMMITTED_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -34,10 +37,15 @@ impl Held {
     /// Reads what stands beside a committed offset; where there is none, everything begins at the first record.
     fn found(committed: Offset, metadata: &str, first: i64) -> Self {
         let settled = match committed {
-            Offset::Offset(committed) => Settled::found(metadata, committed).at(first),
-            _ => Settled::anew(first),
+            Offset::Offset(committed) => Settled::found(metadata, committed),
+            _ => Settled::anew(0),
         };
-        Self { caution: Caution::found(metadata, first), settled }
+        Self { caution: Caution::found(metadata, first), settled: settled_at(settled, first) }
+    }
+
+    /// Goes on to the record at `offset`.
+    pub(crate) fn at(self, offset: i64) -> Self {
+        Self { settled: settled_at(self.settled, offset), ..self }
     }
 
     /// What to commit before decoding, beside the offset of the first record to be decoded.
@@ -55,6 +63,15 @@ impl Held {
         let both = [caution, settled];
         both.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Goes on to the record at `offset`, and says so when there should have been others before it.
+fn settled_at(settled: Settled, offset: i64) -> Settled {
+    if let Some(missed) = u64::try_from(offset - settled.next).ok().filter(|missed| *missed > 0) {
+        metrics::missed(missed);
+        tracing::warn!(missed, offset, "the log has dropped records that nobody had read");
+    }
+    settled.at(offset)
 }
 
 /// What this member has.
@@ -127,6 +144,11 @@ impl Member {
         Ok(Self { consumer: Arc::new(consumer), topic: settings.kafka.topic.clone() })
     }
 
+    /// The topic that it reads.
+    pub(crate) fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// How to go on in a partition; nothing while it is not known.
     pub(crate) fn held(&self, partition: i32) -> Option<Held> {
         self.consumer.context().holdings().held.get(&partition).copied()
@@ -137,23 +159,15 @@ impl Member {
         std::mem::take(&mut self.consumer.context().holdings().taken)
     }
 
-    /// Whether a partition that is read with caution has as many records in a block as may be decoded at a time.
-    pub(crate) fn is_cautious_enough(&self, block: &Offsets) -> bool {
-        let holdings = self.consumer.context().holdings();
-        block.iter().any(|(partition, (first, last))| {
-            let caution = holdings.held.get(partition).map(|held| held.caution);
-            caution.is_some_and(|caution| last.abs_diff(*first) + 1 >= caution.most_records() as u64)
-        })
-    }
-
     pub(crate) fn hold(&self, partition: i32, held: Held) {
         self.consumer.context().holdings().held.insert(partition, held);
     }
 
     /// Asks what the last owner of a partition has left at its committed offset; nothing while nobody can say. Without that
-    /// there is no going on: the next commit would write over it.
-    pub(crate) async fn found(&self, partition: i32, first: i64) -> Option<Held> {
+    /// there is no going on: the next commit would write over it. `came_ms` is when the first record came to the log.
+    pub(crate) async fn found(&self, partition: i32, first: i64, came_ms: Option<i64>) -> Option<Held> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let old_ms = Clock::System.now().timestamp_millis() - OLD_MS;
         let asked = spawn_blocking(move || {
             let mut asked = TopicPartitionList::new();
             asked.add_partition(&topic, partition);
@@ -161,6 +175,13 @@ impl Member {
             let left = found.find_partition(&topic, partition);
             left.map(|left| {
                 left.error()?;
+                if left.offset() == Offset::Invalid && came_ms.is_some_and(|came_ms| came_ms < old_ms) {
+                    metrics::offset_missing();
+                    tracing::warn!(
+                        partition,
+                        "the group has no offset for a partition with old records: all of it is read again"
+                    );
+                }
                 Ok(Held::found(left.offset(), left.metadata(), first))
             })
             .transpose()
@@ -189,7 +210,8 @@ impl Member {
             let held = offsets.iter().filter_map(|(partition, (first, last))| {
                 let held = holdings.held.get_mut(partition)?;
                 held.caution = held.caution.past(last + 1);
-                held.settled = held.settled.at(*first).past(tally.get(*partition), last + 1);
+                *held = held.at(*first);
+                held.settled = held.settled.past(tally.get(*partition), last + 1);
                 Some((*partition, last + 1, held.decoded()))
             });
             held.collect()

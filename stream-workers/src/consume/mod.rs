@@ -16,10 +16,11 @@ use crate::settled::Tally;
 use anyhow::bail;
 pub(crate) use group::Assigned;
 use group::Member;
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Message, OwnedMessage};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,9 @@ use tokio::time::Instant;
 
 /// Pause after an error of the consumer; most pass by themselves.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a block is filled from other partitions while records of one must wait for the next block.
+const WAITING_AGE: Duration = Duration::from_millis(10);
 
 /// What taking back the notes may take at the end.
 const NOTE_DEADLINE: Duration = Duration::from_secs(1);
@@ -36,11 +40,13 @@ pub(crate) struct Collector {
     member: Member,
     block_age: Duration,
     next: Block,
-    /// Records that came but may not be decoded before the log says that they are being decoded.
-    held: VecDeque<OwnedMessage>,
+    /// Records that came but may not be decoded before the log says that they are being decoded, by partition; none is
+    /// empty.
+    held: BTreeMap<i32, VecDeque<OwnedMessage>>,
     /// Partitions of `next` that the log says are being decoded, with the offset they begin at.
     decoding: Vec<(i32, i64)>,
-    is_paused: bool,
+    /// Partitions that the client library was told to leave alone.
+    paused: BTreeSet<i32>,
     lag: Arc<Lag>,
 }
 
@@ -50,9 +56,9 @@ impl Collector {
             member: Member::join(settings)?,
             block_age: settings.tuning.block_age(),
             next: Block::default(),
-            held: VecDeque::new(),
+            held: BTreeMap::new(),
             decoding: Vec::new(),
-            is_paused: false,
+            paused: BTreeSet::new(),
             lag: Arc::default(),
         })
     }
@@ -65,13 +71,15 @@ impl Collector {
     /// The next block: full, or old enough. To be asked once the block before is committed or given up. Safe to drop and
     /// call again: what it has collected stays. Fails when the client library cannot go on.
     pub(crate) async fn block(&mut self) -> anyhow::Result<Block> {
-        while !self.is_full() {
+        while !self.next.is_full() {
             if self.decode_held().await? {
                 continue;
             }
-            // Nothing is held any more, and the block has room.
+            // What is still held must wait for the next block; whatever else comes may be in this one.
+            self.pause();
             self.resume();
-            let due = self.next.opened.map(|opened| opened + self.block_age);
+            let age = if self.held.is_empty() { self.block_age } else { WAITING_AGE };
+            let due = self.next.opened.map(|opened| opened + age);
             let wait = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -84,21 +92,21 @@ impl Collector {
                 taken = self.take_one() => taken?,
             }
         }
-        self.note_decoded().await;
-        self.resume();
+        self.note_decoded(|_| true).await;
         self.lag.take();
+        self.held.values().filter_map(VecDeque::front).for_each(|oldest| self.lag.read(oldest.timestamp()));
         // Blocks are alike.
         let next = Block::with_room(self.next.rows.len());
-        Ok(std::mem::replace(&mut self.next, next))
+        let block = std::mem::replace(&mut self.next, next);
+        self.resume();
+        Ok(block)
     }
 
     /// Goes on polling while something else is awaited, so that the group keeps this member. Ends only when the client
     /// library cannot go on.
     pub(crate) async fn keep_polling(&mut self) -> anyhow::Result<Infallible> {
         loop {
-            if self.is_full() || !self.held.is_empty() {
-                self.pause();
-            }
+            self.pause();
             self.take_one().await?;
         }
     }
@@ -111,13 +119,8 @@ impl Collector {
 
     /// Leaves the group, and takes back that anything is being decoded: who leaves in good order does not die of it.
     pub(crate) async fn leave(mut self) {
-        let _ = tokio::time::timeout(NOTE_DEADLINE, self.note_decoded()).await;
+        let _ = tokio::time::timeout(NOTE_DEADLINE, self.note_decoded(|_| true)).await;
         self.member.leave().await;
-    }
-
-    /// Also when a partition that is read with caution has all that may be decoded at a time.
-    fn is_full(&self) -> bool {
-        self.next.is_full() || self.member.is_cautious_enough(&self.next.offsets)
     }
 
     async fn take_one(&mut self) -> anyhow::Result<()> {
@@ -127,11 +130,12 @@ impl Collector {
         match received {
             Ok(message) => {
                 self.lag.read(message.timestamp());
-                let is_free = self.member.held(message.partition()).is_some_and(|held| !held.caution.is_needed());
-                if is_free && self.held.is_empty() {
+                let partition = message.partition();
+                let is_free = self.member.held(partition).is_some_and(|held| !held.caution.is_needed());
+                if is_free && !self.held.contains_key(&partition) {
                     self.next.push(&message, |_| true);
                 } else {
-                    self.held.push_back(message.detach());
+                    self.held.entry(partition).or_default().push_back(message.detach());
                 }
             }
             Err(error) if is_over(&error) => bail!("the log cannot be read any more ({error}); start this process again"),
@@ -149,7 +153,7 @@ impl Collector {
         let taken = self.member.taken();
         for partition in &taken {
             self.next.forget(*partition);
-            self.held.retain(|message| message.partition() != *partition);
+            self.held.remove(partition);
             self.decoding.retain(|(noted, _)| noted != partition);
         }
         if !taken.is_empty() && self.next.is_empty() && self.held.is_empty() {
@@ -157,16 +161,26 @@ impl Collector {
         }
     }
 
-    /// Decodes the first of the records that waited, once the log says so; answers whether there was one. Nothing of an
-    /// earlier block of its partition may be on its way: what is noted commits everything before this record.
+    /// Decodes the next of the records that waited, once the log says so; answers whether there was one that need not wait
+    /// for the next block. Nothing of an earlier block of its partition may be on its way: what is noted commits everything
+    /// before this record.
     async fn decode_held(&mut self) -> anyhow::Result<bool> {
         self.forget_taken();
-        let Some(first) = self.held.front() else { return Ok(false) };
-        let (partition, offset) = (first.partition(), first.offset());
+        if self.held.is_empty() && self.decoding.is_empty() {
+            return Ok(false);
+        }
+        // Who is read alone must not be blamed for what others have to decode in this block.
+        let enough: BTreeSet<i32> =
+            self.decoding.iter().map(|(noted, _)| *noted).filter(|noted| self.has_enough(*noted)).collect();
+        self.note_decoded(|partition| enough.contains(&partition)).await;
+        let mut waiting = self.held.iter().filter(|(partition, _)| !self.has_enough(**partition));
+        let Some((&partition, records)) = waiting.next() else { return Ok(false) };
+        let Some(first) = records.front() else { return Ok(false) };
+        let (offset, came_ms) = (first.offset(), first.timestamp().to_millis());
         let known = self.member.held(partition);
         let found = match known {
             Some(held) => Some(held),
-            None => self.member.found(partition, offset).await,
+            None => self.member.found(partition, offset, came_ms).await,
         };
         let Some(mut held) = found else {
             self.wait_for_brokers().await?;
@@ -174,7 +188,7 @@ impl Collector {
         };
         let is_noted = self.next.offsets.contains_key(&partition);
         if !is_noted {
-            held.settled = held.settled.at(offset);
+            held = held.at(offset);
         }
         let quarantine = held.caution.quarantines();
         if quarantine.is_none() && !is_noted && (known.is_none() || held.caution.is_needed()) {
@@ -184,12 +198,28 @@ impl Collector {
             self.next.opened = self.next.opened.map(|_| Instant::now());
         }
         self.member.hold(partition, held);
-        let Some(message) = self.held.pop_front() else { return Ok(false) };
+        let Some(message) = self.pop_held(partition) else { return Ok(false) };
         match quarantine {
             None => self.next.push(&message, |_| true),
             Some(reason) => self.next.push_unread(&message, reason),
         }
         Ok(true)
+    }
+
+    /// Whether a partition that is read with caution has as many records in this block as may be decoded at a time.
+    fn has_enough(&self, partition: i32) -> bool {
+        let most = self.member.held(partition).map_or(usize::MAX, |held| held.caution.most_records());
+        let in_block = self.next.offsets.get(&partition).map_or(0, |(first, last)| last.abs_diff(*first) + 1);
+        in_block >= most as u64
+    }
+
+    fn pop_held(&mut self, partition: i32) -> Option<OwnedMessage> {
+        let records = self.held.get_mut(&partition)?;
+        let first = records.pop_front();
+        if records.is_empty() {
+            self.held.remove(&partition);
+        }
+        first
     }
 
     /// Goes on belonging to the group for a moment, and takes no more than has come.
@@ -201,15 +231,17 @@ impl Collector {
         }
     }
 
-    /// Takes back what [`Self::decode_held`] has noted: whoever dies from here on does not die of decoding.
-    async fn note_decoded(&mut self) {
-        let noted = self.decoding.iter().filter_map(|(partition, first)| {
+    /// Takes back what [`Self::decode_held`] has noted of some partitions: whoever dies from here on does not die of
+    /// decoding those.
+    async fn note_decoded(&mut self, is_done: impl Fn(i32) -> bool) {
+        let done = self.decoding.iter().filter(|(partition, _)| is_done(*partition));
+        let notes = done.filter_map(|(partition, first)| {
             let held = self.member.held(*partition)?;
             Some((*partition, *first, held.decoded()))
         });
-        let noted: Vec<_> = noted.collect();
-        self.member.note(noted).await;
-        self.decoding.clear();
+        let notes: Vec<_> = notes.collect();
+        self.member.note(notes).await;
+        self.decoding.retain(|(partition, _)| !is_done(*partition));
     }
 
     /// What this member has been given, whoever asks and whenever.
@@ -217,20 +249,38 @@ impl Collector {
         Arc::clone(self.member.consumer.context())
     }
 
-    /// Asked again for every record that still comes: partitions assigned meanwhile are not paused yet.
+    /// Lets nothing come that there is no room for: of any partition once the block is full, else of those whose records
+    /// wait. To be asked again for every record that still comes: partitions assigned meanwhile are not paused yet.
     fn pause(&mut self) {
-        self.is_paused = true;
-        if let Ok(assignment) = self.member.consumer.assignment() {
-            let _ = self.member.consumer.pause(&assignment);
+        if self.held.is_empty() && !self.next.is_full() {
+            return;
+        }
+        let held = self.member.consumer.context().partitions().into_iter();
+        let without_room = held.filter(|partition| self.next.is_full() || self.held.contains_key(partition));
+        let without_room: BTreeSet<i32> = without_room.collect();
+        if !without_room.is_empty() {
+            let _ = self.member.consumer.pause(&self.list(&without_room));
+            self.paused.extend(without_room);
         }
     }
 
+    /// Lets come again what there is room for in a block that is not full.
     fn resume(&mut self) {
-        if std::mem::take(&mut self.is_paused)
-            && let Ok(assignment) = self.member.consumer.assignment()
-        {
-            let _ = self.member.consumer.resume(&assignment);
+        let (waiting, free) =
+            std::mem::take(&mut self.paused).into_iter().partition(|partition| self.held.contains_key(partition));
+        self.paused = waiting;
+        let free: BTreeSet<i32> = free;
+        if !free.is_empty() {
+            let _ = self.member.consumer.resume(&self.list(&free));
         }
+    }
+
+    fn list(&self, partitions: &BTreeSet<i32>) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        partitions.iter().for_each(|partition| {
+            list.add_partition(self.member.topic(), *partition);
+        });
+        list
     }
 }
 

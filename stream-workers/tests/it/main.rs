@@ -18,6 +18,7 @@ mod inbox;
 mod keep;
 mod kills;
 mod log_to_rows;
+mod offsets;
 mod old_records;
 mod poison;
 mod post_office;

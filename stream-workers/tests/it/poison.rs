@@ -7,7 +7,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::json;
 use service_kit::kafka;
-use service_kit::testing::{SetAside, eventually, free_address};
+use service_kit::testing::{SetAside, TestProcess, client, eventually, free_address};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,17 +119,7 @@ async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
     let origin = world.log.put(3, poison.as_bytes()).await;
     world.put(&(EVENTS / 2..EVENTS).map(good).collect::<Vec<_>>()).await;
 
-    let mut deaths = 0;
-    let mut survivor = loop {
-        let mut worker = world.process().await;
-        let group = world.group();
-        tokio::select! {
-            () = world.log.caught_up(&group) => break worker,
-            code = worker.exit_code() => assert_eq!(code, None, "it was ended by a signal: {}", worker.stderr()),
-        }
-        deaths += 1;
-        assert!(deaths <= 6, "it is set aside after a bounded number of deaths");
-    };
+    let (mut survivor, deaths) = survivor(&world).await;
     assert!(deaths >= 4, "three died over it alone, and one before: {deaths}");
     assert_eq!(world.visible().await, (0..EVENTS).map(|n| format!("event-{n:06}")).collect::<Vec<_>>());
     let letters = world.log.set_aside().await;
@@ -144,6 +134,38 @@ async fn a_record_that_kills_the_process_is_found_and_set_aside_alone() {
     tokio::time::timeout(Duration::from_secs(120), world.log.caught_up(&world.group())).await.unwrap();
     assert_eq!(next.terminate().await, Some(0));
     assert_eq!(world.log.set_aside().await.len(), 1);
+}
+
+/// Starts workers, one after the other, until one has worked everything off; it, and how many died before.
+async fn survivor(world: &World) -> (TestProcess, u32) {
+    for deaths in 0..=6 {
+        let mut worker = world.process().await;
+        let group = world.group();
+        tokio::select! {
+            () = world.log.caught_up(&group) => return (worker, deaths),
+            code = worker.exit_code() => assert_eq!(code, None, "it was ended by a signal: {}", worker.stderr()),
+        }
+    }
+    panic!("it is set aside after a bounded number of deaths");
+}
+
+/// A partition whose records are decoded alone is not suspected because another one's record kills in the same block.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_read_alone_is_not_blamed_for_what_kills_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    world.put_group(0, 0, "careful 2 1000000").await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(0)]))]).await;
+    let mut bad = event(2);
+    bad["data"] = json!("deadly-record:abort");
+    let origin = world.log.put(1, record(1, NEW_YEAR_US, &[bad]).to_string().as_bytes()).await;
+    world.put(&[(1, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let (mut survivor, deaths) = survivor(&world).await;
+    assert!(deaths >= 4, "{deaths}");
+    let letters: Vec<String> = world.log.set_aside().await.into_iter().map(|letter| letter.origin).collect();
+    assert_eq!(letters, [origin]);
+    assert_eq!(world.visible().await, ["event-000000", "event-000001"]);
+    assert_eq!(survivor.terminate().await, Some(0));
 }
 
 /// What stands beside the committed offsets of the group, by partition.
@@ -186,4 +208,26 @@ async fn a_worker_that_leaves_in_good_order_is_not_taken_for_one_that_died() {
     eventually("the heir is careful", || async { (notes(&world).await[2].starts_with("decoding 1 ")).then_some(()) }).await;
     assert_eq!(heir.terminate().await, Some(0));
     assert!(notes(&world).await[2].starts_with("careful 1 "));
+}
+
+/// Caution costs a partition its own time, not that of the others: a block has one record of each that is read alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_are_read_record_by_record_do_not_wait_for_one_another() {
+    const EACH: u128 = 100;
+    let world = World::new().await;
+    for partition in 0..PARTITIONS {
+        world.put_group(partition, 0, "careful 2 1000000").await;
+    }
+    let all = u128::try_from(PARTITIONS).unwrap() * EACH;
+    let of = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
+    world.put(&(0..all).map(of).collect::<Vec<_>>()).await;
+    let metrics = free_address().to_string();
+    let mut worker = world.process_at(&free_address().to_string(), &metrics).await;
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await.len() as u128, all);
+    let text = client().get(format!("http://{metrics}/metrics")).send().await.unwrap().text().await.unwrap();
+    let inserts = text.lines().find_map(|line| line.strip_prefix("worker_insert_duration_seconds_count ")?.parse::<u128>().ok());
+    let inserts = inserts.expect("inserts are counted");
+    assert!((EACH..all / 2).contains(&inserts), "{all} records in {inserts} blocks");
+    assert_eq!(worker.terminate().await, Some(0));
 }

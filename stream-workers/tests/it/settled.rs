@@ -6,16 +6,12 @@
 use crate::world::{BINARY, NEW_YEAR_US, PARTITIONS, World, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
-use service_kit::kafka;
 use service_kit::testing::{TestProcess, client, eventually, free_address, random_seed, size};
 use std::path::Path;
 use std::time::Duration;
 use stream_workers::settled::{Counts, Settled};
 use stream_workers::standing;
-use tokio::task::spawn_blocking;
 
 /// Where a worker may die, by its own hand; the middle one is where a block is inserted and not committed.
 const POINTS: [&str; 3] = ["before_insert", "after_insert_before_commit", "after_commit"];
@@ -92,24 +88,6 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
     assert_eq!(stdout.lines().count(), 2 + usize::try_from(PARTITIONS).unwrap(), "{stdout}");
 }
 
-/// Commits for a group that nobody is a member of, as operators' tools do, and as a build did that did not count.
-async fn put_group(world: &World, partition: i32, offset: i64, metadata: &'static str) {
-    let (settings, group) = (world.stores.kafka.clone(), world.group());
-    let committed = async || {
-        let (settings, group) = (settings.clone(), group.clone());
-        let commit = move || {
-            let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
-            let mut list = TopicPartitionList::new();
-            let mut element = list.add_partition(&settings.topic, partition);
-            element.set_offset(Offset::Offset(offset)).unwrap();
-            element.set_metadata(metadata);
-            consumer.commit(&list, CommitMode::Sync)
-        };
-        spawn_blocking(commit).await.unwrap().ok()
-    };
-    eventually("the group is put there, once its member has left", committed).await;
-}
-
 /// A group that was put back, an offset of an older build, and one with somebody else's words: counting begins anew there, and
 /// only there.
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +100,7 @@ async fn where_a_group_was_put_by_hand_counting_begins_anew() {
     world.work_off(&world.group()).await;
     let before = standing(kafka, &world.group()).await.unwrap();
     for (partition, metadata, offset) in [(0, "", 4), (1, "somebody else's", 10), (2, "settled 0 9 9 9 0 0 0", 10)] {
-        put_group(&world, partition, offset, metadata).await;
+        world.put_group(partition, offset, metadata).await;
     }
     world.put(&(0..4).map(|partition| (partition, record(1, NEW_YEAR_US, &[event(77)]))).collect::<Vec<_>>()).await;
     world.work_off(&world.group()).await;

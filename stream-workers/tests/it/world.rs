@@ -4,9 +4,11 @@
 
 use clickhouse::Client;
 use local::private::Kafka;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
 use service_kit::settings::KafkaSettings;
-use service_kit::testing::{TestLog, TestProcess, TestStores, free_address};
+use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use service_kit::{kafka, stores};
 use std::path::Path;
 use stream_workers::settled::Counts;
@@ -122,6 +124,24 @@ impl World {
     pub(crate) async fn visible(&self) -> Vec<String> {
         let ids = "SELECT event_id FROM observations FINAL ORDER BY event_id";
         self.clickhouse.query(ids).fetch_all().await.expect("the table answers")
+    }
+
+    /// Commits for a group that nobody is a member of, as operators' tools do, and as a build did that did not count.
+    pub(crate) async fn put_group(&self, partition: i32, offset: i64, metadata: &'static str) {
+        let (settings, group) = (self.stores.kafka.clone(), self.group());
+        let committed = async || {
+            let (settings, group) = (settings.clone(), group.clone());
+            let commit = move || {
+                let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", &group).create().unwrap();
+                let mut list = TopicPartitionList::new();
+                let mut element = list.add_partition(&settings.topic, partition);
+                element.set_offset(Offset::Offset(offset)).unwrap();
+                element.set_metadata(metadata);
+                consumer.commit(&list, CommitMode::Sync)
+            };
+            spawn_blocking(commit).await.unwrap().ok()
+        };
+        eventually("the group is put there, once its member has left", committed).await;
     }
 
     /// What the commits say of the whole log, which is worked off: every record of it, each once.

@@ -3,6 +3,9 @@
 //! Must do to a process, a server or a disk what happens to those, and nothing to a metric.
 
 use super::stage::{DELIVERER, GATEWAY, QUERY, Stage, WORKER, report};
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{Offset, TopicPartitionList};
 use schemas::identity::OrgType;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
@@ -48,6 +51,8 @@ impl Stage {
             "the endpoints of three organisations are full" => self.fill_three_endpoints().await,
             "the key of the deliverer is not the one that sealed" => drop(self.webhook(&SecretsKey::mint()).await),
             "the database takes no writes" => self.let_the_database_take_writes(false).await,
+            "the group of the workers is deleted" => self.delete_the_group().await,
+            "the log drops what nobody has read" => self.drop_what_nobody_has_read().await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
                     self.processes.get_mut(name).unwrap().kill_9().await;
@@ -81,6 +86,36 @@ impl Stage {
             }
             _ => {}
         }
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        service_kit::kafka::client(&self.stores.kafka).unwrap().create().unwrap()
+    }
+
+    /// While nobody is in it; the records of the first faults are minutes old by now.
+    async fn delete_the_group(&mut self) {
+        assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
+        let admin = self.admin();
+        let deleted = async || {
+            let answer = admin.delete_groups(&[WORKER], &AdminOptions::new()).await.ok()?;
+            answer.iter().all(Result::is_ok).then_some(())
+        };
+        eventually("the group is deleted", deleted).await;
+        self.start(WORKER, &[]).await;
+    }
+
+    /// The worker is away, records come, and all that is on the log is taken from it; then it is back and reads the next.
+    async fn drop_what_nobody_has_read(&mut self) {
+        TestLog::connect(&self.stores.kafka).caught_up(WORKER).await;
+        assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
+        assert_eq!(self.report(1).await, 201);
+        let mut all = TopicPartitionList::new();
+        for partition in stream_workers::standing(&self.stores.kafka, WORKER).await.unwrap().into_keys() {
+            all.add_partition_offset(&self.stores.kafka.topic, partition, Offset::End).unwrap();
+        }
+        self.admin().delete_records(&all, &AdminOptions::new()).await.unwrap();
+        self.start(WORKER, &[]).await;
+        self.beside = Some(self.keep_reporting());
     }
 
     async fn clickhouse(&self, statement: &str) {

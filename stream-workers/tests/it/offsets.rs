@@ -1,0 +1,74 @@
+//! F28: offsets that are gone, and a log that drops what nobody has read: everything there is is read, and what is not is said.
+//!
+//! Must not skip to the end of a log whatever is lost.
+
+use crate::world::{NEW_YEAR_US, World, event, record};
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::Value;
+use service_kit::kafka;
+use service_kit::testing::{client, eventually, free_address};
+use stream_workers::standing;
+
+fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
+    events.map(|n| (partition, record(1, NEW_YEAR_US, &[event(n)]))).collect()
+}
+
+fn admin(world: &World) -> AdminClient<DefaultClientContext> {
+    kafka::client(&world.stores.kafka).unwrap().create().unwrap()
+}
+
+/// The offsets of a group are deleted: its next member begins at the beginning, and no figure changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn f28_a_group_whose_offsets_are_gone_reads_everything_again_and_changes_nothing() {
+    let world = World::new().await;
+    world.put(&[records(0, 0..20), records(3, 20..40)].concat()).await;
+    world.work_off(&world.group()).await;
+    let (whole, settled) = (world.table().await, world.settled().await);
+    let (admin, group) = (admin(&world), world.group());
+    let deleted = async || {
+        let answer = admin.delete_groups(&[&group], &AdminOptions::new()).await.unwrap();
+        answer.into_iter().all(|group| group.is_ok()).then_some(())
+    };
+    eventually("the group is deleted, once its member has left", deleted).await;
+    assert_eq!(world.log.uncommitted(&group).await, 40, "nothing is committed any more");
+
+    world.put(&records(3, 40..41)).await;
+    world.work_off(&group).await;
+    let after = world.table().await;
+    assert_eq!(after.len(), 41);
+    assert!(whole.iter().all(|row| after.contains(row)), "every row is as it was");
+    assert_eq!(world.settled().await.records, settled.records + 1, "and every record was read");
+}
+
+/// Retention takes records before they are read, of a partition that was read before and of one that never was.
+#[tokio::test(flavor = "multi_thread")]
+async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
+    let world = World::new().await;
+    world.put(&records(0, 0..10)).await;
+    world.work_off(&world.group()).await;
+    world.put(&[records(0, 10..20), records(5, 20..24)].concat()).await;
+    let mut gone = TopicPartitionList::new();
+    for (partition, first) in [(0, 15), (5, 2)] {
+        gone.add_partition_offset(&world.stores.kafka.topic, partition, Offset::Offset(first)).unwrap();
+    }
+    admin(&world).delete_records(&gone, &AdminOptions::new()).await.unwrap();
+
+    let metrics = free_address().to_string();
+    let mut worker = world.process_at(&free_address().to_string(), &metrics).await;
+    let left = [0..10, 15..20, 22..24_u128].into_iter().flatten().map(|n| format!("event-{n:06}")).collect::<Vec<_>>();
+    eventually("what is left is visible", || async { (world.visible().await == left).then_some(()) }).await;
+    world.log.caught_up(&world.group()).await;
+    let found = standing(&world.stores.kafka, &world.group()).await.unwrap();
+    let of = |partition: i32| (found[&partition].0.since, found[&partition].0.next, found[&partition].0.missing());
+    assert_eq!((of(0), of(5)), ((0, 20, 5), (0, 4, 2)));
+    let expected = ["worker_records_missed_total 7", "worker_missing_records 7", "worker_offsets_missing_total 0"];
+    eventually("its figures say so", || async {
+        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
+    })
+    .await;
+    assert_eq!(worker.terminate().await, Some(0));
+    assert_eq!(worker.stderr().matches("the log has dropped records that nobody had read").count(), 2, "{}", worker.stderr());
+}
