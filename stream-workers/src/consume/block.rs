@@ -55,6 +55,12 @@ impl Block {
         self.rows.len() + self.unresolved_events
     }
 
+    /// What is still to be looked up, for its rows or letters to be given back.
+    pub(crate) fn take_unresolved(&mut self) -> Vec<Unresolved> {
+        self.unresolved_events = 0;
+        std::mem::take(&mut self.unresolved)
+    }
+
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();

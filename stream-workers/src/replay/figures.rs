@@ -28,8 +28,7 @@ impl Figures {
             let query = client.query(&format!("SELECT {columns} {scope} {rest}")).bind(until.timestamp_micros());
             if orgs.is_empty() { query } else { query.bind(&named) }
         };
-        let all = "uniqExact(site, event_key), count(), \
-                   groupBitXor(cityHash64(site, event_key, org_id, observer, version, event_type, at, content_url, data, extra))";
+        let all = "uniqExact(site, event_key), count(), groupBitXor(cityHash64(*))";
         let (events, observations, fingerprint): (u64, u64, u64) = ask(all, "").fetch_one().await?;
         let by_type = ask("event_type, uniqExact(site, event_key)", "GROUP BY event_type");
         let by_type: Vec<(String, u64)> = by_type.fetch_all().await?;

@@ -51,7 +51,7 @@ pub struct ReplayOptions {
     /// Most events a second, to leave the store to others
     #[arg(long, value_name = "EVENTS")]
     rate: Option<NonZeroU32>,
-    /// Read and decode everything, insert nothing
+    /// Read, decode and look up everything, insert nothing
     #[arg(long)]
     dry_run: bool,
     /// Fail when anything was missing from the store
@@ -173,10 +173,8 @@ impl Replayer {
             if read == 0 {
                 break;
             }
-            if !self.is_dry {
-                self.resolver.resolve(&mut block).await;
-            }
             let events = block.events() as u64;
+            self.resolver.resolve(&mut block).await;
             done.records += read;
             done.events += events;
             done.unreadable.extend(block.dead_letters.drain(..).map(|letter| (letter.origin, letter.reason)));

@@ -1,5 +1,6 @@
 //! C7 and F26, F27: `stream-workers replay` and `rebuild` by the real binary, live, twice, in parts.
 
+use crate::clicks::{by_token, issue, session, unresolved};
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
@@ -54,6 +55,23 @@ async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_n
         assert_eq!((world.table().await, world.log.uncommitted(&world.group()).await), before);
     }
     assert!(world.raw_rows().await > rows || world.raw_rows().await == 120, "it did insert");
+}
+
+/// What the gateway has left to look up is looked up in a dry run too: its figures are those of the run that follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_replay_counts_what_a_real_one_inserts() {
+    let world = World::new().await;
+    issue(&world.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
+    let events = [by_token(1, "ctx_good"), by_token(2, "ctx_unknown")];
+    world.put(&events.map(|event| (0, unresolved(NEW_YEAR_US, &[event])))).await;
+    world.work_off(&world.group()).await;
+    for (options, did) in [(&["replay", "--dry-run"][..], "would be inserted, and nothing was"), (&["replay"], "were inserted")] {
+        let (code, stdout, stderr) = world.command(options).await;
+        assert_eq!(code, Some(0), "{stderr}");
+        let line = format!("2 records with 2 events were read; 1 observations {did}; 1 records are unreadable, 0 quarantined");
+        assert_eq!(stdout.lines().next(), Some(line.as_str()));
+    }
+    assert_eq!(world.visible().await, ["event-000001"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
