@@ -34,11 +34,21 @@ measures! {
     SPILL_BYTES = Measure::gauge("gateway_spill_bytes", "bytes", "disk space of the spill");
     PENDING_RECORDS = Measure::gauge("gateway_spill_pending_records", "records", "records in the spill that are not yet on the log");
     PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
+    SESSIONS_WAITING = Measure::gauge("gateway_sessions_waiting", "sessions", "sessions named by events that PostgreSQL has not taken yet, kept beside the spill");
+    SESSIONS_DROPPED = Measure::counter("gateway_sessions_dropped_total", "sessions", "sessions named by events that found no room to wait for PostgreSQL; the next event of each brings it again");
     DRAINED = Measure::counter("gateway_drained_records_total", "records", "spilled records that the log has acknowledged");
 }
 
 pub(crate) fn accepted(events: usize) {
     counter!(ACCEPTED.name).increment(events as u64);
+}
+
+pub(crate) fn sessions_waiting(sessions: usize) {
+    gauge!(SESSIONS_WAITING.name).set(sessions as f64);
+}
+
+pub(crate) fn sessions_dropped(sessions: usize) {
+    counter!(SESSIONS_DROPPED.name).increment(sessions as u64);
 }
 
 pub(crate) fn acknowledged_late(events: u32) {

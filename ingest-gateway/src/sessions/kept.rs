@@ -6,13 +6,19 @@
 use super::sightings::Sighting;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const NAME: &str = "sessions.seen";
+const NEXT: &str = "sessions.next";
 
 /// The file, one sighting a line; the last line of a process that was killed may be torn.
 #[derive(Debug)]
-pub(super) struct Kept(File);
+pub(super) struct Kept {
+    file: File,
+    folder: PathBuf,
+    /// In it, also those that PostgreSQL has meanwhile.
+    pub(super) lines: usize,
+}
 
 impl Kept {
     /// Opens the file in the folder of the spill, and reads what an earlier process left there.
@@ -28,29 +34,48 @@ impl Kept {
             file.write_all(b"\n")?;
         }
         let lines = left.split(|byte| *byte == b'\n');
-        Ok((Self(file), lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()))
+        let left: Vec<Sighting> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        Ok((Self { file, folder: folder.to_owned(), lines: left.len() }, left))
     }
 
     /// Makes sightings durable.
     pub(super) fn add(&mut self, seen: &[Sighting]) -> io::Result<()> {
-        let mut lines = Vec::new();
-        for sighting in seen {
-            serde_json::to_writer(&mut lines, sighting)?;
-            lines.push(b'\n');
-        }
-        let before = self.0.metadata()?.len();
-        let written = self.0.write_all(&lines).and_then(|()| self.0.sync_data());
-        if written.is_err() {
+        let before = self.file.metadata()?.len();
+        let written = self.file.write_all(&lines_of(seen)?).and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => self.lines += seen.len(),
             // half a line would take the next one with it
-            let _ = self.0.set_len(before);
+            Err(_) => drop(self.file.set_len(before)),
         }
         written
     }
 
+    /// PostgreSQL has all but these, in one step: whoever is killed in it leaves one file or the other.
+    pub(super) fn replace(&mut self, left: &[Sighting]) -> io::Result<()> {
+        let next = self.folder.join(NEXT);
+        let mut file = File::create(&next)?;
+        file.write_all(&lines_of(left)?)?;
+        file.sync_data()?;
+        std::fs::rename(next, self.folder.join(NAME))?;
+        File::open(&self.folder)?.sync_all()?;
+        (self.file, self.lines) = (File::options().append(true).open(self.folder.join(NAME))?, left.len());
+        Ok(())
+    }
+
     /// PostgreSQL has them all.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        self.0.set_len(0)
+        self.lines = 0;
+        self.file.set_len(0)
     }
+}
+
+fn lines_of(seen: &[Sighting]) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for sighting in seen {
+        serde_json::to_writer(&mut lines, sighting)?;
+        lines.push(b'\n');
+    }
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -71,7 +96,7 @@ mod tests {
         let (mut kept, left) = Kept::open(folder.path()).unwrap();
         assert!(left.is_empty());
         kept.add(&[sighting(1), sighting(2)]).unwrap();
-        kept.0.write_all(br#"{"org":"0000"#).unwrap();
+        kept.file.write_all(br#"{"org":"0000"#).unwrap();
         drop(kept);
 
         let (mut kept, left) = Kept::open(folder.path()).unwrap();
@@ -83,5 +108,16 @@ mod tests {
         assert_eq!(left, [sighting(1), sighting(2), sighting(3)]);
         kept.clear().unwrap();
         assert!(Kept::open(folder.path()).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn what_is_replaced_leaves_what_is_left_and_takes_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, _) = Kept::open(folder.path()).unwrap();
+        kept.add(&[sighting(1), sighting(2), sighting(3)]).unwrap();
+        kept.replace(&[sighting(3)]).unwrap();
+        kept.add(&[sighting(4)]).unwrap();
+        assert_eq!(kept.lines, 2);
+        assert_eq!(Kept::open(folder.path()).unwrap().1, [sighting(3), sighting(4)]);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::kept::Kept;
 use super::{Known, Session, SessionMemory, Told, store};
+use crate::metrics;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use lru::LruCache;
@@ -96,6 +97,11 @@ async fn written(pool: &PgPool, seen: &[Sighting], patience: Duration) -> Option
     None
 }
 
+fn dropped(sessions: usize) {
+    metrics::sessions_dropped(sessions);
+    tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
+}
+
 impl Sightings {
     /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone. What PostgreSQL does
     /// not take is kept in `folder`, which is this process's alone.
@@ -111,6 +117,7 @@ impl Sightings {
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
+        metrics::sessions_waiting(left.len());
         let writer = Writer { pool, clock, memory, written: Arc::clone(&written), away_until: None, left, kept, attempt: None };
         tokio::spawn(writer.run(waiting));
         Ok(Self { written, queue })
@@ -127,8 +134,9 @@ impl Sightings {
             return true;
         }
         let (done, is_done) = oneshot::channel();
+        let count = seen.len();
         if self.queue.try_send((seen, done)).is_err() {
-            tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
+            dropped(count);
             return false;
         }
         matches!(tokio::time::timeout(PATIENCE, is_done).await, Ok(Ok(true)))
@@ -182,12 +190,13 @@ impl Writer {
 
     async fn keep(&mut self, seen: Vec<Sighting>) {
         if self.left.len() + seen.len() > MAX_WAITING {
-            tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
+            dropped(seen.len());
             return;
         }
         let added = seen.clone();
         self.on_disk(move |kept| kept.add(&added)).await;
         self.left.extend(seen);
+        metrics::sessions_waiting(self.left.len());
     }
 
     /// Tries the oldest of what is left, beside the requests: after a pause when PostgreSQL is away.
@@ -209,8 +218,13 @@ impl Writer {
         self.away_until = None;
         self.learn(&some, &known, asked_at);
         self.left.drain(..some.len());
+        metrics::sessions_waiting(self.left.len());
         if self.left.is_empty() {
             self.on_disk(Kept::clear).await;
+        } else if self.kept.as_ref().is_some_and(|kept| kept.lines > 2 * MAX_WAITING) {
+            // PostgreSQL takes them no faster than they come: the file must not grow for ever.
+            let left = self.left.clone();
+            self.on_disk(move |kept| kept.replace(&left)).await;
         }
     }
 
