@@ -82,6 +82,10 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         post.recover().await;
     }
     let quiesced = watcher.settle().await;
+    match quiesced {
+        Some(after) => eprintln!("everything is readable after {:.1} s; looking at all of it once more", after.as_secs_f64()),
+        None => eprintln!("something is still missing; looking at all of it nevertheless"),
+    }
     watcher.look_at_everything().await;
     let reconciled = reconcile::reconcile(&world, &front).await;
     world.close().await;
