@@ -1,7 +1,7 @@
 //! Click tokens and agents that the gateway could not look up: what they stand for, and who answers in a session, is asked
 //! here, once a block.
 //!
-//! Must judge a token as of the moment its event was accepted, so that a replay judges alike; must give an event what
+//! Must judge a token and an agent as of the moment their event was accepted, so that a replay judges alike; must give an event what
 //! the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must not
 //! ask PostgreSQL anything for a block that has neither.
 
@@ -18,7 +18,7 @@ use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
-use service_kit::clicks::{self, Clicked};
+use service_kit::clicks::{self, Clicked, Named};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use sqlx::PgPool;
@@ -47,7 +47,7 @@ struct Answers {
     /// What tokens stand for.
     clicks: HashMap<SecretHash, Clicked>,
     /// Who answers in sessions; one that has named nobody is absent.
-    agents: HashMap<Session, String>,
+    agents: HashMap<Session, Named>,
 }
 
 /// A session and whose it is.
@@ -57,7 +57,7 @@ type Session = (OrgId, SessionId);
 pub(crate) struct Resolver {
     pool: PgPool,
     clicks: LruCache<SecretHash, Clicked>,
-    agents: LruCache<Session, String>,
+    agents: LruCache<Session, Named>,
 }
 
 impl Resolver {
@@ -119,7 +119,7 @@ impl Resolver {
     }
 
     /// The agents of these sessions. One that has named nobody may yet do so, and is asked about anew each time.
-    async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, String> {
+    async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, Named> {
         let (mut answers, missing) = remembered(&mut self.agents, sessions);
         for asked in missing.chunks(MAX_ASKED) {
             let found = patiently("agents of sessions", asked.len(), || clicks::agents(&self.pool, asked).boxed()).await;
@@ -176,10 +176,12 @@ fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
 /// not at all: the error is why the gateway would have refused it.
 fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
     let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
+    // As of then: whoever reads the record again must find the same.
+    let named = |agent: Option<&Named>| agent?.at(accepted_at?).map(str::to_owned);
     let mut bound = 0;
     for (index, event) in record.events.iter_mut().enumerate() {
         if let Some(session) = nameless_session(event, reporter) {
-            event.agent_id = event.agent_id.take().or_else(|| answers.agents.get(&session).cloned());
+            event.agent_id = event.agent_id.take().or_else(|| named(answers.agents.get(&session)));
             bound += 1;
         }
         let Some(hash) = event.ctx_hash.take() else { continue };
@@ -192,7 +194,7 @@ fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
         }
         event.session_id = Some(clicked.session);
         event.session_org = Some(clicked.org).filter(|org| *org != reporter);
-        event.agent_id = event.agent_id.take().or_else(|| clicked.agent.clone());
+        event.agent_id = event.agent_id.take().or_else(|| named(clicked.agent.as_ref()));
         bound += 1;
     }
     Ok(bound)

@@ -1,6 +1,7 @@
 //! What click tokens stand for, and who answers in sessions: what the gateway asks, and the worker when the gateway could not.
 //!
-//! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted.
+//! Must not decide by the clock of whoever asks: a token counts when it was valid as its event was accepted, and an agent when
+//! it had been named by then.
 
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
@@ -16,8 +17,8 @@ pub struct Clicked {
     pub org: OrgId,
     /// The session.
     pub session: SessionId,
-    /// The session's agent, if it has named one by now; a named one never changes.
-    pub agent: Option<String>,
+    /// The session's agent, if it has named one by now.
+    pub agent: Option<Named>,
     expires_at: DateTime<Utc>,
 }
 
@@ -28,20 +29,36 @@ impl Clicked {
     }
 }
 
-/// Hash, organisation, session, agent, end.
-type Row = (Vec<u8>, Uuid, Uuid, Option<String>, DateTime<Utc>);
+/// An agent that a session has named; it never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    agent: String,
+    /// Unknown for old sessions: from the beginning.
+    since: Option<DateTime<Utc>>,
+}
+
+impl Named {
+    /// The agent of an event that was accepted then, if the session had named it by then.
+    pub fn at(&self, at: DateTime<Utc>) -> Option<&str> {
+        self.since.is_none_or(|since| since <= at).then_some(self.agent.as_str())
+    }
+}
+
+/// Hash, organisation, session, agent, since when, end.
+type Row = (Vec<u8>, Uuid, Uuid, Option<String>, Option<DateTime<Utc>>, DateTime<Utc>);
 
 /// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
 /// is shown, so nobody can have sent it before PostgreSQL knew it.
 pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as(
-        "SELECT c.token_hash, c.organization_id, c.session_id, s.agent_id, c.expires_at FROM click_tokens c \
+        "SELECT c.token_hash, c.organization_id, c.session_id, s.agent_id, s.agent_named_at, c.expires_at FROM click_tokens c \
          JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
     )
     .bind(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect::<Vec<_>>())
     .fetch_all(pool)
     .await?;
-    let clicked = |(hash, org, session, agent, expires_at): Row| {
+    let clicked = |(hash, org, session, agent, since, expires_at): Row| {
+        let agent = agent.map(|agent| Named { agent, since });
         let clicked = Clicked { org: OrgId(org), session: SessionId(session), agent, expires_at };
         Some((SecretHash::from_stored(&hash)?, clicked))
     };
@@ -49,15 +66,16 @@ pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<Secret
 }
 
 /// Which agents answer in these sessions; one that has named none, or that nobody knows, is absent.
-pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<HashMap<(OrgId, SessionId), String>, sqlx::Error> {
+pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<HashMap<(OrgId, SessionId), Named>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
-    let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
-        "SELECT s.organization_id, s.session_id, s.agent_id FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
+    let rows: Vec<(Uuid, Uuid, String, Option<DateTime<Utc>>)> = sqlx::query_as(
+        "SELECT s.organization_id, s.session_id, s.agent_id, s.agent_named_at FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
          JOIN sessions s ON s.organization_id = asked.org AND s.session_id = asked.session WHERE s.agent_id IS NOT NULL",
     )
     .bind(orgs)
     .bind(ids)
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(|(org, session, agent)| ((OrgId(org), SessionId(session)), agent)).collect())
+    let named = |(org, session, agent, since)| ((OrgId(org), SessionId(session)), Named { agent, since });
+    Ok(rows.into_iter().map(named).collect())
 }

@@ -31,7 +31,7 @@ impl<'a> Change<'a> {
     /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether
     /// `facts.outcome` is the outcome on record.
     pub(super) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
-        let (is_outcome_recorded, known) = store::merge(&mut self.transaction, self.org, facts).await?;
+        let (is_outcome_recorded, known) = store::merge(&mut self.transaction, self.org, facts, self.begun_at).await?;
         facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
         if let Some(extra) = &facts.extra {
             store::keep_members(&mut self.transaction, self.org, facts.session_id, extra.get()).await?;

@@ -24,15 +24,21 @@ pub(super) enum Ended {
 
 /// Adds a session, or merges what is new into it: what was said first stays. Answers whether `facts.outcome` is
 /// the outcome on record, and what the session has said by now.
-pub(super) async fn merge(connection: &mut PgConnection, org: OrgId, facts: &SessionFacts) -> Result<(bool, Known), sqlx::Error> {
+pub(super) async fn merge(
+    connection: &mut PgConnection,
+    org: OrgId,
+    facts: &SessionFacts,
+    now: DateTime<Utc>,
+) -> Result<(bool, Known), sqlx::Error> {
     let outcome = facts.outcome.as_ref().map(written);
     let (recorded, agent, level): (Option<String>, Option<String>, Option<i16>) = sqlx::query_as(
         "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
-             external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+             external_session_id, prior_session_ids, privacy_level, started_at, ended_at, outcome, agent_named_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN $4 IS NULL THEN NULL ELSE $13 END) \
          ON CONFLICT (organization_id, session_id) DO UPDATE SET \
              initiator_type = coalesce(s.initiator_type, excluded.initiator_type), \
              agent_id = coalesce(s.agent_id, excluded.agent_id), \
+             agent_named_at = CASE WHEN s.agent_id IS NULL THEN excluded.agent_named_at ELSE s.agent_named_at END, \
              manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref), \
              content_scope = coalesce(s.content_scope, excluded.content_scope), \
              external_session_id = coalesce(s.external_session_id, excluded.external_session_id), \
@@ -55,6 +61,7 @@ pub(super) async fn merge(connection: &mut PgConnection, org: OrgId, facts: &Ses
     .bind(facts.started_at)
     .bind(facts.ended_at)
     .bind(&outcome)
+    .bind(now)
     .fetch_one(connection)
     .await?;
     Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))

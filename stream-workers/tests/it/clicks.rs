@@ -143,15 +143,29 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_a_session_names_later_is_on_later_events() {
+async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_replay() {
     let world = World::new().await;
     issue(&world.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
+    let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "is_nameless": true});
     let worker = world.worker();
-    for (key, agent) in [(1, None), (2, Some("bot")), (3, Some("bot"))] {
-        sqlx::query("UPDATE sessions SET agent_id = $1").bind(agent).execute(&world.stores.pool).await.unwrap();
-        world.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(key, "ctx_late")]))]).await;
+    let put = async |accepted_at_us: i64, key: u128| {
+        let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
+        world.put(&[(0, unresolved(accepted_at_us, &events))]).await;
         world.log.caught_up(&world.group()).await;
+    };
+    put(NEW_YEAR_US, 1).await;
+    let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";
+    sqlx::query(name).bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 2)).execute(&world.stores.pool).await.unwrap();
+    // Later on the log, and accepted before it was named; as it was named; after.
+    for (key, accepted_at_us) in [(2, NEW_YEAR_US + 1), (3, NEW_YEAR_US + 2), (4, NEW_YEAR_US + 3)] {
+        put(accepted_at_us, key).await;
     }
     worker.stop().await;
-    assert_eq!(column(&world, "agent_id").await, ["", "bot", "bot"]);
+    let (agents, whole) = (column(&world, "agent_id").await, world.table().await);
+    assert_eq!(agents, ["", "", "bot", "bot", "", "", "bot", "bot"]);
+
+    world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    let (code, _, stderr) = world.command(&["replay"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(world.table().await, whole, "whoever reads the log later finds the same");
 }
