@@ -53,13 +53,13 @@ impl Kept {
     /// PostgreSQL has all but these, in one step: whoever is killed in it leaves one file or the other.
     pub(super) fn replace(&mut self, left: &[Sighting]) -> io::Result<()> {
         let next = self.folder.join(NEXT);
-        let mut file = File::create(&next)?;
+        let mut file = File::options().create(true).append(true).open(&next)?;
+        file.set_len(0)?;
         file.write_all(&lines_of(left)?)?;
         file.sync_data()?;
         std::fs::rename(next, self.folder.join(NAME))?;
-        File::open(&self.folder)?.sync_all()?;
-        (self.file, self.lines) = (File::options().append(true).open(self.folder.join(NAME))?, left.len());
-        Ok(())
+        (self.file, self.lines) = (file, left.len());
+        File::open(&self.folder)?.sync_all()
     }
 
     /// PostgreSQL has them all.

@@ -15,7 +15,7 @@ use schemas::session::PrivacyLevel;
 use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
 use sqlx::PgPool;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -79,6 +79,8 @@ struct Writer {
     away_until: Option<Instant>,
     /// What PostgreSQL has not taken, oldest first.
     left: Vec<Sighting>,
+    /// The same, in short: what a busy session says again and again waits once.
+    waiting: HashSet<Seen>,
     kept: Option<Kept>,
     attempt: Option<AbortOnDropHandle<Attempted>>,
 }
@@ -118,7 +120,19 @@ impl Sightings {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
         metrics::sessions_waiting(left.len());
-        let writer = Writer { pool, clock, memory, written: Arc::clone(&written), away_until: None, left, kept, attempt: None };
+        let waiting_already = left.iter().map(Sighting::short).collect();
+        let (written_already, attempt) = (Arc::clone(&written), None);
+        let writer = Writer {
+            pool,
+            clock,
+            memory,
+            written: written_already,
+            away_until: None,
+            left,
+            waiting: waiting_already,
+            kept,
+            attempt,
+        };
         tokio::spawn(writer.run(waiting));
         Ok(Self { written, queue })
     }
@@ -188,8 +202,15 @@ impl Writer {
         }
     }
 
-    async fn keep(&mut self, seen: Vec<Sighting>) {
+    async fn keep(&mut self, mut seen: Vec<Sighting>) {
+        seen.retain(|sighting| self.waiting.insert(sighting.short()));
+        if seen.is_empty() {
+            return;
+        }
         if self.left.len() + seen.len() > MAX_WAITING {
+            for sighting in &seen {
+                self.waiting.remove(&sighting.short());
+            }
             dropped(seen.len());
             return;
         }
@@ -217,7 +238,9 @@ impl Writer {
         };
         self.away_until = None;
         self.learn(&some, &known, asked_at);
-        self.left.drain(..some.len());
+        for taken in self.left.drain(..some.len()) {
+            self.waiting.remove(&taken.short());
+        }
         metrics::sessions_waiting(self.left.len());
         if self.left.is_empty() {
             self.on_disk(Kept::clear).await;
