@@ -5,7 +5,7 @@
 
 use super::answers::Part;
 use super::reader::{By, Reader};
-use super::watch::Watcher;
+use super::watch::{TABLE, Watcher};
 use crate::drive::lock;
 use crate::oracle::{Figures, Rule};
 use crate::workload::{AGENT, SHELVES, shelf_host};
@@ -73,10 +73,11 @@ impl Watcher {
             }
         });
         join_all(looks).await;
-        if let Err(error) = self.table.raw.look_at_everything(&self.front).await {
+        let looked = self.table.raw.look_at_everything(&self.front).await;
+        self.table.watched.count(TABLE, looked.is_ok());
+        if let Err(error) = looked {
             lock(&self.front.oracle).accuse(0, Rule::Lost, format!("the table cannot be read: {error:#}"));
         }
-        self.table.watched.count("clickhouse", true);
     }
 }
 
@@ -99,6 +100,14 @@ impl Reader {
         self.adds_up("/content-owners/funnel by url", funnel.events, figures.total);
         self.is_listed_once("/content-owners/events", events, figures.total);
         self.is_listed_once("/agent/events", own, figures.by_role[AGENT]);
+        let totals = patiently!(self.totals(), "the totals of the lists");
+        for (list, told, counted) in [
+            ("/content-owners/events", totals[0], figures.total),
+            ("/content-owners/urls", totals[1], urls.items),
+            ("/agent/events", totals[2], figures.by_role[AGENT]),
+        ] {
+            self.adds_up(&format!("the total of {list}"), told, counted);
+        }
         self.all_figures(&figures).await?;
         self.documents().await
     }

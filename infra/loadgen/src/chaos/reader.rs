@@ -140,8 +140,22 @@ impl Reader {
     }
 
     pub(super) async fn own_events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
-        let page: Page<EventItem> = self.read("own events", &part.of("/agent/events?"), &self.agent()).await?;
+        let path = part.of("/agent/events?");
+        let page: Page<EventItem> = self.read("own events", &path, &self.agent()).await?;
+        let most = lock(&self.front.oracle).bounds(self.tenant).1.by_role[AGENT];
+        if page.total > most {
+            self.accuse(Rule::TooMany, format!("{path}: total is {}, at most {most} are possible", page.total));
+        }
         Some(self.front.judge_events(self.tenant, &page.items, true))
+    }
+
+    /// What the lists say that they hold: events, URLs, own events.
+    pub(super) async fn totals(&mut self) -> Option<[u64; 3]> {
+        let one = Part { offset: 0, limit: 1, only: "" };
+        let events: Page<EventItem> = self.read("events", &one.of("/content-owners/events?"), &self.owner()).await?;
+        let urls: Page<UrlMetric> = self.read("urls", &one.of("/content-owners/urls?"), &self.owner()).await?;
+        let own: Page<EventItem> = self.read("own events", &one.of("/agent/events?"), &self.agent()).await?;
+        Some([events.total, urls.total, own.total])
     }
 
     /// How many URLs the page has, and the events on them.

@@ -203,6 +203,10 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Settle
             counts.records == records && counts.events() == events && settled.missing() == 0,
             "partition {partition} has {records} records of {events} events on the log; settled are {settled:?}"
         );
+        ensure!(
+            counts.rejected_records == 0,
+            "partition {partition}: nobody sends what cannot be read, and it was rejected: {settled:?}"
+        );
         sums.settled += *counts;
     }
     Ok(sums)

@@ -62,6 +62,9 @@ impl Watched {
     }
 }
 
+/// The table itself, in the words of the report.
+pub(super) const TABLE: &str = "clickhouse";
+
 /// Reads and has everything judged.
 pub(super) struct Watcher {
     pub(super) front: Arc<Front>,
@@ -132,7 +135,7 @@ impl Table {
         while !stop.is_cancelled() {
             let next = Instant::now() + ROUND;
             let looked = self.raw.look(front).await;
-            self.watched.count("clickhouse", looked.is_some());
+            self.watched.count(TABLE, looked.is_some());
             self.watched.rounds += 1;
             pause(next, stop).await;
         }

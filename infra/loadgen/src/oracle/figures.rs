@@ -30,6 +30,8 @@ pub struct Observed {
     pub sum_of_types: u64,
     /// Sum over every role.
     pub sum_of_roles: u64,
+    /// Sum over every agent.
+    pub sum_of_agents: u64,
     /// Sessions of the agents' reports.
     pub agent_sessions: u64,
     /// Types and roles that no event of this crate has.
@@ -64,6 +66,7 @@ impl Observed {
             figures,
             sum_of_types: summary.events_by_type.iter().map(|row| row.count).sum(),
             sum_of_roles: summary.events_by_source.iter().map(|row| row.count).sum(),
+            sum_of_agents: summary.agents.iter().map(|row| row.event_count).sum(),
             agent_sessions,
             unheard_of,
         }

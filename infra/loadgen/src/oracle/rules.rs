@@ -73,10 +73,14 @@ pub(super) fn agrees_with_itself(observed: &Observed) -> Broken {
 
 /// What holds besides when every event of the tenant is ours: each has a role, and only agents have sessions.
 pub(super) fn is_all_ours(observed: &Observed) -> Broken {
-    let Observed { figures, sum_of_roles, agent_sessions, unheard_of, .. } = observed;
+    let Observed { figures, sum_of_roles, sum_of_agents, agent_sessions, unheard_of, .. } = observed;
     let mut broken = Broken::new();
     if *sum_of_roles < figures.total {
         broken.push((Rule::Sum, format!("events_by_source adds up to {sum_of_roles}, total_events is {}", figures.total)));
+    }
+    if *sum_of_agents != figures.by_role[AGENT] {
+        let seen = figures.by_role[AGENT];
+        broken.push((Rule::Sum, format!("agents adds up to {sum_of_agents}, and their role saw {seen}")));
     }
     if *agent_sessions != figures.sessions {
         let agents = ROLES[AGENT].as_str();
