@@ -5,10 +5,11 @@
 use crate::replay::{Range, ReplayOptions, read_again};
 use crate::topic_reader::TopicReader;
 use crate::{Settings, prepare};
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use schemas::store::OBSERVATIONS;
 use service_kit::clock::Clock;
+use service_kit::settings::ClickHouseSettings;
 use service_kit::{kafka, stores};
 
 /// How to rebuild.
@@ -19,18 +20,26 @@ pub struct RebuildOptions {
     accept_gap: bool,
 }
 
+/// The rows of the table; none when there is no table yet, or no database.
+async fn rows(settings: &ClickHouseSettings) -> anyhow::Result<u64> {
+    let client = stores::clickhouse(settings)?.with_database("system");
+    let rows = client.query("SELECT coalesce(total_rows, 0) FROM tables WHERE database = ? AND name = ?");
+    let rows = rows.bind(&settings.clickhouse_database).bind(OBSERVATIONS).fetch_optional().await?;
+    Ok(rows.unwrap_or(0))
+}
+
 /// Creates the tables and fills them with everything that is on the log. Workers and gateways may run meanwhile.
 pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock) -> anyhow::Result<()> {
     kafka::check_topics(&settings.kafka).await?;
-    prepare(settings).await?;
-    stores::check_clickhouse(&settings.clickhouse).await?;
-    let client = stores::clickhouse(&settings.clickhouse)?;
-    let rows: u64 = client.query(&format!("SELECT count() FROM {OBSERVATIONS}")).fetch_one().await?;
     let database = &settings.clickhouse.clickhouse_database;
+    // Before there is a table: a worker that waits for one inserts into it at once.
+    let rows = rows(&settings.clickhouse).await.context("CLICKHOUSE_URL: the rows of the table cannot be counted")?;
     ensure!(
         rows == 0,
         "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
     );
+    prepare(settings).await?;
+    stores::check_clickhouse(&settings.clickhouse).await?;
     let range = Range::find(&TopicReader::open(&settings.kafka, &settings.kafka.topic)?, None, None).await?;
     for (partition, first) in &range.gaps {
         if !options.accept_gap {

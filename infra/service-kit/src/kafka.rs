@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long a produce may take, retries included; below every HTTP deadline.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(8);
+/// The most that the client library sends, uncompressed.
+const MOST_BYTES: &str = "1000000000";
 /// How long start-up waits for the brokers.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a topic must be absent to be missing, and the pause between.
@@ -41,7 +43,7 @@ pub fn client(settings: &KafkaSettings) -> anyhow::Result<ClientConfig> {
     Ok(config)
 }
 
-/// The producer of accepted requests and of dead letters: an acknowledged record is on every in-sync replica.
+/// The producer of accepted requests: an acknowledged record is on every in-sync replica.
 pub fn producer(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
     producer_config(settings)?.create().with_context(|| no_client(settings))
 }
@@ -58,6 +60,11 @@ pub fn producer_config(settings: &KafkaSettings) -> anyhow::Result<ClientConfig>
         .set("message.timeout.ms", DELIVERY_TIMEOUT.as_millis().to_string())
         .set("queue.buffering.max.kbytes", "131072");
     Ok(config)
+}
+
+/// The producer of dead letters, and of records that are put back: it takes whatever the log has taken from anybody.
+pub fn producer_of_any_size(settings: &KafkaSettings) -> anyhow::Result<FutureProducer> {
+    producer_config(settings)?.set("message.max.bytes", MOST_BYTES).create().with_context(|| no_client(settings))
 }
 
 /// Creates the topics that are missing; existing ones are left as they are.
@@ -96,8 +103,7 @@ pub async fn create_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
 /// accepts, one that drops records by key, or one whose acknowledgement does not outlive a broker where others are there.
 pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
-    let least = schemas::log::MAX_RECORD_BYTES;
-    for topic in [&settings.topic, &settings.rejected_topic] {
+    for (topic, least) in limits(settings) {
         let Some(found) = topic_config(&admin, settings, topic).await? else {
             bail!("topic {topic} does not exist: create it with `stream-workers prepare`");
         };

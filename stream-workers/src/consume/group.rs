@@ -67,11 +67,15 @@ impl Held {
 
 /// Goes on to the record at `offset`, and says so when there should have been others before it.
 fn settled_at(settled: Settled, offset: i64) -> Settled {
-    if let Some(missed) = u64::try_from(offset - settled.next).ok().filter(|missed| *missed > 0) {
-        metrics::missed(missed);
-        tracing::warn!(missed, offset, "the log has dropped records that nobody had read");
-    }
+    missed(u64::try_from(offset - settled.next).unwrap_or(0));
     settled.at(offset)
+}
+
+fn missed(records: u64) {
+    if records > 0 {
+        metrics::missed(records);
+        tracing::warn!(records, "the log has dropped records that nobody had read");
+    }
 }
 
 /// What this member has.
@@ -210,8 +214,10 @@ impl Member {
             let held = offsets.iter().filter_map(|(partition, (first, last))| {
                 let held = holdings.held.get_mut(partition)?;
                 held.caution = held.caution.past(last + 1);
+                let counts = tally.get(*partition);
                 *held = held.at(*first);
-                held.settled = held.settled.past(tally.get(*partition), last + 1);
+                held.settled = held.settled.past(counts, last + 1);
+                missed((last + 1 - first).unsigned_abs().saturating_sub(counts.records));
                 Some((*partition, last + 1, held.decoded()))
             });
             held.collect()

@@ -72,7 +72,8 @@ impl Collector {
     /// call again: what it has collected stays. Fails when the client library cannot go on.
     pub(crate) async fn block(&mut self) -> anyhow::Result<Block> {
         while !self.next.is_full() {
-            if self.decode_held().await? {
+            let is_old = self.next.opened.is_some_and(|opened| opened.elapsed() >= self.block_age);
+            if !is_old && self.decode_held().await? {
                 continue;
             }
             // What is still held must wait for the next block; whatever else comes may be in this one.
@@ -192,8 +193,9 @@ impl Collector {
         }
         let quarantine = held.caution.quarantines();
         if quarantine.is_none() && !is_noted && (known.is_none() || held.caution.is_needed()) {
-            self.member.note(vec![(partition, offset, held.decoding())]).await;
+            // First: whoever is stopped while it is noted has to take it back.
             self.decoding.push((partition, offset));
+            self.member.note(vec![(partition, offset, held.decoding())]).await;
             // Asking and noting is not the block's time: several partitions at once would leave none of it.
             self.next.opened = self.next.opened.map(|_| Instant::now());
         }

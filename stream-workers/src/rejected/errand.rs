@@ -136,7 +136,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn open(settings: &'a Settings) -> anyhow::Result<Self> {
-        let producer = kafka::producer(&settings.kafka)?;
+        let producer = kafka::producer_of_any_size(&settings.kafka)?;
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
     }
 

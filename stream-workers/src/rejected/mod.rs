@@ -8,6 +8,8 @@ mod errand;
 pub(crate) use archive::Archive;
 pub use errand::RejectedErrand;
 
+use futures::StreamExt as _;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
@@ -18,6 +20,10 @@ use std::time::Duration;
 /// Pause before a dead letter that was not acknowledged is sent again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_REASON_BYTES: usize = 1_024;
+/// Letters on their way together.
+const AT_ONCE: usize = 100;
+/// What is kept of a record that the topic does not take whole.
+const HEAD_BYTES: usize = 1024 * 1024;
 
 /// How the reason begins of a record that must not be looked into again: whoever did, died.
 pub(crate) const QUARANTINED: &str = "quarantined";
@@ -45,29 +51,48 @@ pub(crate) struct RejectedTopic {
 
 impl RejectedTopic {
     pub(crate) fn connect(settings: &KafkaSettings) -> anyhow::Result<Self> {
-        Ok(Self { producer: kafka::producer(settings)?, topic: settings.rejected_topic.clone() })
+        Ok(Self { producer: kafka::producer_of_any_size(settings)?, topic: settings.rejected_topic.clone() })
     }
 
     /// Sends until every letter is acknowledged. A letter may arrive twice; its origin tells.
     pub(crate) async fn send_all(&self, letters: &[DeadLetter]) {
-        for letter in letters {
-            while let Err(error) = self.send(letter).await {
-                tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
-            tracing::warn!(origin = letter.origin, reason = letter.reason, "rejected a record");
-        }
+        futures::stream::iter(letters).for_each_concurrent(AT_ONCE, |letter| self.send_patiently(letter)).await;
     }
 
-    async fn send(&self, letter: &DeadLetter) -> anyhow::Result<()> {
-        let reason = &letter.reason[..letter.reason.floor_char_boundary(MAX_REASON_BYTES)];
+    async fn send_patiently(&self, letter: &DeadLetter) {
+        let mut sent = self.send(letter, &letter.reason, &letter.payload).await;
+        while let Err(error) = sent {
+            sent = if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
+                self.send_head(letter).await
+            } else {
+                tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
+                tokio::time::sleep(RETRY_PAUSE).await;
+                self.send(letter, &letter.reason, &letter.payload).await
+            };
+        }
+        tracing::warn!(origin = letter.origin, reason = letter.reason, "rejected a record");
+    }
+
+    /// For a record that the topic of rejected ones does not take whole, though the log did.
+    async fn send_head(&self, letter: &DeadLetter) -> KafkaResult<()> {
+        let head = &letter.payload[..letter.payload.len().min(HEAD_BYTES)];
+        let reason = format!("only {} of {} bytes have room here: {}", head.len(), letter.payload.len(), letter.reason);
+        let sent = self.send(letter, &reason, head).await;
+        if sent.is_err() {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+        sent
+    }
+
+    async fn send(&self, letter: &DeadLetter, reason: &str, payload: &[u8]) -> KafkaResult<()> {
+        let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
         let headers = letter.headers.clone();
         let headers = headers
             .insert(Header { key: header::ORIGIN, value: Some(letter.origin.as_str()) })
             .insert(Header { key: header::REASON, value: Some(reason) });
-        let record =
-            FutureRecord::<str, [u8]>::to(&self.topic).key(letter.origin.as_str()).payload(&letter.payload).headers(headers);
-        self.producer.send_result(record).map_err(|(error, _)| error)?.await?.map_err(|(error, _)| error)?;
+        let record = FutureRecord::<str, [u8]>::to(&self.topic).key(letter.origin.as_str()).payload(payload).headers(headers);
+        let sent = self.producer.send_result(record).map_err(|(error, _)| error)?;
+        sent.await.map_err(|_| KafkaError::Canceled)?.map_err(|(error, _)| error)?;
         Ok(())
     }
 }

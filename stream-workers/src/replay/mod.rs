@@ -55,7 +55,7 @@ pub struct ReplayOptions {
     #[arg(long)]
     dry_run: bool,
     /// Fail when anything was missing from the store
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     expect_unchanged: bool,
 }
 

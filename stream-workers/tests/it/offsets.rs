@@ -5,11 +5,16 @@
 use crate::world::{NEW_YEAR_US, World, event, record};
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use service_kit::kafka;
 use service_kit::testing::{client, eventually, free_address};
+use std::time::Duration;
 use stream_workers::standing;
+use tokio::task::spawn_blocking;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
     events.map(|n| (partition, record(1, NEW_YEAR_US, &[event(n)]))).collect()
@@ -40,6 +45,41 @@ async fn f28_a_group_whose_offsets_are_gone_reads_everything_again_and_changes_n
     assert_eq!(after.len(), 41);
     assert!(whole.iter().all(|row| after.contains(row)), "every row is as it was");
     assert_eq!(world.settled().await.records, settled.records + 1, "and every record was read");
+}
+
+/// Records that go while a worker reads: there is a gap in the middle of what it takes together.
+#[tokio::test(flavor = "multi_thread")]
+async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
+    let world = World::new().await;
+    let metrics = free_address().to_string();
+    let mut worker = world.process_at(&free_address().to_string(), &metrics).await;
+    world.put(&records(2, 0..5)).await;
+    world.log.caught_up(&world.group()).await;
+    // Nothing in the middle of a log goes but with a transaction: its end is an offset without a record.
+    let producer: FutureProducer =
+        kafka::producer_config(&world.stores.kafka).unwrap().set("transactional.id", &world.stores.name).create().unwrap();
+    let topic = world.stores.kafka.topic.clone();
+    let put = async |n: u128| {
+        let payload = record(1, NEW_YEAR_US, &[event(n)]).to_string();
+        let record = FutureRecord::<(), str>::to(&topic).partition(2).payload(&payload);
+        producer.send_result(record).unwrap().await.unwrap().unwrap();
+    };
+    let transactions = producer.clone();
+    spawn_blocking(move || transactions.init_transactions(PATIENCE).unwrap()).await.unwrap();
+    for n in 5..8 {
+        producer.begin_transaction().unwrap();
+        put(n).await;
+        let transactions = producer.clone();
+        spawn_blocking(move || transactions.commit_transaction(PATIENCE).unwrap()).await.unwrap();
+    }
+    world.put(&records(2, 8..9)).await;
+    eventually("all is visible", || async { (world.visible().await.len() == 9).then_some(()) }).await;
+    eventually("its figures say so", || async {
+        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+        text.lines().any(|found| found == "worker_records_missed_total 3").then_some(())
+    })
+    .await;
+    assert_eq!(worker.terminate().await, Some(0));
 }
 
 /// Retention takes records before they are read, of a partition that was read before and of one that never was.

@@ -1,10 +1,13 @@
 //! C8: what no worker can read is set aside whole, and holds nobody up.
 
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::FutureRecord;
 use serde_json::json;
 use service_kit::kafka;
 use service_kit::testing::{SetAside, TestProcess, client, eventually, free_address};
@@ -45,6 +48,40 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
         assert_eq!((origin, payload), (expected_origin, bytes));
         assert!(reason.contains(why), "{reason}");
     }
+}
+
+/// Threat F21: what the log has taken from anybody is set aside, whole where the other topic takes it, else its head.
+#[tokio::test(flavor = "multi_thread")]
+async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
+    const BYTES: usize = 10 * 1024 * 1024;
+    let world = World::new().await;
+    let kafka = &world.stores.kafka;
+    let admin: AdminClient<DefaultClientContext> = kafka::client(kafka).unwrap().create().unwrap();
+    let larger = AlterConfig::new(ResourceSpecifier::Topic(&kafka.topic)).set("max.message.bytes", "20000000");
+    admin.alter_configs(&[larger], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
+    let producer = kafka::producer_of_any_size(kafka).unwrap();
+    let put = async |payload: &[u8]| {
+        let record = FutureRecord::<(), [u8]>::to(&kafka.topic).partition(1).payload(payload);
+        producer.send_result(record).unwrap().await.unwrap().unwrap().offset
+    };
+    let (mut packs, mut random) = (vec![b'x'; BYTES], vec![0; BYTES]);
+    packs[0] = b'{';
+    StdRng::seed_from_u64(21).fill(random.as_mut_slice());
+    world.put(&[(1, record(1, NEW_YEAR_US, &[event(1)]))]).await;
+    let places = [put(&packs).await, put(&random).await];
+    world.put(&[(1, record(1, NEW_YEAR_US, &[event(2)]))]).await;
+    world.work_off(&world.group()).await;
+
+    assert_eq!(world.visible().await, ["event-000001", "event-000002"]);
+    let letters = world.log.set_aside().await;
+    let [whole, head] = letters.as_slice() else { panic!("{} letters", letters.len()) };
+    assert_eq!(whole.origin, format!("{}/1/{}", kafka.topic, places[0]));
+    assert!(whole.payload == packs && whole.reason.starts_with("not a record"), "{}", whole.reason);
+    assert_eq!(head.origin, format!("{}/1/{}", kafka.topic, places[1]));
+    assert!(!head.payload.is_empty() && random.starts_with(&head.payload));
+    assert!(head.reason.starts_with("only 1048576 of 10485760 bytes have room here: not a record"), "{}", head.reason);
+    let (code, stdout, _) = world.command(&["rejected", "retry", &head.origin]).await;
+    assert!(code == Some(1) && stdout.contains("cannot be read yet"), "{stdout}");
 }
 
 /// A JSON record with a defect anywhere inside is set aside whole: a batch is visible whole or not at all.

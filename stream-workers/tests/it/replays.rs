@@ -202,6 +202,20 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
     assert_eq!(figures(&stdout, "observations"), ["0", "200", "+200"]);
     assert!(stderr.contains(&format!("{database}.observations is rebuilt: 200 observations")), "{stderr}");
     assert_eq!(world.table().await, whole);
+
+    // A worker that waits for the table inserts as soon as there is one: that is no table in use.
+    let mut worker = world.process().await;
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(200)]))]).await;
+    world.log.caught_up(&world.group()).await;
+    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
+    world.put(&[(0, record(1, NEW_YEAR_US, &[event(201)]))]).await;
+    eventually("the worker waits for the table", || async { worker.stderr().contains("stream-workers prepare").then_some(()) })
+        .await;
+    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    world.log.caught_up(&world.group()).await;
+    assert_eq!(world.visible().await.len(), 202);
+    assert_eq!(worker.terminate().await, Some(0));
 }
 
 /// F27: what retention has taken is said, and a rebuild does not pass for whole without it.
