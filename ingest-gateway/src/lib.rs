@@ -191,7 +191,12 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
-            _session_expiry: sessions::start_expiry(pool.clone(), clock.clone(), &settings.session_expiry),
+            _session_expiry: sessions::start_expiry(
+                pool.clone(),
+                clock.clone(),
+                settings.kafka.clone(),
+                &settings.session_expiry,
+            ),
             sightings,
             memory,
             remembered: Remembered::new(),

@@ -6,7 +6,7 @@
 mod expiry;
 
 pub use expiry::TokenExpiry;
-pub(crate) use expiry::start as start_expiry;
+pub(crate) use expiry::{OVERSTAY, start as start_expiry};
 
 use crate::State;
 use crate::bodies::{self, WriteRequest};

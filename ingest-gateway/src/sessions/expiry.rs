@@ -1,19 +1,23 @@
 //! Old sessions are deleted, hourly and in small batches, where the operator says when; else they are kept for ever.
 //!
-//! Must not delete a session while a click token of it is left: whoever follows the link may still be shown its events.
+//! Must not delete a session while a click token of it is left: whoever follows the link may still be shown its events. Nor
+//! while a record that leaves its agent to be looked up may be on the log, where that ends at all: a replay looks again.
 
-use chrono::TimeDelta;
+use crate::tokens::OVERSTAY;
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use service_kit::clock::Clock;
 use service_kit::housekeeping;
+use service_kit::kafka::{self, Retention};
+use service_kit::settings::KafkaSettings;
 use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long sessions are kept.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SessionExpiry {
-    /// Days after it was first heard of that a session is deleted, once no click token of it is left; its events stay, and one
-    /// that names it later makes it anew [default: for ever]
+    /// Days after it was first heard of that a session is deleted, once no click token of it is left, and not before its records
+    /// have left a log that drops them; its events stay, and one that names it later makes it anew [default: for ever]
     #[arg(long, env = "TELEMETRY_SESSION_KEEP", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(30..=36_500))]
     pub session_keep: Option<u32>,
 }
@@ -24,18 +28,30 @@ const OLD: &str = "DELETE FROM sessions WHERE (organization_id, session_id) IN (
     ORDER BY s.created_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED)";
 
 /// Runs for as long as the handle lives; nothing where sessions are kept for ever.
-pub(crate) fn start(pool: PgPool, clock: Clock, expiry: &SessionExpiry) -> Option<AbortOnDropHandle<()>> {
-    let keep = TimeDelta::days(expiry.session_keep?.into());
+pub(crate) fn start(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: &SessionExpiry) -> Option<AbortOnDropHandle<()>> {
+    let wished = TimeDelta::days(expiry.session_keep?.into());
     Some(housekeeping::hourly("old sessions", move || {
-        let (pool, before) = (pool.clone(), clock.now() - keep);
-        async move { housekeeping::delete_in_batches(&pool, OLD, before).await }
+        let (pool, now, kafka) = (pool.clone(), clock.now(), kafka.clone());
+        async move { round(&pool, now, &kafka, wished).await }
     }))
+}
+
+/// Deletes what may be deleted now. Asks the log each time: its retention may be changed while gateways run.
+async fn round(pool: &PgPool, now: DateTime<Utc>, kafka: &KafkaSettings, wished: TimeDelta) -> anyhow::Result<u64> {
+    let keep = kept_for(wished, kafka::retention(kafka, &kafka.topic).await?);
+    let Some(before) = keep.and_then(|keep| now.checked_sub_signed(keep)) else { return Ok(0) };
+    Ok(housekeeping::delete_in_batches(pool, OLD, before).await?)
+}
+
+/// As wished, or as long as the log is kept; `None` is for ever. With a log that is kept for ever the operator decides.
+fn kept_for(wished: TimeDelta, log: Retention) -> Option<TimeDelta> {
+    let Retention::For(kept) = log else { return Some(wished) };
+    Some(TimeDelta::from_std(kept).ok()?.checked_add(&OVERSTAY)?.max(wished))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chrono::{DateTime, Utc};
     use schemas::secrets::PlainClickToken;
     use service_kit::testing::{Seed, TestStores, eventually};
     use uuid::Uuid;
@@ -51,6 +67,15 @@ mod tests {
 
     async fn left(pool: &PgPool) -> Vec<Uuid> {
         sqlx::query_scalar("SELECT session_id FROM sessions ORDER BY created_at").fetch_all(pool).await.unwrap()
+    }
+
+    #[test]
+    fn a_session_outlives_every_record_that_may_have_to_ask_for_its_agent() {
+        let for_days = |days: u64| Retention::For(std::time::Duration::from_secs(days * 86_400));
+        for (wished, log, expected) in [(40, Retention::ForEver, 40), (40, for_days(7), 40), (30, for_days(90), 120)] {
+            assert_eq!(kept_for(TimeDelta::days(wished), log), Some(TimeDelta::days(expected)), "{wished} {log:?}");
+        }
+        assert_eq!(kept_for(DAY, Retention::For(std::time::Duration::MAX)), None, "what cannot be reckoned is for ever");
     }
 
     #[tokio::test]
@@ -70,12 +95,12 @@ mod tests {
         .execute(pool)
         .await
         .unwrap();
-        let task = start(pool.clone(), clock.clone(), &SessionExpiry { session_keep: Some(60) });
+        let task = start(pool.clone(), clock.clone(), stores.kafka.clone(), &SessionExpiry { session_keep: Some(60) });
         eventually("the first round is done", || async { (left(pool).await == [linked, young]).then_some(()) }).await;
         drop(task);
         sqlx::query("DELETE FROM click_tokens").execute(pool).await.unwrap();
         assert_eq!(housekeeping::delete_in_batches(pool, OLD, clock.now() - DAY * 60).await.unwrap(), 1);
         assert_eq!(left(pool).await, [young]);
-        assert!(start(pool.clone(), clock, &SessionExpiry::default()).is_none(), "unasked, all are kept");
+        assert!(start(pool.clone(), clock, stores.kafka.clone(), &SessionExpiry::default()).is_none(), "unasked, all are kept");
     }
 }

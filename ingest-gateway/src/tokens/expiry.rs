@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A record outlives the log's retention until its segment is rolled and the broker has looked.
-const OVERSTAY: TimeDelta = TimeDelta::days(30);
+pub(crate) const OVERSTAY: TimeDelta = TimeDelta::days(30);
 
 /// How long click tokens are kept.
 #[derive(Args, Clone, Debug, Default)]

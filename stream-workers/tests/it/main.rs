@@ -23,6 +23,7 @@ mod old_records;
 mod poison;
 mod post_office;
 mod process;
+mod rebuilds;
 mod receivers;
 mod refusals;
 mod rejected;

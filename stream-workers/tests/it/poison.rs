@@ -11,7 +11,7 @@ use rdkafka::producer::FutureRecord;
 use serde_json::json;
 use service_kit::kafka;
 use service_kit::testing::{SetAside, TestProcess, client, eventually, free_address};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
@@ -37,7 +37,9 @@ async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
         expected.push((world.log.put(0, bytes).await, bytes.to_vec(), reason));
         world.log.put(0, &good(2 * n + 1)).await;
     }
+    let put = Instant::now();
     eventually("every neighbour is visible", || async { (world.visible().await.len() == 12).then_some(()) }).await;
+    eprintln!("C8: all neighbours of {} poison records are visible {:?} after the last was put", expected.len(), put.elapsed());
     world.log.caught_up(&world.group()).await;
     worker.stop().await;
 

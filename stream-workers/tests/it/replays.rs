@@ -1,12 +1,8 @@
-//! C7 and F26, F27: `stream-workers replay` and `rebuild` by the real binary, live, twice, in parts.
+//! C7 and F26: `stream-workers replay` by the real binary, live, twice, in parts.
 
 use crate::clicks::{by_token, issue, session, unresolved};
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
-use service_kit::kafka;
 use service_kit::testing::eventually;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +18,7 @@ fn stream(records: u128) -> Vec<(i32, Value)> {
         .collect()
 }
 
-async fn worked_off(records: u128) -> World {
+pub(crate) async fn worked_off(records: u128) -> World {
     let world = World::new().await;
     world.put(&stream(records)).await;
     world.work_off(&world.group()).await;
@@ -30,7 +26,7 @@ async fn worked_off(records: u128) -> World {
 }
 
 /// The figure of a table line of `replay`: before, after, difference.
-fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
+pub(crate) fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
     let line = stdout.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{name} is counted:\n{stdout}")).split_whitespace().collect()
 }
@@ -181,68 +177,6 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
     assert_eq!(world.visible().await.len() as u128, keys, "and live traffic is all there, once");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touched() {
-    let world = worked_off(200).await;
-    let whole = world.table().await;
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
-    assert_eq!(code, Some(1));
-    assert!(
-        stderr.contains("observations holds 200 rows: to read the log again into a table in use, run `stream-workers replay`"),
-        "{stderr}"
-    );
-    assert_eq!(stderr.trim().lines().count(), 1);
-
-    let database = &world.stores.clickhouse.clickhouse_database;
-    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
-    let (code, stdout, stderr) = world.command(&["rebuild"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(figures(&stdout, "observations"), ["0", "200", "+200"]);
-    assert!(stderr.contains(&format!("{database}.observations is rebuilt: 200 observations")), "{stderr}");
-    assert_eq!(world.table().await, whole);
-
-    // A worker that waits for the table inserts as soon as there is one: that is no table in use.
-    let mut worker = world.process().await;
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(200)]))]).await;
-    world.log.caught_up(&world.group()).await;
-    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(201)]))]).await;
-    eventually("the worker waits for the table", || async { worker.stderr().contains("stream-workers prepare").then_some(()) })
-        .await;
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await.len(), 202);
-    assert_eq!(worker.terminate().await, Some(0));
-}
-
-/// F27: what retention has taken is said, and a rebuild does not pass for whole without it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_log_whose_beginning_is_gone_is_said_to_be_so() {
-    let world = worked_off(120).await;
-    let topic = &world.stores.kafka.topic;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
-    let mut gone = TopicPartitionList::new();
-    gone.add_partition_offset(topic, 4, Offset::Offset(3)).unwrap();
-    admin.delete_records(&gone, &AdminOptions::new()).await.unwrap();
-
-    let (code, stdout, stderr) = world.command(&["replay"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.starts_with("117 records"), "{stdout}");
-    assert!(stderr.contains("partition 4 of the log begins at offset 3"), "{stderr}");
-    let (code, _, stderr) = world.command(&["replay", "--from", "4:1"]).await;
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("--from 4:1: the log has partition 4 from 3 to 20; choose an offset within"), "{stderr}");
-
-    world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("add --accept-gap to rebuild the rest"), "{stderr}");
-    let (code, _, stderr) = world.command(&["rebuild", "--accept-gap"]).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(world.raw_rows().await, 117);
 }
 
 #[tokio::test(flavor = "multi_thread")]

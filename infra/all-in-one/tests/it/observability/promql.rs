@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Labels, and what each can say; nothing where that is not a closed set.
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
-const WORDS: [&str; 9] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool"];
+const WORDS: [&str; 10] = ["by", "on", "without", "ignoring", "and", "or", "unless", "group_left", "bool", "offset"];
 
 /// Labels that Prometheus puts on everything it scrapes, by its configuration.
 fn of_targets() -> Labels {
