@@ -3,7 +3,7 @@
 use loadgen::oracle::{Fate, Observed, Oracle, Rule};
 use loadgen::workload::{Generator, Mix, Plan, ROLES, Shape, Skew, TYPES};
 use schemas::ids::OrgId;
-use schemas::reads::{SourceCount, Summary, TypeCount};
+use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
@@ -55,7 +55,12 @@ impl Model {
                     SourceCount { source_role: role.as_str().to_owned(), count, sessions }
                 })
                 .collect(),
-            agents: Vec::new(),
+            agents: vec![AgentCount {
+                platform_id: Uuid::nil().to_string(),
+                agent_id: String::new(),
+                event_count: of_role(0).0,
+                session_count: of_role(0).1,
+            }],
             period_start: None,
             period_end: None,
         }
@@ -213,6 +218,15 @@ fn what_is_unknown_may_be_there_or_not() {
         oracle.read_last(0, &model.all(), &model.window());
         assert!(broken(&oracle).is_empty(), "applied: {is_applied}");
     }
+}
+
+#[test]
+fn agents_that_are_counted_twice_are_found() {
+    let (mut oracle, model) = ten_acked();
+    let mut summary = model.summary(false);
+    summary.agents[0].event_count *= 2;
+    oracle.read_last(0, &Observed::of(&summary), &model.window());
+    assert_eq!(broken(&oracle), [Rule::Sum]);
 }
 
 #[test]

@@ -12,7 +12,11 @@ use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use std::time::Duration;
+use tokio::time::Instant;
 use uuid::Uuid;
+
+/// From a minute on, a record of a partition without an offset must have been read before.
+const OLD: Duration = Duration::from_secs(61);
 
 impl Stage {
     pub(super) async fn commit(&mut self, fault: &str) {
@@ -21,6 +25,7 @@ impl Stage {
                 let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
                 self.start(WORKER, &elsewhere).await;
                 assert_eq!(self.report(1_000).await, 201);
+                self.first_report = Some(Instant::now());
             }
             "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
             "the table is gone" => {
@@ -92,8 +97,9 @@ impl Stage {
         service_kit::kafka::client(&self.stores.kafka).unwrap().create().unwrap()
     }
 
-    /// While nobody is in it; the records of the first faults are minutes old by now.
+    /// While nobody is in it, and the first records are old enough to have been read.
     async fn delete_the_group(&mut self) {
+        tokio::time::sleep_until(self.first_report.unwrap() + OLD).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
         let admin = self.admin();
         let deleted = async || {

@@ -34,6 +34,8 @@ pub(super) struct Stage {
     pub(super) owner: String,
     pub(super) secrets: SecretsKey,
     pub(super) processes: BTreeMap<&'static str, TestProcess>,
+    /// When the first record was on the log.
+    pub(super) first_report: Option<tokio::time::Instant>,
     /// What goes on beside the test while a fault lasts.
     pub(super) beside: Option<JoinHandle<()>>,
     addresses: BTreeMap<&'static str, (String, String)>,
@@ -71,6 +73,7 @@ impl Stage {
             owner,
             secrets: SecretsKey::mint(),
             processes: BTreeMap::new(),
+            first_report: None,
             beside: None,
             addresses,
             prometheus,
