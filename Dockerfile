@@ -1,9 +1,7 @@
-# syntax=docker/dockerfile:1
-#
 # One image with the four binaries; who runs it says which: `docker run IMAGE query-api --help`.
 # Health checks stand in docker-compose.yml, because each binary listens elsewhere.
 
-FROM rust:1.95-bookworm AS build
+FROM rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
 # This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib, and
 # the Perl that OpenSSL is configured with; OpenSSL is compiled in, so that the second image needs none.
 WORKDIR /source
@@ -19,7 +17,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
  && install -D --target-directory=/binaries \
         target/release/ingest-gateway target/release/stream-workers target/release/query-api target/release/identity-api
 
-FROM debian:bookworm-slim
+FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 # Whom to trust over HTTPS; copied, so that this stage installs nothing.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /binaries/ /usr/local/bin/

@@ -1,10 +1,11 @@
 //! Who changes or lists identity objects: a key with the scope, or a signed-in member of the organisation
-//! (decisions.md, "which auth").
+//! (docs/api/identity.md#which-credential).
 //!
 //! Must end in one organisation: no handler chooses among several. Who acts is kept for the audit trail.
 
 use crate::State;
 use axum::extract::{FromRequestParts, Query};
+use axum::http::header;
 use axum::http::request::Parts;
 use schemas::identity::Scope;
 use schemas::ids::{ApiKeyId, OrgId, UserId};
@@ -88,9 +89,13 @@ impl FromRequestParts<Arc<State>> for SignedIn {
 
 /// Whose session it is, within the rate of that person.
 pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Member, ApiError> {
-    let session = presented_session(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
-    let member = state.directory().find_user_session(&session.hash(), state.clock.now()).await?;
-    let member = member.ok_or_else(ApiError::unauthenticated)?;
+    if !parts.headers.contains_key(header::AUTHORIZATION) {
+        return Err(ApiError::unauthenticated());
+    }
+    let (directory, now) = (state.directory(), state.clock.now());
+    let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?.hash();
+    let look_up = async { Ok(directory.find_user_session(&session, now).await?) };
+    let member = directory.strangers().recognise(parts, &session, look_up).await?;
     state.rates.admit(Credential::User(member.user_id))?;
     Ok(member)
 }

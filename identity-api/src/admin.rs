@@ -91,7 +91,7 @@ impl Office {
     }
 
     fn now(&self) -> DateTime<Utc> {
-        self.clock.now().trunc_subsecs(6)
+        self.clock.now().trunc_subsecs(3)
     }
 
     async fn begin(&self) -> Result<Transaction<'static, Postgres>, ApiError> {

@@ -1,11 +1,17 @@
-//! API keys: mint, list, revoke (decisions.md, "keys").
+//! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
 //!
-//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent.
+//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. Who may mint, and
+//! what becomes of the keys of somebody who is removed, is `makers`.
+
+mod makers;
+
+pub(crate) use makers::{Keeping, Maker, revoke_made_by};
 
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
 use crate::audit::{self, Author, Change};
 use crate::bodies;
+use crate::members;
 use crate::organizations;
 use crate::texts;
 use axum::Json;
@@ -13,14 +19,14 @@ use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{ApiKey, CreatedApiKey, OrgType, Scope};
+use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, OrgType, Scope};
 use schemas::ids::{ApiKeyId, OrgId};
 use schemas::problem::Code;
 use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -38,11 +44,17 @@ struct Row {
     created_at: DateTime<Utc>,
     last_used_at: Option<DateTime<Utc>>,
     revoked_at: Option<DateTime<Utc>>,
+    created_by_kind: String,
+    created_by: Option<Uuid>,
+    created_by_name: Option<String>,
 }
 
-impl From<Row> for ApiKey {
-    fn from(row: Row) -> Self {
-        Self {
+impl TryFrom<Row> for ApiKey {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        let kind = row.created_by_kind.parse().map_err(ApiError::internal)?;
+        Ok(Self {
             id: ApiKeyId(row.id),
             organization_id: OrgId(row.organization_id),
             name: row.name,
@@ -50,8 +62,9 @@ impl From<Row> for ApiKey {
             scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
             created_at: row.created_at,
             last_used_at: row.last_used_at,
+            created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
             revoked_at: row.revoked_at,
-        }
+        })
     }
 }
 
@@ -64,12 +77,12 @@ pub(crate) async fn list_api_keys(
 }
 
 /// The keys of an organisation, oldest first.
-pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, sqlx::Error> {
+pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE organization_id = $1 ORDER BY created_at, id")
         .bind(org.0)
         .fetch_all(store)
         .await?;
-    Ok(rows.into_iter().map(ApiKey::from).collect())
+    rows.into_iter().map(ApiKey::try_from).collect()
 }
 
 /// What a caller may say of a new key.
@@ -87,9 +100,10 @@ pub(crate) async fn create_api_key(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
     let body = state.bodies.read(request).await?;
-    let (name, scopes) = parse_new_key(&body)?;
-    let org_type = organizations::type_of(&state.pool, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let mut transaction = state.pool.begin().await?;
+    makers::require_minter(&mut transaction, &actor).await?;
+    let (name, scopes) = parse_new_key(&body)?;
+    let org_type = organizations::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let holder = Holder { org: actor.org_id, org_type };
     let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, &scopes, state.now()).await?;
     transaction.commit().await?;
@@ -103,7 +117,7 @@ pub(crate) struct Holder {
     pub(crate) org_type: OrgType,
 }
 
-/// Mints a key and writes it down.
+/// Mints a key and writes it down, with who made it. The caller has looked whether they may; what they may grant is looked at here.
 pub(crate) async fn issue(
     transaction: &mut PgConnection,
     author: Author,
@@ -112,7 +126,9 @@ pub(crate) async fn issue(
     scopes: &[Scope],
     now: DateTime<Utc>,
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
-    let (api_key, key) = mint_api_key(&mut *transaction, holder.org, holder.org_type, name, scopes).await?;
+    members::lock(transaction, holder.org).await?;
+    makers::require_grantable(transaction, author, holder.org, scopes).await?;
+    let (api_key, key) = mint(transaction, author, holder, name, scopes).await?;
     let detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
     let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
     audit::record_by(transaction, author, Some(holder.org), now, change).await?;
@@ -122,32 +138,54 @@ pub(crate) async fn issue(
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
     let new: NewApiKey = bodies::object(body)?;
     let name = new.name.or_else(|| Some("API key".to_owned()));
-    let name = texts::name("name", name).map_err(bodies::refuse)?;
+    let name = texts::label("name", name).map_err(bodies::refuse)?;
     let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
     Ok((name, scopes))
 }
 
-/// Mints and stores a key.
-pub async fn mint_api_key(
-    store: impl PgExecutor<'_>,
-    org: OrgId,
-    org_type: OrgType,
+async fn mint(
+    transaction: &mut PgConnection,
+    author: Author,
+    holder: Holder,
     name: &str,
     scopes: &[Scope],
-) -> Result<(ApiKey, PlainApiKey), sqlx::Error> {
-    let key = PlainApiKey::mint(org_type);
+) -> Result<(ApiKey, PlainApiKey), ApiError> {
+    let key = PlainApiKey::mint(holder.org_type);
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-    let row: Row = sqlx::query_as(
-        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) VALUES ($1, $2, $3, $4, $5) RETURNING *",
+    let (kind, maker) = author.name();
+    let id: Uuid = sqlx::query_scalar(
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
     )
-    .bind(org.0)
+    .bind(holder.org.0)
     .bind(name)
     .bind(key.shown_prefix())
     .bind(key.hash().as_bytes().as_slice())
     .bind(scopes)
-    .fetch_one(store)
+    .bind(kind)
+    .bind(maker)
+    .fetch_one(&mut *transaction)
     .await?;
-    Ok((row.into(), key))
+    let row: Row = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1").bind(id).fetch_one(transaction).await?;
+    Ok((row.try_into()?, key))
+}
+
+/// Mints a key at the machine itself, in nobody's name.
+pub async fn mint_api_key(
+    pool: &PgPool,
+    org: OrgId,
+    org_type: OrgType,
+    name: &str,
+    scopes: &[Scope],
+    now: DateTime<Utc>,
+) -> anyhow::Result<PlainApiKey> {
+    let minting = async {
+        let mut transaction = pool.begin().await?;
+        let (_, key) = issue(&mut transaction, Author::System, Holder { org, org_type }, name, scopes, now).await?;
+        transaction.commit().await?;
+        Ok(key)
+    };
+    minting.await.map_err(|refusal: ApiError| anyhow::anyhow!(refusal.in_one_line()))
 }
 
 /// `DELETE /api/v1/identity/api-keys/{id}`: 200 with the revoked key, also when it was revoked before.
@@ -156,9 +194,10 @@ pub(crate) async fn revoke_api_key(
     IdentityWriter(actor): IdentityWriter,
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    makers::require_minter(&mut transaction, &actor).await?;
     // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
-    let mut transaction = state.pool.begin().await?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
     transaction.commit().await?;
     Ok(Json(revoked))
@@ -189,7 +228,7 @@ pub(crate) async fn revoke(
             .bind(of.map(|org| org.0))
             .fetch_optional(&mut *transaction)
             .await?;
-    let key: ApiKey = row.ok_or_else(not_found)?.into();
+    let key: ApiKey = row.ok_or_else(not_found)?.try_into()?;
     if revoked.rows_affected() == 1 {
         let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
         audit::record_by(transaction, author, Some(key.organization_id), now, change).await?;

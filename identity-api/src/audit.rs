@@ -32,6 +32,18 @@ pub(crate) enum Author {
     System,
 }
 
+impl Author {
+    /// As tables name them: the kind and the id.
+    pub(crate) fn name(self) -> (&'static str, Option<Uuid>) {
+        match self {
+            Self::Key(key) => ("key", Some(key.0)),
+            Self::User(user) => ("user", Some(user.0)),
+            Self::Operator(user) => ("operator", Some(user.0)),
+            Self::System => ("system", None),
+        }
+    }
+}
+
 impl From<Credential> for Author {
     fn from(credential: Credential) -> Self {
         match credential {
@@ -59,12 +71,7 @@ pub(crate) async fn record_by(
     at: DateTime<Utc>,
     change: Change,
 ) -> Result<(), sqlx::Error> {
-    let (kind, id) = match author {
-        Author::Key(key) => ("key", Some(key.0)),
-        Author::User(user) => ("user", Some(user.0)),
-        Author::Operator(user) => ("operator", Some(user.0)),
-        Author::System => ("system", None),
-    };
+    let (kind, id) = author.name();
     sqlx::query(
         "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",

@@ -1,4 +1,4 @@
-//! Delegations: a content owner lets a platform read its telemetry, and takes that back.
+//! Delegations: a content owner lets a platform or an agent read its telemetry, and takes that back.
 //!
 //! Must leave it to the database that a pair has one active delegation at a time. A change and its webhooks are one
 //! transaction; a revocation is in force before its answer is sent.
@@ -123,8 +123,8 @@ pub(crate) async fn create_delegation(
     }
     match organizations::type_of(&state.pool, grantee).await? {
         None => return Err(ApiError::new(Code::NotFound, "There is no such organisation.")),
-        Some(OrgType::Platform) => {}
-        Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform organisation")),
+        Some(grantee) if grantee.is_platform_or_agent() => {}
+        Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or agent organisation")),
     }
     let mut transaction = state.pool.begin().await?;
     let pair = Pair { grantor: actor.org_id, grantee };

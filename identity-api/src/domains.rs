@@ -1,14 +1,20 @@
-//! Domains of organisations: register, list, verify, release (decisions.md, "domains").
+//! Domains of organisations: register, list, verify, release (docs/api/identity.md#domains).
 //!
 //! Must take a registration for nothing but a wish: it shows no event and stops nobody, until it is verified. Who owns
-//! a host, and which of its history, is `ownership`; whether a token is published is `proof`.
+//! a host, and which of its history, is `ownership`; whether a token is published is `proof`, and whether it still is, `upkeep`; a
+//! host that two prove is `contest`.
 
+mod contest;
+mod head;
+mod notices;
 pub(crate) mod ownership;
 mod proof;
 pub(crate) mod registrations;
+pub(crate) mod upkeep;
 mod verify;
 
 pub use registrations::ensure_verified;
+pub use upkeep::Looked;
 pub(crate) use verify::{Verification, verify_domain};
 
 use crate::State;
@@ -21,11 +27,11 @@ use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use clap::Args;
-use schemas::identity::{Domain, OrgType};
+use schemas::identity::{Domain, OrgType, VerificationMethod};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::receiver::{AllowedReceivers, receiver_url};
-use schemas::site::Site;
+use schemas::site::{Site, is_public_suffix};
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -44,11 +50,23 @@ pub struct DomainSettings {
     /// Port where domains publish their proof; another one than 443 only for development, with WEBHOOK_ALLOW
     #[arg(long, env = "TELEMETRY_VERIFICATION_PORT", default_value_t = 443, value_name = "PORT")]
     pub verification_port: u16,
+    /// Days after which the proof of a domain is looked at again
+    #[arg(long, env = "TELEMETRY_DOMAIN_PROOF_DAYS", default_value_t = 30, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
+    pub domain_proof_days: u16,
+    /// Days for which that proof may be missing before the domain is its organisation's no more
+    #[arg(long, env = "TELEMETRY_DOMAIN_LAPSE_DAYS", default_value_t = 7, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
+    pub domain_lapse_days: u16,
 }
 
 impl Default for DomainSettings {
     fn default() -> Self {
-        Self { domains_per_organization: 1_000, verifications_per_minute: 10, verification_port: 443 }
+        Self {
+            domains_per_organization: 1_000,
+            verifications_per_minute: 10,
+            verification_port: 443,
+            domain_proof_days: 30,
+            domain_lapse_days: 7,
+        }
     }
 }
 
@@ -61,6 +79,20 @@ pub(crate) struct Row {
     verification_token: String,
     created_at: DateTime<Utc>,
     verified_at: Option<DateTime<Utc>>,
+    proved_at: Option<DateTime<Utc>>,
+    unproved_since: Option<DateTime<Utc>>,
+    proof_failures: i32,
+}
+
+impl Row {
+    fn id(&self) -> DomainId {
+        DomainId(self.id)
+    }
+}
+
+/// Whether a domain is held by a proof, and not on the word of a partner or an operator.
+fn is_proof(row: &Row) -> bool {
+    row.verification_method.as_ref().is_some_and(|method| method.parse::<VerificationMethod>().is_ok())
 }
 
 impl From<Row> for Domain {
@@ -140,9 +172,14 @@ pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
     if !is_public {
         return Err("domain is reserved for private networks");
     }
-    // Itself one, or above a whole level of them (`*.kawasaki.jp`).
-    let is_shared = psl::domain_str(&domain).is_none() || psl::domain_str(&format!("x.{domain}")).is_none();
-    if is_shared { Err("domain is a public suffix, beneath which many own names") } else { Ok(site) }
+    if is_public_suffix(&domain) {
+        return Err("domain is a public suffix, beneath which many own names");
+    }
+    // It would be the owner of what lies beneath the name that begins with `www.` once, and has not proved that one.
+    if domain.starts_with("www.www.") {
+        return Err("domain begins with www. more than once; register it without");
+    }
+    Ok(site)
 }
 
 /// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.
@@ -192,7 +229,10 @@ mod tests {
     fn what_many_share_or_nobody_owns_is_refused() {
         for (domain, canonical) in [
             ("example.com", "example.com"),
-            ("WWW.Example.COM.", "www.example.com"),
+            ("WWW.Example.COM.", "example.com"),
+            ("www.example.co.uk", "example.co.uk"),
+            ("www.me.github.io", "me.github.io"),
+            ("www.co.uk", "www.co.uk"),
             ("bücher.example", "xn--bcher-kva.example"),
             ("example.co.uk", "example.co.uk"),
             ("me.github.io", "me.github.io"),
@@ -213,6 +253,8 @@ mod tests {
             "blogspot.com",
             "kawasaki.jp",
             "x.kawasaki.jp",
+            "www.kawasaki.jp",
+            "www.www.example.com",
             "compute.amazonaws.com",
             "localhost",
             "a.localhost",

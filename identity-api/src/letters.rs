@@ -5,9 +5,10 @@
 
 use crate::email_address::EmailAddress;
 use crate::mail::Mailer;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use schemas::identity::{AccessRequest, AccessState, Invite};
 use schemas::ids::{InviteId, OrgId};
+use schemas::instant;
 use schemas::secrets::PlainInvite;
 use sqlx::PgPool;
 
@@ -38,22 +39,32 @@ async fn mail_invite(
     to: &EmailAddress,
     token: &PlainInvite,
 ) -> anyhow::Result<()> {
-    let organization = name_of(pool, invite.organization_id).await?;
-    let until = invite.expires_at.to_rfc3339_opts(SecondsFormat::Secs, true);
+    let organization = shown_name(pool, invite.organization_id).await?;
+    let until = instant::text(invite.expires_at);
     let text = format!(
         "You are invited to {organization} as {role}.\n\n\
-         Sign in with this address, then claim the invite with this token until {until}:\n\n\
+         The organisation's id is {id}. Sign in with this address, then claim the invite with this token until {until}:\n\n\
          {token}\n\n\
          POST /api/v1/identity/invites/claim {{\"token\": \"...\"}}\n\n\
          Whoever did not expect this mail can ignore it.\n",
         role = invite.role.as_str(),
+        id = invite.organization_id,
         token = token.reveal(),
     );
     mailer.send(to, &format!("You are invited to {organization}"), &text).await
 }
 
-async fn name_of(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
-    sqlx::query_scalar("SELECT name FROM organizations WHERE id = $1").bind(org.0).fetch_one(pool).await
+/// What a mail to somebody else may call an organisation: its name beside a domain that it holds. Whoever has proved nothing
+/// could have called themselves anything, and does not get their words into our mails.
+async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
+    let named: Option<(String, String)> = sqlx::query_as(
+        "SELECT o.name, d.domain FROM organizations o JOIN domains d ON d.organization_id = o.id \
+         WHERE o.id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY d.verified_at, d.id LIMIT 1",
+    )
+    .bind(org.0)
+    .fetch_optional(pool)
+    .await?;
+    Ok(named.map_or_else(|| "an organisation".to_owned(), |(name, domain)| format!("{name} ({domain})")))
 }
 
 async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {

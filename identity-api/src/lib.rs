@@ -29,16 +29,17 @@ pub mod user_sessions;
 pub mod webhooks;
 
 use crate::actor::Credential;
-use crate::domains::{DomainSettings, Verification};
+use crate::domains::upkeep::Upkeep;
+use crate::domains::{DomainSettings, Looked, Verification};
 use crate::mail::{MailSettings, Mailer};
-use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, session};
+use crate::sign_in::{SignIn, SignInSettings, guard, magic_links, oidc, page, session};
 use crate::webhooks::{DeliveryLogSettings, deliveries, retention, secret};
 use axum::Router;
 use axum::middleware;
 use axum::routing::{delete, get, patch, post};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
-use schemas::ids::ApiKeyId;
+use schemas::ids::{ApiKeyId, OrgId};
 use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
 use service_kit::clock::Clock;
@@ -48,6 +49,7 @@ use service_kit::health::{self, Probe};
 use service_kit::http::{BodyLimits, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::rates::Rates;
+use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
 use service_kit::{http, openapi, server, stores};
@@ -145,8 +147,11 @@ pub struct State {
     mailer: Mailer,
     sign_in: SignIn,
     rates: Rates<Credential>,
+    /// What a partner's keys may ask for together.
+    partner_rates: Rates<OrgId>,
     verification: Verification,
-    _housekeeping: [AbortOnDropHandle<()>; 2],
+    upkeep: Upkeep,
+    _housekeeping: [AbortOnDropHandle<()>; 3],
 }
 
 impl HasDirectory for State {
@@ -167,25 +172,41 @@ impl State {
         let egress = Egress::new(&settings.webhooks)?;
         let sign_in = settings.sign_in.checked(egress.clone())?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
+        let partner_rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
         let pool = stores::postgres_with(&settings.postgres, &settings.delivery_log.session())?;
         stores::check_postgres(&pool).await?;
         let verification = Verification::new(&settings.domains, egress);
         let receivers = settings.webhooks.webhook_allow.clone();
         let uses = KeyUses::start(pool.clone(), api_keys::TELL_USES);
-        let (directory, bodies) = (Directory::new(pool.clone()), BodyReader::new(LIMITS));
+        let (directory, bodies) = (Directory::asked_by(&settings.sign_in.clients, pool.clone()), BodyReader::new(LIMITS));
+        let upkeep = verification.upkeep(pool.clone(), mailer.clone());
         let _housekeeping = [
+            domains::upkeep::start(upkeep.clone(), clock.clone()),
             retention::start(pool.clone(), clock.clone(), settings.delivery_log),
             sign_in::expiry::start(pool.clone(), clock.clone(), settings.sign_in.sign_in_keep),
         ];
-        let own =
-            Self { _housekeeping, pool, directory, uses, clock, bodies, sealer, receivers, mailer, sign_in, rates, verification };
-        Ok(Arc::new(own))
+        Ok(Arc::new(Self {
+            pool,
+            directory,
+            uses,
+            clock,
+            bodies,
+            sealer,
+            receivers,
+            mailer,
+            sign_in,
+            rates,
+            partner_rates,
+            verification,
+            upkeep,
+            _housekeeping,
+        }))
     }
 
-    /// The current time as PostgreSQL keeps it, so that an answer and a later reading agree.
+    /// The current time as answers show it, so that what is kept and what was shown are the same instant.
     fn now(&self) -> DateTime<Utc> {
-        self.clock.now().trunc_subsecs(6)
+        self.clock.now().trunc_subsecs(3)
     }
 
     /// Waits for the mails that were promised; a stop that cannot wait drops them, and people ask again.
@@ -195,6 +216,11 @@ impl State {
         if tokio::time::timeout(MAIL_GRACE, mails.wait()).await.is_err() {
             tracing::warn!("left before every sign-in mail was sent");
         }
+    }
+
+    /// Looks at every proof of a domain that is due, as the process does by itself every few minutes.
+    pub async fn look_at_proofs(&self) -> Result<Looked, sqlx::Error> {
+        self.upkeep.round(&self.clock).await
     }
 
     /// What `/ready` asks.
@@ -255,7 +281,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
         .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
         // nobody yet: within the rate of the client's address
-        .route("/api/v1/identity/auth/magic-link", post(magic_links::send_magic_link))
+        .route("/api/v1/identity/auth/magic-link", get(page::show_sign_in_page).post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))
         .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
@@ -275,14 +301,16 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.settings.sign_in = cli.settings.sign_in.at(cli.process.listen);
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
+        roles::refuse_privileged(&cli.settings.postgres, Role::Identity).await?;
     }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Identity]));
-    let router = http::with_boundary(own);
+    let transport = cli.settings.sign_in.transport().unwrap_or_else(|| cli.process.profile.transport());
+    let router = http::with_boundary_over(transport, own);
     tracing::info!(listen = %cli.process.listen, "identity-api answers");
-    server::serve(listener, router, stop).await;
+    server::serve(listener, router, server::Limits::of(&cli.settings.sign_in.clients), stop).await;
     state.finish().await;
     Ok(())
 }

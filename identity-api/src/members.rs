@@ -4,6 +4,7 @@
 //! row, and is judged by who they are under that lock.
 
 use crate::State;
+use crate::api_keys::{self, Keeping, Maker};
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::invites;
@@ -20,7 +21,7 @@ use schemas::ids::{OrgId, UserId};
 use schemas::problem::Code;
 use serde::Deserialize;
 use serde_json::json;
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, Parameters};
 use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -167,6 +168,7 @@ pub(crate) async fn read(connection: &mut PgConnection, org: OrgId, user: UserId
 #[serde(deny_unknown_fields)]
 struct MemberChange {
     role: Option<String>,
+    keep_keys: Option<bool>,
 }
 
 /// `PATCH /api/v1/identity/organizations/{id}/members/{user_id}`
@@ -180,6 +182,7 @@ pub(crate) async fn change_member(
     let change: MemberChange = bodies::object(&body)?;
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let keep_keys = change.keep_keys.unwrap_or(false);
     let mut faults = Faults::default();
     let role: Option<Role> = faults.take(texts::one_of("role", change.role, &Role::ALL.map(Role::as_str)));
     let role = role.ok_or_else(|| faults.refuse())?;
@@ -196,23 +199,28 @@ pub(crate) async fn change_member(
         .bind(role.as_str())
         .execute(&mut *transaction)
         .await?;
-    let detail = json!({"role": role});
+    let detail = json!({"role": role, "keep_keys": keep_keys});
     let change = Change { action: "member.changed", object_kind: "user", object_id: member.user_id.0, detail };
     let (author, now) = (person.author(), state.now());
     audit::record_by(&mut transaction, author, Some(org), now, change).await?;
     if role == Role::Member {
         invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
+        if !keep_keys {
+            api_keys::revoke_made_by(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+        }
     }
     user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
     transaction.commit().await?;
     Ok(Json(Membership { role, ..member }))
 }
 
-/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}`: in force before the answer is sent.
+/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`: in force before the answer is sent. A parameter, not
+/// a body: what stands in the body of a DELETE gets lost on the way.
 pub(crate) async fn remove_member(
     Shared(state): Shared<Arc<State>>,
     person: Person,
     Path((org, user)): Path<(String, String)>,
+    Parameters(Keeping { keep_keys }): Parameters<Keeping>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
@@ -225,12 +233,15 @@ pub(crate) async fn remove_member(
         .bind(member.user_id.0)
         .execute(&mut *transaction)
         .await?;
-    let detail = json!({"role": member.role});
+    let detail = json!({"role": member.role, "keep_keys": keep_keys});
     let change = Change { action: "member.removed", object_kind: "user", object_id: member.user_id.0, detail };
     let (author, now) = (person.author(), state.now());
     audit::record_by(&mut transaction, author, Some(org), now, change).await?;
     // Or who is removed comes back by an invite of their own making.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
+    if !keep_keys {
+        api_keys::revoke_made_by(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+    }
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

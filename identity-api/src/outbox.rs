@@ -1,4 +1,4 @@
-//! The outbox: what webhooks will say, written in the transaction of the change they tell of (design.md, invariant 8).
+//! The outbox: what webhooks will say, written in the transaction of the change they tell of (docs/api/webhooks.md#retries).
 //!
 //! Must not send anything, and must not change a row once it is written: its body is signed as it stands.
 

@@ -8,6 +8,7 @@ mod invite;
 pub(crate) use invite::invite_first_owner;
 
 use crate::State;
+use crate::actor::Credential;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::domains::registrations::{self, Voucher};
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -46,6 +47,8 @@ impl FromRequestParts<Arc<State>> for Partner {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
+        state.rates.admit(Credential::Key(caller.key_id))?;
+        state.partner_rates.admit(caller.org_id)?;
         caller.require(Scope::PartnerProvision)?;
         if !is_trusted(&state.pool, caller.org_id).await? {
             return Err(ApiError::new(Code::Forbidden, "The organisation is not a trusted partner."));
@@ -54,8 +57,9 @@ impl FromRequestParts<Arc<State>> for Partner {
     }
 }
 
-async fn is_trusted(pool: &PgPool, org: OrgId) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(pool).await
+/// Whether an operator trusts it.
+pub(crate) async fn is_trusted(store: impl PgExecutor<'_>, org: OrgId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(store).await
 }
 
 /// An operator trusts an organisation, or no longer does.

@@ -4,6 +4,7 @@
 
 use crate::State;
 use crate::actor::SignedIn;
+use crate::api_keys::{self, Maker};
 use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
 use crate::sign_in::account;
@@ -74,6 +75,7 @@ pub(crate) struct OperatorRow {
     id: Uuid,
     email: String,
     is_operator: bool,
+    #[serde(serialize_with = "schemas::instant::serialize")]
     created_at: DateTime<Utc>,
 }
 
@@ -104,11 +106,12 @@ pub(crate) async fn add_operator(
     set_operator(transaction, author, user, true, now).await
 }
 
-/// Makes an operator an ordinary person, whose sessions end.
+/// Makes an operator an ordinary person, whose sessions end, and whose keys, made for whomever, unless they are to be kept.
 pub(crate) async fn remove_operator(
     transaction: &mut PgConnection,
     author: Author,
     email: &EmailAddress,
+    keep_keys: bool,
     now: DateTime<Utc>,
 ) -> Result<OperatorRow, ApiError> {
     let user: Option<Uuid> = sqlx::query_scalar("SELECT id FROM users WHERE email = $1 AND is_operator FOR NO KEY UPDATE")
@@ -116,6 +119,9 @@ pub(crate) async fn remove_operator(
         .fetch_optional(&mut *transaction)
         .await?;
     let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "There is no operator with this address."))?;
+    if !keep_keys {
+        api_keys::revoke_made_by(transaction, author, Maker::Operator(UserId(user)), now).await?;
+    }
     set_operator(transaction, author, UserId(user), false, now).await
 }
 

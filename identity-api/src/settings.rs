@@ -1,4 +1,4 @@
-//! The settings flags of an organisation (decisions.md, "settings").
+//! The settings flags of an organisation (docs/api/identity.md#settings).
 //!
 //! Must change one column by one statement, so that changes of two flags at once keep both.
 
@@ -10,7 +10,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::Request;
-use schemas::identity::OrganizationSettings;
+use schemas::identity::{OrgType, OrganizationSettings};
 use schemas::problem::Code;
 use serde::Deserialize;
 use serde_json::json;
@@ -47,13 +47,13 @@ pub(crate) async fn change_settings(
         (
             "share_sessions_via_click_tokens",
             changes.share_sessions_via_click_tokens,
-            OrganizationSettings::SHARES_SESSIONS,
+            OrganizationSettings::has_sharing as fn(OrgType) -> bool,
             "UPDATE organizations SET share_sessions_via_click_tokens = $2 WHERE id = $1",
         ),
         (
             "visible_in_click_token_lookups",
             changes.visible_in_click_token_lookups,
-            OrganizationSettings::IS_VISIBLE,
+            OrganizationSettings::has_visibility,
             "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1",
         ),
     ];
@@ -61,7 +61,7 @@ pub(crate) async fn change_settings(
         return Err(rule_broken("body", "the body must set at least one flag"));
     }
     let own = organizations::type_of(&state.pool, actor.org_id).await?;
-    if let Some((flag, ..)) = asked.iter().find(|(_, value, whose, _)| value.is_some() && Some(*whose) != own) {
+    if let Some((flag, ..)) = asked.iter().find(|(_, value, has, _)| value.is_some() && !own.is_some_and(has)) {
         return Err(ApiError::new(Code::Forbidden, format!("The flag {flag} is not one of an organisation of this type.")));
     }
     let mut transaction = state.pool.begin().await?;

@@ -11,6 +11,7 @@ pub(crate) mod guard;
 pub(crate) mod magic_links;
 pub(crate) mod oidc;
 mod opened;
+pub(crate) mod page;
 pub(crate) mod seen;
 pub(crate) mod session;
 mod settings;
@@ -21,7 +22,7 @@ use crate::State;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use cookies::Cookies;
-use service_kit::client_address::{ClientAddress, ProxySettings};
+use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::ApiError;
 use service_kit::rates::Rates;
 use std::sync::Arc;
@@ -32,12 +33,12 @@ use url::Url;
 pub(crate) struct SignIn {
     /// Where people reach this surface.
     pub(crate) public_url: Url,
-    /// Page that a mail links to.
+    /// Page that a mail links to, when it is not this surface's own.
     page: Option<Url>,
     /// Pages that may act by the cookie, as browsers spell origins.
     origins: Vec<String>,
     cookies: Cookies,
-    proxies: ProxySettings,
+    clients: ClientSettings,
     rates: Rates<ClientAddress>,
     pub(crate) lifetimes: crate::user_sessions::Lifetimes,
     pub(crate) invites: crate::invites::Quota,
@@ -51,6 +52,16 @@ impl SignIn {
     /// Mails that were promised and are not sent yet.
     pub(crate) fn mails(&self) -> &TaskTracker {
         &self.outbox.mails
+    }
+
+    /// The page that a mail links to: the operator's, or this surface's own.
+    fn page(&self) -> Url {
+        let own = || {
+            let mut own = self.public_url.clone();
+            own.set_path(&format!("{}{}", own.path().trim_end_matches('/'), magic_links::LINK));
+            own
+        };
+        self.page.clone().unwrap_or_else(own)
     }
 
     /// An absolute address of this surface.
@@ -67,7 +78,7 @@ impl FromRequestParts<Arc<State>> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let sign_in = &state.sign_in;
-        sign_in.rates.admit(sign_in.proxies.client(&parts.extensions, &parts.headers))?;
+        sign_in.rates.admit(sign_in.clients.client(&parts.extensions, &parts.headers))?;
         Ok(Self)
     }
 }

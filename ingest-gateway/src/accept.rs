@@ -9,7 +9,7 @@ use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;
 use schemas::ids::OrgId;
-use schemas::log::{LogEvent, LogRecord, RecordKind};
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
 use schemas::session::SessionFacts;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
@@ -36,9 +36,14 @@ impl Remembered {
 impl State {
     /// Everything that can refuse a request before it changes anything: 413, and 422 when its `Idempotency-Key` came with
     /// other events.
-    pub(crate) fn claim(&self, batch: &Normalised<'_>, request: &WriteRequest) -> Result<Claim<'_>, ApiError> {
+    pub(crate) fn claim<'a>(
+        &self,
+        batch: Normalised<'a>,
+        request: &WriteRequest,
+    ) -> Result<(Normalised<'a>, Claim<'_>), ApiError> {
         batch.require_fits_log(&request.body)?;
-        self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), batch.fingerprint())
+        let claim = self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), batch.fingerprint())?;
+        Ok((batch, claim))
     }
 
     /// Appends events; answers how many of them are new as far as this gateway remembers. A redelivery goes to
@@ -49,12 +54,12 @@ impl State {
         kind: RecordKind,
         session: Option<SessionFacts>,
         events: Vec<LogEvent>,
-        request_id: &str,
+        request: &WriteRequest,
         claim: &Claim<'_>,
     ) -> Result<usize, ApiError> {
         let count = events.len();
-        let unresolved = events.iter().filter(|event| event.is_unresolved() || event.is_nameless).count();
-        self.append(caller, kind, session, events, request_id).await?;
+        let unresolved = events.iter().filter(|event| event.is_left_to_the_worker()).count();
+        self.append(caller, kind, session, events, request).await?;
         let is_known = self.remembered.add(claim.fingerprint);
         metrics::accepted(count);
         metrics::unresolved(unresolved);
@@ -68,10 +73,11 @@ impl State {
         kind: RecordKind,
         session: Option<SessionFacts>,
         events: Vec<LogEvent>,
-        request_id: &str,
+        request: &WriteRequest,
     ) -> Result<(), ApiError> {
         let record = record(caller.org_id, kind, session, events, self.clock.now());
-        self.log.append(&record, request_id).await
+        let message = || self.log.message(&record, &request.request_id);
+        self.log.append(&self.large.run(request.body.len(), message).await?).await
     }
 }
 
@@ -83,6 +89,5 @@ pub(crate) fn record(
     events: Vec<LogEvent>,
     now: DateTime<Utc>,
 ) -> LogRecord {
-    let v = LogRecord::version_of(&events);
-    LogRecord { v, org, received_at_us: now.timestamp_micros(), kind, session, events }
+    LogRecord { v: RECORD_VERSION, org, received_at_us: now.timestamp_micros(), kind, session, events }
 }

@@ -40,7 +40,7 @@ impl<'a> Batch<'a> {
         let tokens = state.tokens.resolve(presented, context.now).await?;
         let bound = self.bind_to(&tokens)?;
         if let Some(owned) = owned_sites(state, caller).await? {
-            require_own_hosts(bound.events.iter().map(|(event, _)| event), &owned)?;
+            require_own_hosts(&bound.events, &owned)?;
         }
         Ok(bound)
     }
@@ -71,7 +71,7 @@ impl<'a> Bound<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key };
         let (mut events, mut conversations) = (Vec::with_capacity(self.events.len()), Vec::new());
         for (index, (event, binding)) in self.events.into_iter().enumerate() {
-            let (event, conversation) = normalise(event, binding, &origin, index);
+            let (event, conversation) = normalise(event, &binding, &origin, index);
             conversations.extend(conversation.map(|conversation| (index, conversation)));
             events.push(event);
         }
@@ -88,12 +88,20 @@ async fn owned_sites(state: &State, caller: &Caller) -> Result<Option<Vec<OwnedS
     }
 }
 
-fn require_own_hosts<'e, 'a: 'e>(
-    events: impl IntoIterator<Item = &'e ValidEvent<'a>>,
-    owned: &[OwnedSite],
-) -> Result<(), ApiError> {
-    let is_own = |event: &ValidEvent<'_>| attributed_site(event).is_some_and(|site| owned.iter().any(|own| own.covers(site)));
-    if events.into_iter().all(is_own) {
+fn require_own_hosts(events: &[(ValidEvent<'_>, Binding)], owned: &[OwnedSite]) -> Result<(), ApiError> {
+    let is_told_later = |(event, binding): &(ValidEvent<'_>, Binding)| {
+        event.content_url.is_none() && matches!(binding, Binding::Unresolved { .. })
+    };
+    if events.iter().any(is_told_later) {
+        return Err(ApiError::new(
+            Code::Unavailable,
+            "Click tokens cannot be looked up right now, and with them whose host an event without a URL is about. Send the request again later.",
+        ));
+    }
+    let is_own = |(event, binding): &(ValidEvent<'_>, Binding)| {
+        attributed_site(event, binding).is_some_and(|site| owned.iter().any(|own| own.covers(site)))
+    };
+    if events.iter().all(is_own) {
         return Ok(());
     }
     Err(ApiError::new(Code::Forbidden, "A content owner's key reports only for URLs on the owner's verified domains."))

@@ -3,7 +3,7 @@
 //! Must not know what the members mean; 400 is decided here, 422 elsewhere.
 
 use crate::State;
-use crate::raw::{RawObject, as_str, require_clean_text};
+use crate::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};
 use crate::validate::{Faults, Member};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
@@ -50,15 +50,25 @@ pub(crate) fn invalid(why: impl std::fmt::Display) -> ApiError {
     ApiError::new(Code::InvalidBody, format!("The body is not a JSON object that can be read: {why}."))
 }
 
+/// 400 when one of these members stands twice: which of the two counts would depend on who reads them.
+pub(crate) fn require_once(object: &RawObject<'_>, known: &[&'static str]) -> Result<(), ApiError> {
+    object.first_repeated(known).map_or(Ok(()), |name| Err(invalid(format!("the member {name} stands twice"))))
+}
+
 /// The body as text.
 pub(crate) fn as_text(body: &[u8]) -> Result<&str, ApiError> {
     std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))
 }
 
-/// The text as an object whose strings every store takes.
+/// The text as an object whose strings every store takes. What nests deeper than any rule allows is looked at no further.
 pub(crate) fn as_object(text: &str) -> Result<RawObject<'_>, ApiError> {
     let object = RawObject::parse(text).map_err(invalid)?;
     require_clean_text(text).map_err(invalid)?;
+    let mut faults = Faults::default();
+    if depth(text) > MAX_BODY_LEVELS {
+        faults.add(Member("body"), "too_deep", format!("the body nests deeper than {MAX_BODY_LEVELS} levels"));
+    }
+    faults.into_result_as(Code::InvalidRequest)?;
     Ok(object)
 }
 

@@ -13,7 +13,7 @@ use service_kit::known::Known;
 /// The directory behind two memories.
 pub(crate) struct KnownCallers {
     directory: Directory,
-    keys: Known<SecretHash, Option<Caller>>,
+    keys: Known<SecretHash, Caller>,
     sites: Known<OrgId, Vec<OwnedSite>>,
 }
 
@@ -27,10 +27,11 @@ impl KnownCallers {
     }
 
     pub(crate) async fn find(&self, hash: &SecretHash) -> Result<Option<Caller>, ApiError> {
-        self.keys.get(hash, || self.directory.find_key(hash)).await
+        self.keys.find(hash, || self.directory.find_key(hash)).await
     }
 
     pub(crate) async fn owned_sites(&self, org: OrgId) -> Result<Vec<OwnedSite>, ApiError> {
-        self.sites.get(&org, || self.directory.owned_sites(org)).await
+        let ask = || async { self.directory.owned_sites(org).await.map(Some) };
+        self.sites.find(&org, ask).await.map(Option::unwrap_or_default)
     }
 }

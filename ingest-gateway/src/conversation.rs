@@ -2,7 +2,7 @@
 //!
 //! Must not reach the log itself: only what [`Conversation::extra`] and [`Conversation::data`] let through does.
 
-use crate::raw::RawObject;
+use crate::raw::{RawObject, valid};
 use crate::validate::KNOWN;
 use crate::{privacy, redact, tolerate};
 use schemas::event::{EventFamily, EventType};
@@ -54,6 +54,6 @@ impl<'a> Conversation<'a> {
         let Some(turn) = turn.map(redact::json_without_click_tokens) else { return unknown };
         let rest = unknown.as_ref().map(|object| format!(",{}", &object.get()[1..object.get().len() - 1])).unwrap_or_default();
         let text = format!("{{\"turn\":{}{rest}}}", turn.get());
-        Some(RawValue::from_string(text).expect("an object of valid values is valid JSON"))
+        Some(valid(text))
     }
 }

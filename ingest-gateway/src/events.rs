@@ -6,14 +6,16 @@ use crate::State;
 use crate::batch::Batch;
 use crate::bodies::WriteRequest;
 use crate::envelope::Envelope;
+use crate::limits::Limits;
 use crate::validate::{Context, Faults};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
 use schemas::log::RecordKind;
 use serde::Serialize;
-use service_kit::auth::Reporter;
+use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 
@@ -32,15 +34,27 @@ pub(crate) async fn post_events(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<EventsAccepted>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let envelope = Envelope::parse(&request.body, state.limits.max_events)?;
-    let mut faults = Faults::default();
-    let context = Context::of(&envelope, &state.limits, state.clock.now(), &caller, &mut faults);
-    let batch = Batch::validate(&envelope.events, context, faults);
+    let (bytes, large) = (request.body.len(), &state.large);
+    let read = || read_events(&request.body, &state.limits, state.clock.now(), &caller);
+    let bound = large.run(bytes, read).await?.admit(&state, &caller).await?;
     let idempotency_key = request.idempotency_key.as_deref();
-    let mut batch = batch.admit(&state, &caller).await?.normalise(caller.org_id, idempotency_key);
-    let claim = state.claim(&batch, &request)?;
-    batch.fill_in(&state).await;
-    let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request.request_id, &claim).await?;
+    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key), &request);
+    let (mut batch, claim) = large.run(bytes, normalise).await?;
+    batch.fill_in(&state, bytes).await;
+    let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request, &claim).await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))
+}
+
+/// The events of a body, checked one by one. Pure.
+pub(crate) fn read_events<'a>(
+    body: &'a [u8],
+    limits: &'a Limits,
+    now: DateTime<Utc>,
+    caller: &Caller,
+) -> Result<Batch<'a>, ApiError> {
+    let envelope = Envelope::parse(body, limits.max_events)?;
+    let mut faults = Faults::default();
+    let context = Context::of(&envelope, limits, now, caller, &mut faults);
+    Ok(Batch::validate(&envelope.events, context, faults))
 }

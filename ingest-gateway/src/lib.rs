@@ -28,12 +28,14 @@ mod envelope;
 mod events;
 mod idempotency;
 mod key_uses;
+mod large;
 mod limits;
 mod metrics;
 mod normalise;
 mod normalised;
 mod overload;
 mod privacy;
+mod prune;
 mod publish;
 mod raw;
 mod redact;
@@ -47,7 +49,8 @@ mod validate;
 
 pub use limits::Limits;
 pub use metrics::MEASURES;
-pub use publish::{Durability, Log};
+pub use publish::{Durability, Log, Message};
+pub use raw::visited_bytes;
 pub use rehearsal::{Document, rehearse};
 pub use sessions::SessionExpiry;
 pub use tokens::TokenExpiry;
@@ -59,10 +62,12 @@ use axum::routing::post;
 use callers::KnownCallers;
 use clap::{Args, Parser, Subcommand};
 use idempotency::IdempotencyKeys;
+use large::LargeBodies;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;
+use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
@@ -70,6 +75,7 @@ use service_kit::http::{ApiError, BodyReader};
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::rates::Rates;
+use service_kit::roles::{self, Role};
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, server, stores};
 use sessions::{SessionMemory, Sightings};
@@ -110,6 +116,9 @@ pub struct Settings {
     /// Keys and domains
     #[command(flatten)]
     pub postgres: PostgresSettings,
+    /// Who asks, and how often strangers may
+    #[command(flatten)]
+    pub clients: ClientSettings,
     /// What a request may hold
     #[command(flatten)]
     pub limits: Limits,
@@ -127,6 +136,7 @@ pub struct Settings {
 impl Settings {
     /// Refuses what is good for development only.
     fn harden(&mut self) -> anyhow::Result<()> {
+        self.clients.harden()?;
         self.kafka.harden()?;
         self.postgres.harden()
     }
@@ -134,7 +144,8 @@ impl Settings {
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
-        Self { kafka, postgres, limits, durability, expiry, session_expiry: SessionExpiry::default() }
+        let clients = ClientSettings::default();
+        Self { kafka, postgres, clients, limits, durability, expiry, session_expiry: SessionExpiry::default() }
     }
 }
 
@@ -153,6 +164,7 @@ pub struct State {
     remembered: Remembered,
     idempotency: IdempotencyKeys,
     log: Log,
+    large: LargeBodies,
     limits: Limits,
     clock: Clock,
     probes: Vec<Probe>,
@@ -185,7 +197,7 @@ impl State {
         let sightings = Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone(), folder.as_deref())?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
-            callers: KnownCallers::new(Directory::new(pool.clone()), &clock),
+            callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
             bodies: BodyReader::new(settings.limits.body()),
             rates: Rates::per_key(settings.limits.key_rate),
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
@@ -203,6 +215,7 @@ impl State {
             idempotency: IdempotencyKeys::new(),
             pool,
             log,
+            large: LargeBodies::new(),
             limits: settings.limits.clone(),
             clock,
         }))
@@ -236,14 +249,15 @@ pub fn routes(state: Arc<State>) -> Router {
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
+        roles::refuse_privileged(&cli.settings.postgres, Role::Gateway).await?;
     }
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));
-    let router = http::with_boundary(own);
+    let router = http::with_boundary_over(cli.process.profile.transport(), own);
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
-    server::serve(listener, router, stop).await;
+    server::serve(listener, router, server::Limits::of(&cli.settings.clients), stop).await;
     state.flush().await;
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::validate::{Binding, ValidEvent};
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
-use schemas::log::LogEvent;
+use schemas::log::{LogEvent, RECORD_VERSION};
 use schemas::site::Site;
 
 /// What an event's key takes from the request around it.
@@ -22,11 +22,11 @@ pub(crate) struct Origin<'a> {
 /// session may ask for less of it to be kept.
 pub(crate) fn normalise<'a>(
     event: ValidEvent<'a>,
-    binding: Binding,
+    binding: &Binding,
     origin: &Origin<'_>,
     index: usize,
 ) -> (LogEvent, Option<Conversation<'a>>) {
-    let site = attributed_site(&event).cloned();
+    let site = reported_site(&event).cloned();
     let conversation = Conversation::of(&event.event_type, event.members, event.turn, event.data);
     let is_correlated = event.event_type == EventType::ContentRetrieved && event.content_telemetry_id.is_some();
     let keyed_content = event.content_url.as_ref().map(|url| url.keyed.clone()).or_else(|| event.content_id.clone());
@@ -44,7 +44,9 @@ pub(crate) fn normalise<'a>(
         content_telemetry_id: event.content_telemetry_id,
         session_id: None,
         session_org: None,
+        link: None,
         ctx_hash: None,
+        kept_ctx_hash: None,
         is_nameless: false,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
@@ -58,30 +60,36 @@ pub(crate) fn normalise<'a>(
     (normalised, Some(conversation).filter(Conversation::is_private))
 }
 
-/// The session, or the token, as the reporter gives it: all that a key may depend on. A retry must be the same event
+/// The session and the token as the reporter gives them: all that a key may depend on. A retry must be the same event
 /// whether its token could be looked up or not.
-fn put_reported_binding(event: &mut LogEvent, binding: Binding) {
-    match binding {
-        Binding::Free => {}
-        Binding::Own(session) => event.session_id = Some(session),
-        Binding::Clicked { token, .. } | Binding::Unresolved { token, .. } => event.ctx_hash = Some(token),
-    }
+fn put_reported_binding(event: &mut LogEvent, binding: &Binding) {
+    (event.session_id, event.ctx_hash) = match binding {
+        Binding::Free => (None, None),
+        Binding::Own(session) => (Some(*session), None),
+        Binding::Clicked { token, named, .. } | Binding::Unresolved { token, named } | Binding::Beside { token, named } => {
+            (*named, Some(*token))
+        }
+    };
 }
 
 /// The session as the log keeps it: a token that was looked up leaves nothing of itself.
-fn put_binding(event: &mut LogEvent, binding: Binding, reporter: OrgId) {
+fn put_binding(event: &mut LogEvent, binding: &Binding, reporter: OrgId) {
     match binding {
-        Binding::Free | Binding::Own(_) => {}
-        Binding::Clicked { org, session, .. } => {
-            (event.ctx_hash, event.session_id) = (None, Some(session));
-            event.session_org = Some(org).filter(|org| *org != reporter);
-        }
-        Binding::Unresolved { named, .. } => event.session_id = named,
+        Binding::Free | Binding::Own(_) | Binding::Unresolved { .. } => {}
+        Binding::Clicked { click, .. } => event.bind_to_click(RECORD_VERSION, reporter, click.org, click.session, &click.url),
+        Binding::Beside { .. } => event.kept_ctx_hash = event.ctx_hash.take(),
     }
 }
 
-/// The host an event counts for. Conversation turns are nobody's but the agent's (threats R17).
-pub(crate) fn attributed_site<'a>(event: &'a ValidEvent<'_>) -> Option<&'a Site> {
+/// The host an event counts for. Conversation turns are nobody's but the agent's (docs/api/events.md#urls).
+pub(crate) fn attributed_site<'a>(event: &'a ValidEvent<'_>, binding: &'a Binding) -> Option<&'a Site> {
+    match binding {
+        Binding::Clicked { click, .. } if event.content_url.is_none() => click.site.as_ref(),
+        _ => reported_site(event),
+    }
+}
+
+fn reported_site<'a>(event: &'a ValidEvent<'_>) -> Option<&'a Site> {
     if event.event_type.family() == EventFamily::Turn {
         return None;
     }

@@ -53,9 +53,11 @@ impl Normalised<'_> {
         fingerprint
     }
 
-    /// 413 for what no log takes, before anything is changed. Only a large body can become a record that large.
+    /// 413 for what no log takes, before anything is changed. Only a large body can become a record that large, or one with
+    /// many events that take the long URL of a click token.
     pub(crate) fn require_fits_log(&self, body: &[u8]) -> Result<(), ApiError> {
-        if body.len() <= SURELY_FITS {
+        let urls: usize = self.events.iter().filter_map(|event| event.content_url.as_ref()).map(String::len).sum();
+        if body.len() + urls <= SURELY_FITS {
             return Ok(());
         }
         let bytes = serde_json::to_vec(&self.events).map_err(ApiError::internal)?.len();
@@ -63,8 +65,8 @@ impl Normalised<'_> {
         if bytes + agents + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
-    /// Has the sessions noted that the events name, and fills in what is known of them.
-    pub(crate) async fn fill_in(&mut self, state: &State) {
+    /// Has the sessions noted that the events name, and fills in what is known of them; the events came in a body of `bytes`.
+    pub(crate) async fn fill_in(&mut self, state: &State, bytes: usize) {
         let named = self.named_sessions();
         if let Some(level) = self.declared {
             state.memory.tighten(named.iter().map(|seen| (seen.org, seen.session)), level);
@@ -75,7 +77,7 @@ impl Normalised<'_> {
             return;
         }
         let recalled = state.memory.recall(wanted, self.now, may_ask).await;
-        self.fill_in_from(&recalled.known);
+        state.large.run(bytes, || self.fill_in_from(&recalled.known)).await;
         self.leave_nameless(&recalled.unasked);
     }
 
@@ -85,10 +87,9 @@ impl Normalised<'_> {
         self.withhold(known);
     }
 
-    /// The caller's own sessions that the events name: they exist from now on. Beside a token that is not resolved
-    /// yet, a session may be somebody else's.
+    /// The caller's own sessions that the events name: they exist from now on, also beside a token that is not resolved yet.
     fn named_sessions(&self) -> Vec<Sighting> {
-        let own = self.events.iter().filter(|event| event.session_org.is_none() && !event.is_unresolved());
+        let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
         let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
         let told = |session| if Some(session) == told_of { self.told.clone() } else { Told::default() };
@@ -105,7 +106,8 @@ impl Normalised<'_> {
         for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| session_of(event, self.org)) {
             want(session, Wanted { agent: true, level: false });
         }
-        for session in self.conversations.iter().filter_map(|(index, _)| session_of(&self.events[*index], self.org)) {
+        let own = self.conversations.iter().map(|(index, _)| &self.events[*index]).filter(|event| event.session_org.is_none());
+        for session in own.filter_map(|event| session_of(event, self.org)) {
             want(session, Wanted { agent: false, level: true });
         }
         wanted
@@ -127,11 +129,13 @@ impl Normalised<'_> {
     }
 
     /// Keeps of each conversation what its session lets be kept: a level that was declared once may later only be
-    /// tightened. A session of which nothing is known may have declared the strictest.
+    /// tightened. A session of which nothing is known may have declared the strictest; somebody else's counts as `minimal`,
+    /// because what is kept would tell the reporter what it declares.
     fn withhold(&mut self, known: &HashMap<Session, Known>) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
             let level = match session_of(event, self.org) {
+                Some(_) if event.session_org.is_some() => Some(PrivacyLevel::Minimal),
                 Some(session) => known.get(&session).map_or(Some(PrivacyLevel::Minimal), |known| known.level),
                 None if event.is_unresolved() => Some(PrivacyLevel::Minimal),
                 None => continue,

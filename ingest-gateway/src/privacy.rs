@@ -1,10 +1,10 @@
 //! What must not reach the log: turn members above the declared privacy level, and address hashes
-//! (decisions.md, "privacy at ingest"; standard, "Turn members by level").
+//! (docs/api/events.md#privacy-at-acceptance).
 //!
 //! Must strip, never refuse: a reporter that sends too much still has its event counted.
 
-use crate::raw::{RawObject, as_array, as_str};
-use crate::redact;
+use crate::raw::{RawObject, as_str};
+use crate::{prune, redact};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 
@@ -74,18 +74,13 @@ impl Withheld {
             Self::Conversation(level) => !is_kept(name) || (is_known(name) && name != LEVEL && !allows(level, name)),
         }
     }
-
-    /// A name without an escape stands in the text as it is, so this look is enough to leave most values alone.
-    fn may_be_in(self, text: &str) -> bool {
-        let mut names = [AT_MINIMAL, AT_INTENT, AT_SUMMARY].into_iter().flatten();
-        text.contains('\\') || text.contains(IP_HASH) || names.any(|name| self.has(name) && text.contains(name))
-    }
 }
 
 /// Whether a level may withhold anything of a member: it, or something within it.
 pub(crate) fn is_private(name: &str, value: &RawValue) -> bool {
     is_known(name)
-        || (value.get().starts_with(['{', '[']) && Withheld::Conversation(PrivacyLevel::Minimal).may_be_in(value.get()))
+        || (value.get().starts_with(['{', '['])
+            && prune::names_any(value, |name| Withheld::Conversation(PrivacyLevel::Minimal).has(name)))
 }
 
 /// An object of somebody's own members, such as a session's or an outcome's, without what a level withholds.
@@ -103,32 +98,8 @@ pub(crate) fn without_address_hashes(value: &RawValue) -> Option<Box<RawValue>> 
     without(value, Withheld::Hashes)
 }
 
-/// The value without what is withheld; untouched, byte for byte, when there is nothing of it. Nesting is bounded by the
-/// limits that validation has checked.
 fn without(value: &RawValue, withheld: Withheld) -> Option<Box<RawValue>> {
-    if !withheld.may_be_in(value.get()) || !names_any(value, withheld) {
-        return Some(value.to_owned());
-    }
-    if let Ok(object) = RawObject::parse(value.get()) {
-        let kept: Vec<_> = object
-            .members_as_written()
-            .filter(|(name, _)| !withheld.has(name))
-            .filter_map(|(name, value)| Some((name, without(value, withheld)?)))
-            .collect();
-        return RawObject::assemble(kept.iter().map(|(name, value)| (*name, value.get())));
-    }
-    let Some(list) = as_array(value) else { return Some(value.to_owned()) };
-    let kept: Vec<_> = list.into_iter().filter_map(|value| without(value, withheld)).collect();
-    let text = format!("[{}]", kept.iter().map(|value| value.get()).collect::<Vec<_>>().join(","));
-    Some(RawValue::from_string(text).expect("an array of valid values is valid JSON"))
-}
-
-fn names_any(value: &RawValue, withheld: Withheld) -> bool {
-    match (RawObject::parse(value.get()), as_array(value)) {
-        (Ok(object), _) => object.members_as_written().any(|(name, value)| withheld.has(name) || names_any(value, withheld)),
-        (Err(_), Some(list)) => list.into_iter().any(|value| names_any(value, withheld)),
-        (Err(_), None) => false,
-    }
+    prune::without_members(value, |name| withheld.has(name))
 }
 
 #[cfg(test)]
@@ -193,7 +164,7 @@ mod tests {
     fn texts_are_no_freer_in_the_data_of_other_events_and_its_other_members_are_kept() {
         let data = r#"{"topics": ["t"], "deep":{"response_text":"r","n":1.10}}"#;
         let kept = |level| without_texts(&RawValue::from_string(data.to_owned()).unwrap(), level).unwrap().get().to_owned();
-        assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics":["t"],"deep":{"n":1.10}}"#);
+        assert_eq!(kept(Some(PrivacyLevel::Intent)), r#"{"topics": ["t"], "deep":{"n":1.10}}"#);
         assert_eq!(kept(Some(PrivacyLevel::Summary)), data);
     }
 

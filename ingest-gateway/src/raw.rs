@@ -1,12 +1,30 @@
 //! JSON taken apart without interpreting it: members keep the text they were written in.
 //!
 //! Must not round a number, merge duplicate members or accept text that a store would refuse (NUL, lone
-//! surrogates): those are 400 here (decisions.md, "numbers in `data`").
+//! surrogates): those are 400 here (docs/api/http.md#bodies).
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
+
+/// Deepest nesting of a body. What a rule allows lies well below it, and has a fault of its own; beyond it nothing is looked at.
+pub(crate) const MAX_BODY_LEVELS: usize = 64;
+
+thread_local! {
+    static VISITED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many bytes of JSON this thread has gone over so far: what a body costs, without a clock.
+pub fn visited_bytes() -> u64 {
+    VISITED.get()
+}
+
+/// Notes that a text is gone over once.
+pub(crate) fn visit(text: &str) {
+    VISITED.set(VISITED.get() + text.len() as u64);
+}
 
 /// An object's members in the order they were written.
 #[derive(Debug, Default)]
@@ -19,12 +37,24 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 impl<'a> RawObject<'a> {
     /// Parses an object. The error is a clause for the caller, without the parser's position.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        visit(text);
         serde_json::from_str(text).map_err(|error| clause(&error))
     }
 
-    /// Whether `name` stands more than once.
-    pub(crate) fn repeats(&self, name: &str) -> bool {
-        self.0.iter().filter(|(member, _)| member == name).count() > 1
+    /// Which of the names that `place` numbers, below 128, stand more than once; in the order of their numbers.
+    pub(crate) fn repeated(&self, place: impl Fn(&str) -> Option<usize>) -> Vec<usize> {
+        let (mut once, mut twice) = (0_u128, 0_u128);
+        for bit in self.0.iter().filter_map(|(name, _)| place(name)).map(|place| 1 << place) {
+            twice |= once & bit;
+            once |= bit;
+        }
+        let repeated = (0..128).filter(|place| twice >> place & 1 == 1);
+        if twice == 0 { Vec::new() } else { repeated.collect() }
+    }
+
+    /// The first of the names, 128 at most, that stands more than once.
+    pub(crate) fn first_repeated(&self, known: &[&'static str]) -> Option<&'static str> {
+        self.repeated(|name| known.iter().position(|known| *known == name)).first().map(|place| known[*place])
     }
 
     /// A member, when it is present and not null: null is absence everywhere.
@@ -59,7 +89,7 @@ impl<'a> RawObject<'a> {
             text.push_str(value);
         }
         text.push('}');
-        (text.len() > 2).then(|| RawValue::from_string(text).expect("an object of valid values is valid JSON"))
+        (text.len() > 2).then(|| valid(text))
     }
 }
 
@@ -90,14 +120,22 @@ pub(crate) fn as_str(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Name<'_>>(value.get()).ok().map(|Name(text)| text)
 }
 
+/// A text that was put together from valid values.
+pub(crate) fn valid(text: String) -> Box<RawValue> {
+    visit(&text);
+    RawValue::from_string(text).expect("what is put together from valid values is valid JSON")
+}
+
 /// An array's elements, or `None` for another kind of value.
 pub(crate) fn as_array(value: &RawValue) -> Option<Vec<&RawValue>> {
+    visit(value.get());
     serde_json::from_str(value.get()).ok()
 }
 
 /// Refuses NUL and lone surrogates anywhere in a text that is JSON already. Both can only be written as `\u` escapes,
 /// and nothing else of the text is looked at: numbers and nesting are not this check's matter.
 pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
+    visit(text);
     let mut rest = text;
     let mut high_surrogate = false;
     while let Some(at) = rest.find('\\') {
@@ -116,10 +154,11 @@ pub(crate) fn require_clean_text(text: &str) -> Result<(), String> {
     if high_surrogate { Err("a string has a lone surrogate".to_owned()) } else { Ok(()) }
 }
 
-/// How deep arrays and objects nest; a plain value is 0.
-pub(crate) fn depth(value: &RawValue) -> usize {
+/// How deep arrays and objects nest; a plain value is 0. Of a text that is no JSON the answer means nothing.
+pub(crate) fn depth(text: &str) -> usize {
+    visit(text);
     let (mut level, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in value.get().bytes() {
+    for byte in text.bytes() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
@@ -128,7 +167,7 @@ pub(crate) fn depth(value: &RawValue) -> usize {
                 level += 1;
                 deepest = deepest.max(level);
             }
-            b'}' | b']' if !in_string => level -= 1,
+            b'}' | b']' if !in_string => level = level.saturating_sub(1),
             _ => {}
         }
     }
@@ -180,15 +219,16 @@ mod tests {
 
     #[test]
     fn depth_counts_nesting_and_ignores_brackets_in_strings() {
-        let depth_of = |text: &str| depth(&RawValue::from_string(text.to_owned()).unwrap());
-        assert_eq!(depth_of("1"), 0);
-        assert_eq!(depth_of(r#"{"a":"[[[\"[["}"#), 1);
-        assert_eq!(depth_of(r#"{"a":[{"b":[]}],"c":{}}"#), 4);
+        assert_eq!(depth("1"), 0);
+        assert_eq!(depth(r#"{"a":"[[[\"[["}"#), 1);
+        assert_eq!(depth(r#"{"a":[{"b":[]}],"c":{}}"#), 4);
+        assert_eq!(depth("]]}[["), 2, "what is no JSON is no reason to panic");
     }
 
     #[test]
     fn a_repeated_member_is_seen() {
-        let object = RawObject::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
-        assert!(object.repeats("a") && !object.repeats("b"));
+        let object = RawObject::parse(r#"{"a":1,"c":1,"b":2,"\u0061":3,"c":4}"#).unwrap();
+        assert_eq!(object.first_repeated(&["b", "a", "c"]), Some("a"));
+        assert_eq!(object.first_repeated(&["b", "d"]), None);
     }
 }

@@ -1,8 +1,9 @@
 //! Click tokens in places where nobody asked for them: a referrer, a list of cited URLs, a member of the reporter's own.
-//! A token is a bearer secret, and the log keeps secrets as hashes only (design.md, invariant 7).
+//! A token is a bearer secret, and the log keeps secrets as hashes only (docs/api/events.md#privacy-at-acceptance).
 //!
 //! Must leave every text without a token byte for byte as it is.
 
+use crate::raw::{valid, visit};
 use schemas::log::LogEvent;
 use schemas::secrets::click_tokens_in;
 use schemas::session::SessionFacts;
@@ -20,7 +21,8 @@ pub(crate) fn without_click_tokens(text: String) -> String {
 /// The JSON with every click token in its strings withheld, also one that is spelled with escapes.
 pub(crate) fn json_without_click_tokens(value: Box<RawValue>) -> Box<RawValue> {
     let Some(text) = withheld(value.get(), true) else { return value };
-    RawValue::from_string(text).expect("only characters within strings were replaced")
+    // only characters within strings were replaced
+    valid(text)
 }
 
 /// Every text that a record keeps of an event beside its objects. After the key is made: a secret in an id tells events
@@ -47,10 +49,12 @@ fn withhold(text: &mut String) {
 
 /// The text without tokens; none when it has none.
 fn withheld(text: &str, is_json: bool) -> Option<String> {
+    visit(text);
     if click_tokens_in(text).next().is_some() {
         return Some(replaced(text));
     }
     let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
+    visit(text);
     let plain = may_be_spelled.then(|| spelled_out(text, is_json))?;
     click_tokens_in(&plain).next().is_some().then(|| replaced(&plain))
 }

@@ -5,15 +5,16 @@
 
 use crate::accept::record;
 use crate::batch::Batch;
-use crate::bodies;
-use crate::envelope::Envelope;
+use crate::events::read_events;
 use crate::limits::Limits;
-use crate::sessions::{read_session, unnamed_session};
-use crate::validate::{Context, Faults, Tokens};
+use crate::sessions::{read_end, read_session, read_start, unnamed_session};
+use crate::tokens::read_wish;
+use crate::validate::Tokens;
 use chrono::{DateTime, Utc};
 use schemas::identity::OrgType;
-use schemas::ids::{ApiKeyId, OrgId};
+use schemas::ids::{ApiKeyId, OrgId, SessionId};
 use schemas::log::{LogRecord, RecordKind};
+use schemas::session::SessionFacts;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use uuid::Uuid;
@@ -25,9 +26,27 @@ pub enum Document {
     Events,
     /// `POST /sessions/bulk`.
     Session,
+    /// `POST /sessions/start`.
+    Start,
+    /// `POST /sessions/end`.
+    End,
+    /// `POST /click-tokens`.
+    ClickToken,
 }
 
-/// The record a body becomes at its endpoint, for a caller that may report for every host and knows no click token.
+impl Document {
+    /// Every endpoint that takes a body, with its path.
+    pub const ALL: [(Self, &str); 5] = [
+        (Self::Events, "/events"),
+        (Self::Session, "/sessions/bulk"),
+        (Self::Start, "/sessions/start"),
+        (Self::End, "/sessions/end"),
+        (Self::ClickToken, "/click-tokens"),
+    ];
+}
+
+/// The record a body becomes at its endpoint, for a caller that may report for every host and knows no click token. What is put
+/// on the log for a click token is nothing: its record is empty.
 pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Result<LogRecord, ApiError> {
     let caller = Caller {
         key_id: ApiKeyId(Uuid::nil()),
@@ -36,22 +55,32 @@ pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<
         scopes: Vec::new(),
         strict: false,
     };
+    let org = caller.org_id;
     let normalised = |batch: Batch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
-        bound.map(|bound| bound.normalise(caller.org_id, None).events)
+        bound.map(|bound| bound.normalise(org, None).events)
     };
     match document {
         Document::Events => {
-            let envelope = Envelope::parse(body, limits.max_events)?;
-            let mut faults = Faults::default();
-            let context = Context::of(&envelope, limits, now, &caller, &mut faults);
-            let events = normalised(Batch::validate(&envelope.events, context, faults))?;
-            Ok(record(caller.org_id, RecordKind::Events, None, events, now))
+            let events = normalised(read_events(body, limits, now, &caller)?)?;
+            Ok(record(org, RecordKind::Events, None, events, now))
         }
         Document::Session => {
-            let object = bodies::as_object(bodies::as_text(body)?)?;
-            let (facts, batch) = read_session(&object, unnamed_session(caller.org_id, None, body), limits, now, &caller)?;
-            Ok(record(caller.org_id, RecordKind::Session, Some(facts), normalised(batch)?, now))
+            let (facts, batch) = read_session(body, || unnamed_session(org, None, body), limits, now, &caller)?;
+            Ok(record(org, RecordKind::Session, Some(facts), normalised(batch)?, now))
+        }
+        Document::Start => {
+            let facts = read_start(body, SessionId(Uuid::nil()), limits, now)?;
+            Ok(record(org, RecordKind::SessionStarted, Some(facts), Vec::new(), now))
+        }
+        Document::End => {
+            let (session, outcome) = read_end(body, limits)?;
+            let facts = SessionFacts { outcome, ..SessionFacts::of(session) };
+            Ok(record(org, RecordKind::SessionEnded, Some(facts), Vec::new(), now))
+        }
+        Document::ClickToken => {
+            read_wish(body)?;
+            Ok(record(org, RecordKind::Events, None, Vec::new(), now))
         }
     }
 }

@@ -6,36 +6,33 @@
 mod expiry;
 
 pub use expiry::TokenExpiry;
-pub(crate) use expiry::{OVERSTAY, start as start_expiry};
+pub(crate) use expiry::start as start_expiry;
 
 use crate::State;
 use crate::bodies::{self, WriteRequest};
 use crate::redact::without_click_tokens;
 use crate::seldom::Seldom;
 use crate::sessions::session_exists;
-use crate::validate::{Faults, Member, Presented, Tokens, members};
+use crate::validate::{Click, Faults, Member, Presented, Tokens, members};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, TimeDelta, Utc};
-use lru::LruCache;
 use schemas::clicks::{CLICK_TOKEN_LIFETIME, ClickToken};
 use schemas::identity::OrgType;
-use schemas::ids::OrgId;
+use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
 use schemas::secrets::{PlainClickToken, SecretHash};
+use schemas::site::ContentUrl;
 use service_kit::auth::Reporter;
-use service_kit::clicks::{self, Clicked};
+use service_kit::clicks::{self, Clicked, RememberedClicks};
 use service_kit::http::ApiError;
 use sqlx::PgPool;
 use std::collections::{BTreeSet, HashMap};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Tokens remembered at a time, for when PostgreSQL is away.
-const REMEMBERED: usize = 100_000;
 /// What the question may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause between questions while PostgreSQL is away, so that requests do not queue behind it.
@@ -44,8 +41,8 @@ const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 /// The table `click_tokens`: this crate is its only writer.
 pub(crate) struct ClickTokens {
     pool: PgPool,
-    /// A token never comes to stand for anything else.
-    known: Mutex<LruCache<SecretHash, Clicked>>,
+    /// For when PostgreSQL is away: a token never comes to stand for anything else.
+    known: Mutex<RememberedClicks>,
     away: Mutex<Away>,
 }
 
@@ -59,8 +56,7 @@ struct Away {
 
 impl ClickTokens {
     pub(crate) fn new(pool: PgPool) -> Self {
-        let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Self { pool, known: Mutex::new(LruCache::new(capacity)), away: Mutex::default() }
+        Self { pool, known: Mutex::default(), away: Mutex::default() }
     }
 
     /// What the presented tokens stand for; unknown and expired ones are missing from the answer. While PostgreSQL is
@@ -76,10 +72,8 @@ impl ClickTokens {
         let is_answered = found.is_some();
         let found = found.unwrap_or_else(|| self.remembered(&hashes));
         let outcome = |(hash, token): (SecretHash, String)| match found.get(&hash) {
-            Some(clicked) if clicked.is_valid_at(now) => {
-                Some((token, Presented { hash, clicked: Some((clicked.org, clicked.session)) }))
-            }
-            None if !is_answered => Some((token, Presented { hash, clicked: None })),
+            Some(clicked) if clicked.is_valid_at(now) => Some((token, Presented { hash, click: Some(Arc::new(click(clicked))) })),
+            None if !is_answered => Some((token, Presented { hash, click: None })),
             _ => None,
         };
         Ok(by_hash.into_iter().filter_map(outcome).collect())
@@ -158,6 +152,11 @@ impl ClickTokens {
     }
 }
 
+fn click(clicked: &Clicked) -> Click {
+    let site = ContentUrl::parse(&clicked.content_url).ok().and_then(|url| url.site);
+    Click { org: clicked.org, session: clicked.session, url: clicked.content_url.clone(), site }
+}
+
 /// `POST /click-tokens`: 201 with the token, 404 for a session that is not the caller's.
 pub(crate) async fn create_click_token(
     Shared(state): Shared<Arc<State>>,
@@ -168,18 +167,7 @@ pub(crate) async fn create_click_token(
         return Err(ApiError::new(Code::Forbidden, "Click tokens are created with a platform's or an agent's key."));
     }
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let object = bodies::as_object(bodies::as_text(&request.body)?)?;
-    if let Some(name) = ["session_id", "content_url"].into_iter().find(|name| object.repeats(name)) {
-        return Err(bodies::invalid(format!("the member {name} stands twice")));
-    }
-    let mut faults = Faults::default();
-    for name in ["session_id", "content_url"].into_iter().filter(|name| object.get(name).is_none()) {
-        faults.add(Member(name), "required", format!("{name} is required"));
-    }
-    let session = members::session(object.get("session_id"), Member("session_id"), &mut faults);
-    let url = members::url(object.get("content_url"), Member("content_url"), &mut faults);
-    faults.into_result_as(Code::InvalidRequest)?;
-    let Some((session_id, url)) = session.zip(url) else { return Err(bodies::invalid("a member is missing")) };
+    let (session_id, url) = state.large.run(request.body.len(), || read_wish(&request.body)).await?;
     if !session_exists(&state.pool, caller.org_id, session_id).await? {
         return Err(ApiError::new(Code::NotFound, "You have no such session."));
     }
@@ -190,4 +178,18 @@ pub(crate) async fn create_click_token(
         ClickToken { token: token.reveal().to_owned(), session_id, content_url: without_click_tokens(url.stored), expires_at };
     state.tokens.store(&token, caller.org_id, &click, now).await?;
     Ok((StatusCode::CREATED, Json(click)))
+}
+
+/// The session and the URL that a token is wanted for. Pure.
+pub(crate) fn read_wish(body: &[u8]) -> Result<(SessionId, ContentUrl), ApiError> {
+    let object = bodies::as_object(bodies::as_text(body)?)?;
+    bodies::require_once(&object, &["session_id", "content_url"])?;
+    let mut faults = Faults::default();
+    for name in ["session_id", "content_url"].into_iter().filter(|name| object.get(name).is_none()) {
+        faults.add(Member(name), "required", format!("{name} is required"));
+    }
+    let session = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    let url = members::url(object.get("content_url"), Member("content_url"), &mut faults);
+    faults.into_result_as(Code::InvalidRequest)?;
+    session.zip(url).ok_or_else(|| bodies::invalid("a member is missing"))
 }

@@ -1,5 +1,4 @@
-//! What emitters write that the standard calls otherwise, brought to its words (decisions.md, "aliases of real
-//! emitters", "`content_displayed`", "closed enums in `data`").
+//! What emitters write that the standard calls otherwise, brought to its words (docs/api/events.md#older-names).
 //!
 //! Must leave every member it does not rename or replace as it was written: numbers keep their digits.
 
@@ -21,7 +20,7 @@ pub(crate) const CITATION_POSITIONS: &[&str] = &["primary", "supporting", "menti
 const UNCLASSIFIED: &str = "unclassified";
 const UNCLASSIFIED_JSON: &str = "\"unclassified\"";
 
-/// Old and present names of members of `data`, by type.
+/// Old and present names of members of `data`, by type: one of each.
 const RENAMED: &[(EventType, &str, &str)] = &[
     (EventType::ContentRetrieved, "bot_category", "purpose"),
     (EventType::ContentPresented, "display_type", "presentation_type"),
@@ -31,7 +30,9 @@ const RENAMED: &[(EventType, &str, &str)] = &[
 /// when nothing is to be done; `None` when nothing is left.
 pub(crate) fn rewrite_data(data: &RawValue, event_type: &EventType) -> Option<Box<RawValue>> {
     let members = RawObject::parse(data.get()).ok()?;
-    let edits: Vec<Edit> = members.members_as_written().map(|(name, value)| edit(&members, name, value, event_type)).collect();
+    let renamed = RENAMED.iter().find(|(on, _, present)| on == event_type && members.get(present).is_none());
+    let renamed = renamed.map(|(_, old, present)| (*old, *present));
+    let edits: Vec<Edit> = members.members_as_written().map(|(name, value)| edit(name, value, renamed, event_type)).collect();
     if edits.iter().all(|edit| *edit == Edit::Keep) {
         return Some(data.to_owned());
     }
@@ -53,14 +54,12 @@ enum Edit {
     Drop,
 }
 
-fn edit(data: &RawObject<'_>, name: &str, value: &RawValue, event_type: &EventType) -> Edit {
+/// `renamed` is the old and the present name of what the type calls otherwise now, where the present one is not there.
+fn edit(name: &str, value: &RawValue, renamed: Option<(&str, &'static str)>, event_type: &EventType) -> Edit {
     if name == IP_HASH || value.get() == "null" {
         return Edit::Drop;
     }
-    let renamed = RENAMED.iter().find(|(on, old, _)| on == event_type && *old == name);
-    if let Some((_, _, present)) = renamed
-        && data.get(present).is_none()
-    {
+    if let Some((_, present)) = renamed.filter(|(old, _)| *old == name) {
         return Edit::Rename(present);
     }
     let closed = match name {

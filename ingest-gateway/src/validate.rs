@@ -1,4 +1,4 @@
-//! The rules an event must keep (decisions.md, "Writes"), checked without I/O and without a clock of its own.
+//! The rules an event must keep (docs/api/events.md#members-of-an-event), checked without I/O and without a clock of its own.
 //!
 //! Must report every fault at once, and must not change an event: that is `normalise`.
 
@@ -9,6 +9,6 @@ pub(crate) mod members;
 mod repeats;
 pub(crate) mod strict;
 
-pub(crate) use bind::{Binding, Presented, Tokens, bind_session, token_of};
+pub(crate) use bind::{Binding, Click, Presented, Tokens, bind_session, token_of};
 pub(crate) use event::{Context, KNOWN, ValidEvent, validate_event};
 pub(crate) use faults::{Faults, Member};

@@ -1,5 +1,8 @@
-//! How many reads of telemetry may be under way at a time: of one key, of one organisation, and of everybody (threat row R18). What one read
+//! How many reads of telemetry may be under way at a time: of one key, of one organisation, and of everybody. What one read
 //! may cost is capped in `sql`; this keeps a hundred of them from costing a hundred times that.
+//!
+//! No organisation has more places than are left free for everybody else: one that takes all it can leaves half of them, the
+//! next one a quarter, and so on, so that a few with slow readers never have them all.
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
@@ -100,7 +103,8 @@ impl AtOnce {
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
         let of_organization = running.of_organization.get(&organization).copied().unwrap_or(0);
-        if of_organization >= self.per_organization {
+        let free = self.in_all.saturating_sub(running.in_all);
+        if of_organization >= self.per_organization || (of_organization >= free && free > 0) {
             metrics::refused(metrics::PER_ORGANIZATION);
             let detail = "The organization has too many reads under way; wait for one of them, or as Retry-After says.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
@@ -169,6 +173,26 @@ mod tests {
 
     fn org(number: u128) -> OrgId {
         OrgId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn a15_organisations_that_take_all_they_can_leave_places_for_others() {
+        let at_once = AtOnce::new(&ReadSettings::default());
+        let take_all = |organization| {
+            let taken: Vec<_> =
+                (0..200).map_while(|number| at_once.begin(key(organization * 1_000 + number), org(organization)).ok()).collect();
+            taken
+        };
+        let (one, two, three) = (take_all(1), take_all(2), take_all(3));
+        assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "of 96");
+        assert_eq!(at_once.begin(key(1), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        // Twelve are left: everybody who has none gets one.
+        let others: Vec<_> = (10..30).filter_map(|number| at_once.begin(key(number), org(number)).ok()).collect();
+        assert_eq!(others.len(), 12);
+        assert_eq!(at_once.begin(key(99), org(99)).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
+        drop((two, three, others));
+        assert_eq!(take_all(4).len(), 24, "what is given back is shared again");
+        drop(one);
     }
 
     #[test]

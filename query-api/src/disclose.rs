@@ -1,7 +1,7 @@
 //! From the events of a session to what a click manifest may show of them. Pure.
 //!
 //! Must show only what the table below names, and no value that holds the session's id: everything else is withheld,
-//! also what this build has never heard of (decisions.md, "manifest"; threats C6 to C9 and C12).
+//! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
 
 use crate::consent::{Clicked, Consents};
 use crate::spellings::Spellings;
@@ -13,18 +13,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// What kind of value a member may have to be shown.
+/// What kind of value a member may have to be shown. None of them can hold what its reporter makes up, but for references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One word of a vocabulary, not prose.
-    Word,
+    /// One of these words, which are the standard's.
+    Word(&'static [&'static str]),
     /// True or false.
     Flag,
-    /// A whole number from 0 on.
+    /// A whole number from 0 to [`MAX_COUNT`].
     Count,
-    /// An opaque reference.
+    /// An opaque reference, which may hold the session's id.
     Reference,
 }
+
+/// More tokens than any text has.
+const MAX_COUNT: u64 = 100_000_000;
 
 /// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +41,24 @@ pub(crate) enum Place {
 /// Members of an event beyond `type`, `timestamp` and `content_url`, which every level shows: name, place, kind, and
 /// the strictest level that shows it. Text members are at no level: content events have none to show.
 pub(crate) const SHOWN: &[(&str, Place, Kind, PrivacyLevel)] = &[
-    ("turn_id", Place::Event, Kind::Reference, PrivacyLevel::Summary),
-    ("output_id", Place::Event, Kind::Reference, PrivacyLevel::Summary),
-    ("scope", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    ("turn_id", Place::Event, Kind::Reference, PrivacyLevel::Intent),
+    ("output_id", Place::Event, Kind::Reference, PrivacyLevel::Intent),
+    ("scope", Place::Data, Kind::Word(&["session", "turn"]), PrivacyLevel::Intent),
     ("cached", Place::Data, Kind::Flag, PrivacyLevel::Intent),
-    ("citation_type", Place::Data, Kind::Word, PrivacyLevel::Intent),
-    ("position", Place::Data, Kind::Word, PrivacyLevel::Intent),
-    ("presentation_kind", Place::Data, Kind::Word, PrivacyLevel::Intent),
-    ("presentation_type", Place::Data, Kind::Word, PrivacyLevel::Intent),
+    (
+        "citation_type",
+        Place::Data,
+        Kind::Word(&["direct_quote", "paraphrase", "reference", "contradiction", "unclassified"]),
+        PrivacyLevel::Intent,
+    ),
+    ("position", Place::Data, Kind::Word(&["primary", "supporting", "mentioned", "unclassified"]), PrivacyLevel::Intent),
+    ("presentation_kind", Place::Data, Kind::Word(&["content", "source_reference"]), PrivacyLevel::Intent),
+    (
+        "presentation_type",
+        Place::Data,
+        Kind::Word(&["link", "snippet", "inline_quote", "card", "detail_view", "embed", "spoken_credit"]),
+        PrivacyLevel::Intent,
+    ),
     ("query_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
     ("response_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
     ("tokens_ingested", Place::Data, Kind::Count, PrivacyLevel::Minimal),
@@ -61,8 +74,6 @@ pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
 const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
-/// Longest word of a vocabulary.
-const MAX_WORD: usize = 64;
 
 /// Whether `level` shows the member.
 pub(crate) fn is_shown(name: &str, place: Place, level: PrivacyLevel) -> Option<Kind> {
@@ -133,10 +144,7 @@ fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) ->
         Some(value.clone()).filter(|value| !value.is_empty() && !spellings.are_in(value))
     };
     let members: Map<String, Value> = serde_json::from_str(&event.data).unwrap_or_default();
-    let is_told = |name: &String, value: &Value| {
-        is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind))
-            && !value.as_str().is_some_and(|text| spellings.are_in(text))
-    };
+    let is_told = |name: &String, value: &Value| is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind));
     Some(ManifestEvent {
         event_type: event.event_type.clone(),
         timestamp: DateTime::from_timestamp_millis(event.at_ms)?,
@@ -150,14 +158,9 @@ fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) ->
 /// A member of the right name may still hold anything: prose where a word is meant, an object where a number is.
 fn fits(value: &Value, kind: Kind) -> bool {
     match (kind, value) {
-        (Kind::Flag, Value::Bool(_)) => true,
-        (Kind::Count, Value::Number(number)) => number.is_u64(),
-        (Kind::Word, Value::String(word)) => {
-            !word.is_empty()
-                && word.len() <= MAX_WORD
-                && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
-        }
-        (Kind::Reference, Value::String(_)) => true,
+        (Kind::Flag, Value::Bool(_)) | (Kind::Reference, Value::String(_)) => true,
+        (Kind::Count, Value::Number(number)) => number.as_u64().is_some_and(|count| count <= MAX_COUNT),
+        (Kind::Word(words), Value::String(word)) => words.contains(&word.as_str()),
         _ => false,
     }
 }

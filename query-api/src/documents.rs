@@ -25,7 +25,8 @@ use uuid::Uuid;
 /// What PostgreSQL knows of a session.
 #[derive(sqlx::FromRow)]
 struct Facts {
-    initiator_type: Option<String>,
+    /// `user` until somebody says otherwise: what is not said is no fact that a later word could contradict.
+    initiator_type: String,
     agent_id: Option<String>,
     manifest_ref: Option<String>,
     content_scope: Option<String>,
@@ -53,7 +54,8 @@ pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Re
             "The session has more events than one document holds; GET /agent/events pages them.",
         ));
     }
-    let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events))).await;
+    let clicks = state.telemetry.session_events(scope, SessionPart::Clicks).await?;
+    let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events, clicks))).await;
     let document = document.map_err(ApiError::internal)?;
     Ok(outgoing::whole(String::from(document), reading.under_way))
 }
@@ -61,7 +63,7 @@ pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Re
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {
     bounded(
         sqlx::query_as(
-            "SELECT initiator_type, agent_id, manifest_ref, content_scope, parent_session_id, external_session_id, prior_session_ids, \
+            "SELECT coalesce(initiator_type, 'user') AS initiator_type, agent_id, manifest_ref, content_scope, parent_session_id, external_session_id, prior_session_ids, \
              privacy_level, started_at, ended_at, outcome, extra, created_at FROM sessions WHERE organization_id = $1 AND session_id = $2",
         )
         .bind(org.0)

@@ -1,28 +1,20 @@
 //! `event_data` of an event: what its reporter said beside the members of their own, and who observed it.
 //!
-//! Must not show an owner what belongs to a conversation (threats R17): its level is not stored with a content event,
-//! so the strictest holds, at any depth. What the reporter reads back is what it may keep anyway.
+//! Must show an owner only what the list in [`shown`] names, at any depth, and the issuer of a click token hardly anything
+//! (docs/api/reads.md#event_data). What the reporter reads back is what it may keep anyway.
+
+pub(crate) mod shown;
 
 use schemas::event::SourceRole;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Conversation members that the level `minimal` withholds (standard, "Turn members by level"), the object of them,
-/// and address hashes. Token counts are not among them.
-const PRIVATE: &[&str] = &[
-    "turn",
-    "query_text",
-    "response_text",
-    "query_intent",
-    "topics",
-    "response_type",
-    "response_mode",
-    "model_id",
-    "ad_rendered",
-    "ip_hash",
-];
 /// The member that this service adds.
 const OBSERVERS: &str = "observers";
+/// How deep objects and lists of a reporter's own may be nested and are shown; each level is one more pass over them.
+const MAX_DEPTH: usize = 4;
+/// Longest text that is shown of a click, as JSON.
+const MAX_CLICK_VALUE: usize = 66;
 
 /// An object's members, each as it was written.
 pub(crate) type Members = BTreeMap<String, Box<RawValue>>;
@@ -34,17 +26,43 @@ pub(crate) enum Audience {
     Owner,
     /// Who reported it.
     Reporter,
+    /// Who issued the click token by which another bound it.
+    Issuer,
+}
+
+/// What was stored of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) event_type: &'a str,
+    /// The object `data`.
+    pub(crate) data: &'a str,
+    /// Members that this build does not read.
+    pub(crate) extra: &'a str,
 }
 
 /// Puts together what was stored: `data`, then members unknown to this build that `data` does not name.
-pub(crate) fn compose(data: &str, extra: &str, roles: &[u8], audience: Audience) -> Members {
-    let mut members = parse(extra);
-    members.extend(parse(data));
-    if audience == Audience::Owner {
-        members = without_private(members);
-    }
+pub(crate) fn compose(told: Told<'_>, roles: &[u8], audience: Audience) -> Members {
+    let mut members = match audience {
+        Audience::Reporter => reported(told),
+        Audience::Owner => shown_to_owner(reported(told), told.event_type, MAX_DEPTH),
+        Audience::Issuer => of_click(told.event_type, told.data),
+    };
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();
     members.insert(OBSERVERS.to_owned(), raw(&names));
+    members
+}
+
+/// What the issuer of a click token is shown of the `data` of an event that another bound by it: one word, an amount.
+pub(crate) fn of_click(event_type: &str, data: &str) -> Members {
+    let names = shown::of_click(event_type);
+    let is_shown =
+        |name: &str, value: &RawValue| names.contains(&name) && is_scalar(value) && value.get().len() <= MAX_CLICK_VALUE;
+    parse(data).into_iter().filter(|(name, value)| is_shown(name, value)).collect()
+}
+
+fn reported(told: Told<'_>) -> Members {
+    let mut members = parse(told.extra);
+    members.extend(parse(told.data));
     members
 }
 
@@ -53,24 +71,41 @@ fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
 }
 
-fn without_private(members: Members) -> Members {
-    let shown = members.into_iter().filter(|(name, _)| !is_private(name));
-    shown.map(|(name, value)| (name, cleaned(value))).collect()
+/// The members that are on the list, each of a shape that can hold no others.
+fn shown_to_owner(members: Members, event_type: &str, depth: usize) -> Members {
+    let shown = members.into_iter().filter(|(name, _)| shown::is_shown(event_type, name));
+    let shown = shown.filter_map(|(name, value)| {
+        let value = match name.as_str() {
+            shown::FINGERPRINT => fingerprint(&value)?,
+            name if name.contains('.') => own(value, event_type, depth)?,
+            _ => Some(value).filter(|value| is_scalar(value))?,
+        };
+        Some((name, value))
+    });
+    shown.collect()
 }
 
-fn is_private(name: &str) -> bool {
-    PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private))
-}
-
-/// The value as it was written, when nothing in it is private.
-fn cleaned(value: Box<RawValue>) -> Box<RawValue> {
+/// What a reporter says under a name of its own: as it was written, but for members within that are not on the list.
+fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawValue>> {
+    if is_scalar(&value) {
+        return Some(value);
+    }
+    let depth = depth.checked_sub(1)?;
     if let Ok(members) = serde_json::from_str::<Members>(value.get()) {
-        return raw(&without_private(members));
+        return Some(raw(&shown_to_owner(members, event_type, depth)));
     }
-    if let Ok(list) = serde_json::from_str::<Vec<Box<RawValue>>>(value.get()) {
-        return raw(&list.into_iter().map(cleaned).collect::<Vec<_>>());
-    }
-    value
+    let list = serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok()?;
+    Some(raw(&list.into_iter().filter_map(|value| own(value, event_type, depth)).collect::<Vec<_>>()))
+}
+
+fn fingerprint(value: &RawValue) -> Option<Box<RawValue>> {
+    let mut members: Members = serde_json::from_str(value.get()).ok()?;
+    members.retain(|name, value| shown::OF_FINGERPRINT.contains(&name.as_str()) && is_scalar(value));
+    Some(raw(&members))
+}
+
+fn is_scalar(value: &RawValue) -> bool {
+    !value.get().starts_with(['{', '['])
 }
 
 fn raw<T: serde::Serialize>(value: &T) -> Box<RawValue> {
@@ -78,34 +113,4 @@ fn raw<T: serde::Serialize>(value: &T) -> Box<RawValue> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn composed(data: &str, extra: &str, audience: Audience) -> String {
-        serde_json::to_string(&compose(data, extra, &[1, 2], audience)).unwrap()
-    }
-
-    #[test]
-    fn what_was_reported_is_shown_as_it_was_written() {
-        let data = r#"{"score":1.10,"big":123456789012345678901234567890,"nested":{"a":[1e400,{"b":null}]}}"#;
-        let expected = r#"{"big":123456789012345678901234567890,"nested":{"a":[1e400,{"b":null}]},"observers":["agent","edge"],"score":1.10,"x":"ä"}"#;
-        for audience in [Audience::Owner, Audience::Reporter] {
-            assert_eq!(composed(data, r#"{"x":"ä","score":2}"#, audience), expected);
-        }
-        assert_eq!(composed("", "", Audience::Owner), r#"{"observers":["agent","edge"]}"#);
-    }
-
-    #[test]
-    fn nobody_can_name_the_observers_himself() {
-        assert_eq!(composed(r#"{"observers":["origin"]}"#, "", Audience::Owner), r#"{"observers":["agent","edge"]}"#);
-    }
-
-    #[test]
-    fn an_owner_is_shown_nothing_of_a_conversation_at_any_depth_but_token_counts() {
-        let data = r#"{"query_text":"q","Query_Text":"q","scope":"full","query_tokens":3,"list":[{"response_text":"r","k":1}],"o":{"quer\u0079_intent":"i"}}"#;
-        let extra = r#"{"turn":{"query_text":"q"},"model_id":"m","topics":["t"],"purpose":"p"}"#;
-        let expected = r#"{"list":[{"k":1}],"o":{},"observers":["agent","edge"],"purpose":"p","query_tokens":3,"scope":"full"}"#;
-        assert_eq!(composed(data, extra, Audience::Owner), expected);
-        assert!(composed(data, extra, Audience::Reporter).contains("\"query_text\":\"q\""));
-    }
-}
+mod tests;

@@ -25,6 +25,7 @@
 
 mod at_once;
 mod clicks;
+mod compression;
 mod consent;
 mod disclose;
 mod documents;
@@ -52,17 +53,20 @@ pub use resolve::ResolveSettings;
 pub use sql::{Asked, query_plans};
 
 use axum::Router;
+use axum::middleware;
 use axum::routing::get;
 use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
-use service_kit::client_address::ProxySettings;
+use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, HasDirectory};
 use service_kit::health::{self, Probe};
+use service_kit::http::Transport;
 use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::rates::Rates;
+use service_kit::roles::{self, Role};
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, server, stores};
 use sqlx::PgPool;
@@ -103,9 +107,9 @@ pub struct Settings {
     /// How often anybody may resolve domains
     #[command(flatten)]
     pub resolving: ResolveSettings,
-    /// Whose word counts for who asks
+    /// Who asks, and how often strangers may
     #[command(flatten)]
-    pub proxies: ProxySettings,
+    pub clients: ClientSettings,
     /// Look-ups of click tokens
     #[command(flatten)]
     pub clicks: ClickSettings,
@@ -117,14 +121,15 @@ pub struct Settings {
 impl Settings {
     /// Refuses what is good for development only.
     fn harden(&self) -> anyhow::Result<()> {
+        self.clients.harden()?;
         self.clickhouse.harden()?;
         self.postgres.harden()
     }
 
     /// These stores, and the usual rest.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
-        let (resolving, proxies, clicks) = (ResolveSettings::default(), ProxySettings::default(), ClickSettings::default());
-        Self { clickhouse, postgres, resolving, proxies, clicks, reads: ReadSettings::default() }
+        let (resolving, clients, clicks) = (ResolveSettings::default(), ClientSettings::default(), ClickSettings::default());
+        Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default() }
     }
 }
 
@@ -167,9 +172,9 @@ impl State {
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
-            directory: Directory::new(pool.clone()),
+            directory: Directory::asked_by(&settings.clients, pool.clone()),
             telemetry: sql::Telemetry::new(&clickhouse, &settings.reads),
-            resolving: resolve::Limit::new(&settings.resolving, &settings.proxies),
+            resolving: resolve::Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
             at_once: at_once::AtOnce::new(&settings.reads),
             pool,
@@ -197,24 +202,33 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sessions/{id}/document", get(documents::read_document))
         // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
+        .route_layer(compression::layer())
+        .route_layer(middleware::from_fn(compression::choose))
         .with_state(state)
 }
 
-/// The surface as this process serves it alone.
+/// The surface as a process serves it alone, over plain HTTP.
 pub fn router(state: Arc<State>) -> Router {
+    router_over(Transport::Plain, state)
+}
+
+fn router_over(transport: Transport, state: Arc<State>) -> Router {
     let probes = state.probes();
-    http::with_boundary(routes(state).merge(health::routes(probes)).merge(openapi::routes(&[Surface::Query])))
+    let own = routes(state).merge(health::routes(probes)).merge(openapi::routes(&[Surface::Query]));
+    http::with_boundary_over(transport, own)
 }
 
 /// Serves until `stop`.
 pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
+        roles::refuse_privileged(&cli.settings.postgres, Role::Query).await?;
     }
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "query-api answers reads");
-    server::serve(listener, router(state), stop).await;
+    let router = router_over(cli.process.profile.transport(), state);
+    server::serve(listener, router, server::Limits::of(&cli.settings.clients), stop).await;
     Ok(())
 }

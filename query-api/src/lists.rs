@@ -4,7 +4,7 @@
 
 use crate::State;
 use crate::at_once::{Reading, UnderWay};
-use crate::event_data::{self, Audience};
+use crate::event_data::{self, Audience, Told};
 use crate::page::{self, Answering, Format, Paging};
 use crate::period::Period;
 use crate::reads::refuse_others;
@@ -13,7 +13,7 @@ use crate::visibility::{OwnReports, Visibility};
 use crate::walk::Walk;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use chrono::{DateTime, SecondsFormat};
+use chrono::DateTime;
 use schemas::event::SourceRole;
 use schemas::pages::{
     AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
@@ -57,7 +57,7 @@ impl Asked {
 
     async fn of(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
-        let period = Period::parse(asked.since, asked.until)?;
+        let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
         let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
         let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
         Ok(Self { visibility, period, paging, under_way: reading.under_way })
@@ -89,7 +89,11 @@ const AGENT_EVENT_COLUMNS: &[&str] = &[
     "agent_id",
     "source_role",
     "content_telemetry_id",
+    "reported_by",
 ];
+/// Who reported an event that the caller took part in.
+const BY_SELF: &str = "self";
+pub(crate) const BY_OTHER: &str = "other";
 const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
 const CORROBORATION_COLUMNS: &[&str] = &[
     "day",
@@ -128,7 +132,7 @@ pub(crate) async fn read_urls(
     page::answer(asked.answering(&headers, URL_COLUMNS), found, url_metric).await
 }
 
-/// `GET /agent/events`: what the caller's organisation has reported itself.
+/// `GET /agent/events`: what the caller's organisation has reported itself, and what others did with its click tokens.
 pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
     reading: Reading,
@@ -140,7 +144,7 @@ pub(crate) async fn read_own_events(
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&state, &asked)?;
     let own = OwnReports::of(&reading.reader)?;
-    let period = Period::parse(asked.since, asked.until)?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
     let (format, under_way) = (Format::accepted(&headers), reading.under_way);
     page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, at: paging, under_way }, found, agent_event).await
@@ -201,7 +205,7 @@ pub(crate) async fn read_funnel(
 }
 
 fn instant(ms: i64) -> String {
-    DateTime::from_timestamp_millis(ms).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+    schemas::instant::text(DateTime::from_timestamp_millis(ms).unwrap_or_default())
 }
 
 /// The id as text; empty for none.
@@ -210,13 +214,15 @@ fn id(id: Uuid) -> String {
 }
 
 fn event(row: EventRow, audience: Audience) -> EventItem {
+    let told = Told { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
+    let event_data = event_data::compose(told, &row.roles, audience);
     EventItem {
         event_id: row.id,
         session_id: id(row.session),
         event_type: row.r#type,
         content_url: row.url,
         event_timestamp: instant(row.at_ms),
-        event_data: event_data::compose(&row.reported, &row.unknown, &row.roles, audience),
+        event_data,
         platform_id: id(row.platform),
         agent_id: row.agent,
     }
@@ -225,7 +231,9 @@ fn event(row: EventRow, audience: Audience) -> EventItem {
 fn agent_event(mut row: EventRow) -> AgentEventItem {
     let source_role = SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned());
     let content_telemetry_id = std::mem::take(&mut row.telemetry_id);
-    AgentEventItem { source_role, content_telemetry_id, event: event(row, Audience::Reporter) }
+    let (reported_by, audience) = if row.by_other == 1 { (BY_OTHER, Audience::Issuer) } else { (BY_SELF, Audience::Reporter) };
+    let event = event(row, audience);
+    AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.to_owned(), event }
 }
 
 fn url_metric(row: UrlRow) -> UrlMetric {

@@ -9,7 +9,7 @@ use crate::sql::{Found, PageRow};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use futures::stream;
+use futures::{StreamExt, stream};
 use service_kit::http::ApiError;
 use std::io;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -135,7 +135,8 @@ fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
         // However it ended, the place is free; without its end the answer is none.
         drop(under_way);
     });
-    Body::from_stream(stream::unfold(Some(receiver), next))
+    // Whoever compresses asks once more after the end.
+    Body::from_stream(stream::unfold(Some(receiver), next).fuse())
 }
 
 async fn next(receiver: Option<Receiver<Part>>) -> Option<(io::Result<Bytes>, Option<Receiver<Part>>)> {

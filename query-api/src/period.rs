@@ -1,29 +1,30 @@
-//! `since` and `until`: which time a read covers (decisions.md, "since / until").
+//! `since` and `until`: which time a read covers (docs/api/reads.md#since-and-until).
 //!
 //! Must not know the current time: a period without an end has none.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
+use schemas::instant;
 use schemas::problem::Code;
 use service_kit::http::{ApiError, parse_instant};
 
-/// The half-open window [since, until), and both as the caller wrote them.
+/// The half-open window [since, until), and both as the answer tells them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Period {
     /// First millisecond inside.
     pub(crate) from_ms: Option<i64>,
     /// First millisecond after.
     pub(crate) before_ms: Option<i64>,
-    /// `since` as given.
+    /// `since`: a day as given, an instant as every answer writes instants.
     pub(crate) start: Option<String>,
-    /// `until` as given.
+    /// `until`, in the same way.
     pub(crate) end: Option<String>,
 }
 
 impl Period {
     /// Reads both parameters, or says which one is wrong.
-    pub(crate) fn parse(since: Option<String>, until: Option<String>) -> Result<Self, ApiError> {
-        let from = since.as_deref().map(|text| parse_moment(text, "since")).transpose()?;
-        let to = until.as_deref().map(|text| parse_moment(text, "until")).transpose()?;
+    pub(crate) fn parse(since: Option<&str>, until: Option<&str>) -> Result<Self, ApiError> {
+        let from = since.map(|text| parse_moment(text, "since")).transpose()?;
+        let to = until.map(|text| parse_moment(text, "until")).transpose()?;
         let is_reversed = match (&from, &to) {
             (Some(from), Some(Moment::Instant(to))) => from.start() > *to,
             // On the day of `until` is still fine; after it is not.
@@ -34,10 +35,10 @@ impl Period {
             return Err(ApiError::new(Code::InvalidParameter, "The parameter since is after until."));
         }
         Ok(Self {
+            start: from.as_ref().map(Moment::told),
+            end: to.as_ref().map(Moment::told),
             from_ms: from.map(|from| ceil_ms(from.start())),
             before_ms: to.map(|to| ceil_ms(to.end())),
-            start: since.map(as_given),
-            end: until.map(as_given),
         })
     }
 }
@@ -60,6 +61,17 @@ impl Moment {
         match self {
             Self::Instant(instant) => *instant,
             Self::Day(_) => self.start() + TimeDelta::days(1),
+        }
+    }
+
+    /// The first millisecond that counts, when it is an instant.
+    fn told(&self) -> String {
+        match self {
+            Self::Instant(moment) => {
+                let whole = DateTime::from_timestamp_millis(ceil_ms(*moment)).unwrap_or(*moment);
+                instant::text(whole)
+            }
+            Self::Day(day) => day.to_string(),
         }
     }
 }
@@ -85,18 +97,13 @@ pub(crate) fn ceil_ms(instant: DateTime<Utc>) -> i64 {
     instant.timestamp_millis() + i64::from(has_rest)
 }
 
-/// A `+` that was not encoded arrived as a space, and a space is accepted nowhere else.
-fn as_given(text: String) -> String {
-    if text.contains(' ') { text.replace(' ', "+") } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(since: &str, until: &str) -> Option<Period> {
-        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Period::parse(given(since), given(until)).ok()
+        let [since, until] = [since, until].map(|text| Some(text).filter(|text| !text.is_empty()));
+        Period::parse(since, until).ok()
     }
 
     fn window(since: &str, until: &str) -> (Option<i64>, Option<i64>) {
@@ -158,10 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_echoed_as_they_were_written() {
+    fn a_day_is_told_as_it_was_written_and_an_instant_in_the_one_format_of_all_answers() {
         let period = parse("2026-01-01T00:00:00 05:00", "2026-01-31").unwrap();
-        assert_eq!(period.start.as_deref(), Some("2026-01-01T00:00:00+05:00"));
+        assert_eq!(period.start.as_deref(), Some("2025-12-31T19:00:00.000Z"));
         assert_eq!(period.end.as_deref(), Some("2026-01-31"));
+        let finer = parse("2026-01-01T00:00:00.0001Z", "").unwrap();
+        assert_eq!(finer.start.as_deref(), Some("2026-01-01T00:00:00.001Z"), "the first millisecond that counts");
     }
 
     #[test]

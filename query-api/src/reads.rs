@@ -44,7 +44,7 @@ pub(crate) async fn read_summary(
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
-    let period = Period::parse(asked.since, asked.until)?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())
             .await?;

@@ -11,7 +11,7 @@ use schemas::problem::Code;
 use schemas::reads::Resolution;
 use schemas::site::{ContentUrl, Site};
 use serde::Deserialize;
-use service_kit::client_address::{ClientAddress, ProxySettings};
+use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::{ApiError, Parameters};
 use service_kit::rates::Rates;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ impl Default for ResolveSettings {
 /// The rate of each client address, so that nobody copies the whole directory at once (threat row D5).
 pub(crate) struct Limit {
     rates: Rates<ClientAddress>,
-    proxies: ProxySettings,
+    clients: ClientSettings,
 }
 
 impl Limit {
-    pub(crate) fn new(settings: &ResolveSettings, proxies: &ProxySettings) -> Self {
-        Self { rates: Rates::per_key(settings.resolve_rate), proxies: proxies.clone() }
+    pub(crate) fn new(settings: &ResolveSettings, clients: &ClientSettings) -> Self {
+        Self { rates: Rates::per_key(settings.resolve_rate), clients: clients.clone() }
     }
 }
 
@@ -52,7 +52,7 @@ impl FromRequestParts<Arc<State>> for Anybody {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        state.resolving.rates.admit(state.resolving.proxies.client(&parts.extensions, &parts.headers))?;
+        state.resolving.rates.admit(state.resolving.clients.client(&parts.extensions, &parts.headers))?;
         Ok(Self)
     }
 }

@@ -5,6 +5,7 @@
 
 mod caps;
 mod event_page;
+mod faces;
 mod plain;
 mod plans;
 mod refusals;
@@ -78,7 +79,7 @@ impl Telemetry {
         Self { client: caps::capped(client, settings), times: Times::of(settings), void_lately: VoidLately::default() }
     }
 
-    /// The figures of a summary, in no order (design.md, "Counting contract").
+    /// The figures of a summary, in no order (docs/api/counting.md#figures).
     pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
         let (within, owner) = (Within::new(visibility, period), visibility.organization_id());
         if within.is_short && self.void_lately.is_plain_worth_it(owner) {
@@ -112,7 +113,7 @@ impl Telemetry {
         period: &Period,
         (at, walk): (Paging, &Walk),
     ) -> Result<Found<EventRow>, ApiError> {
-        let within = Within::of_reporter(own, period).on(walk);
+        let within = Within::of_party(own, period).on(walk);
         Ok(self.page(&statements::events(&within, at.offset), within, at).await?.walked(walk, at))
     }
 

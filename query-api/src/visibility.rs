@@ -229,8 +229,11 @@ mod tests {
 
     #[test]
     fn a_domain_narrows_to_itself_and_what_lies_beneath() {
-        let narrowed = of_domain("WWW.a.test.").unwrap();
-        assert_eq!((narrowed.domains.clone(), narrowed.beneath.clone()), (vec!["www.a.test".to_owned()], sites(&["www.a.test"])));
+        let narrowed = of_domain("WWW.news.a.test.").unwrap();
+        assert_eq!(
+            (narrowed.domains.clone(), narrowed.beneath.clone()),
+            (vec!["news.a.test".to_owned()], sites(&["news.a.test"]))
+        );
         assert_eq!((own_sites(&narrowed), narrowed.foreign), (sites(&["a.test"]), sites(&[])));
         let narrowed = of_domain("deep.blog.example.com").unwrap();
         assert_eq!(own_sites(&narrowed), sites(&["example.com", "deep.blog.example.com"]));

@@ -7,7 +7,7 @@
 -- Read it with FINAL, or by distinct (site, event_key). A count() without either counts repeats.
 CREATE TABLE IF NOT EXISTS observations
 (
-    site                 String COMMENT 'reversed canonical host, com.example.www; empty when nobody can own it',
+    site                 String COMMENT 'reversed canonical host, com.example.blog; empty when nobody can own it',
     event_key            UInt128 COMMENT 'identity for counting; all observers of one retrieval share it',
     org_id               UUID COMMENT 'the reporting organisation',
     observer             UInt8 COMMENT 'the role where observers merge on the key, else 0',

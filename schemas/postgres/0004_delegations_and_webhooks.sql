@@ -1,6 +1,6 @@
 -- Who asks to read what, who is told of it, and who changed it.
 
--- What click-token lookups may show (spec.md, "Settings flags"). Each is set by a statement of its own, so that two
+-- What click-token lookups may show (docs/api/identity.md#settings). Each is set by a statement of its own, so that two
 -- changes at once keep both. Written by identity-api.
 ALTER TABLE organizations
     ADD COLUMN share_sessions_via_click_tokens boolean NOT NULL DEFAULT false,

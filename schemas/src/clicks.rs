@@ -1,8 +1,9 @@
 //! Click tokens: a bearer secret that an agent appends to an outbound link as the query parameter `ctx`.
 //!
-//! Must not be stored but as its hash (spec.md, "Click token"; decisions.md, "click token").
+//! Must not be stored but as its hash (docs/api/click-tokens.md#post-click-tokens).
 
 use crate::ids::SessionId;
+use crate::site::ContentUrl;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,13 +21,47 @@ pub struct ClickToken {
     /// The outbound link target, canonical.
     pub content_url: String,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
 }
 
-/// What a looked-up token shows (spec.md, "Click manifest"). Never the session's id, in any spelling.
+/// How the URL of an event that another's click token bound stands to the link that the token was made for
+/// (docs/api/click-tokens.md#what-a-token-tells).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClickLink {
+    /// It is that link: the reporter named none, and is not told this one.
+    Taken,
+    /// On the host of that link, whose owner may learn whose click it was.
+    Same,
+    /// Elsewhere: whoever has a token can name any host with it, so that its owner learns nothing of the session.
+    Other,
+}
+
+impl ClickLink {
+    /// Of an event that names `content_url`, bound by a token for `token_url`: by hosts that somebody can own, and by today's
+    /// rule of what is one host, also for a record that says its site by an older one.
+    pub fn of_reported(content_url: &str, token_url: &str) -> Self {
+        let site = |url: &str| ContentUrl::parse(url).ok().and_then(|url| url.site);
+        if site(token_url).is_some_and(|own| site(content_url) == Some(own)) { Self::Same } else { Self::Other }
+    }
+
+    /// The number under which it is stored; 0 is an event that no other's token bound.
+    pub fn code(link: Option<Self>) -> i8 {
+        match link {
+            None => 0,
+            Some(Self::Taken) => 1,
+            Some(Self::Same) => 2,
+            Some(Self::Other) => 3,
+        }
+    }
+}
+
+/// What a looked-up token shows (docs/api/click-tokens.md#get-ctxtoken). Never the session's id, in any spelling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClickManifest {
     /// Start of the session.
+    #[serde(with = "crate::instant")]
     pub started_at: DateTime<Utc>,
     /// The link that the token was made for; null when it holds the session's id.
     pub click_content_url: Option<String>,
@@ -47,6 +82,7 @@ pub struct ManifestEvent {
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it happened.
+    #[serde(with = "crate::instant")]
     pub timestamp: DateTime<Utc>,
     /// What content it was about.
     pub content_url: String,
@@ -58,4 +94,25 @@ pub struct ManifestEvent {
     pub output_id: Option<String>,
     /// Of the reported members, those that the session's privacy level lets be shown.
     pub data: Map<String, Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_host_of_a_tokens_link_is_the_same_however_it_is_spelt() {
+        for (url, expected) in [
+            ("http://www.example.com./other", ClickLink::Same),
+            ("https://shop.example.com/a", ClickLink::Other),
+            ("https://example-evil.com/a", ClickLink::Other),
+            ("https://com/", ClickLink::Other),
+            ("", ClickLink::Other),
+        ] {
+            assert_eq!(ClickLink::of_reported(url, "https://Example.com:8443/a?b#c"), expected, "{url}");
+        }
+        let nobodys = "http://127.0.0.1/";
+        assert_eq!(ClickLink::of_reported(nobodys, nobodys), ClickLink::Other, "nobody's host is nobody's to learn of");
+        assert_eq!(ClickLink::of_reported("https://example.com/", "no url"), ClickLink::Other);
+    }
 }

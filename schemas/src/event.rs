@@ -1,11 +1,11 @@
-//! Event types, source roles and which role may send which type (spec.md, "Telemetry event types").
+//! Event types, source roles and which role may send which type (docs/api/events.md#event-types).
 //!
 //! Must not validate whole events: that is the gateway's, with every fault at once.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest id, role, name or other short text member, in bytes (decisions.md, "limits").
+/// Longest id, role, name or other short text member, in bytes (docs/api/http.md#size-limits).
 pub const MAX_STRING_BYTES: usize = 2_048;
 
 /// Commerce names that the published clients send and no rule forbids; kept as sent.
@@ -60,14 +60,13 @@ impl EventType {
         Self::CheckoutCompleted,
     ];
 
-    /// Reads a type name. `None` is a name that no rule admits (decisions.md, "unknown types").
+    /// Reads a type name. `None` is a name that no rule admits (docs/api/events.md#event-types).
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(known) = Self::SPECIFIED.into_iter().find(|known| known.as_str() == name) {
             return Some(known);
         }
-        let is_namespaced = name.contains('.') && name.split('.').all(is_name);
         let is_checkout = name.strip_prefix("checkout_").is_some_and(is_name);
-        (is_namespaced || is_checkout || COMMERCE.contains(&name)).then(|| Self::Extension(name.to_owned()))
+        (is_namespaced(name) || is_checkout || COMMERCE.contains(&name)).then(|| Self::Extension(name.to_owned()))
     }
 
     /// The name on the wire.
@@ -100,7 +99,7 @@ impl EventType {
         }
     }
 
-    /// Whether `role` may report this type (spec.md, "Telemetry event types"; checkouts as `checkout_completed`).
+    /// Whether `role` may report this type (docs/api/events.md#event-types).
     pub fn allows(&self, role: SourceRole) -> bool {
         match (self, self.family()) {
             (Self::ContentRetrieved, _) | (_, EventFamily::Extension) => true,
@@ -114,6 +113,11 @@ impl fmt::Display for EventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Whether a name is somebody's own: names of letters, digits, `_` and `-`, put together with dots.
+pub fn is_namespaced(name: &str) -> bool {
+    name.contains('.') && name.split('.').all(is_name)
 }
 
 fn is_name(part: &str) -> bool {
@@ -135,7 +139,7 @@ pub enum SourceRole {
 }
 
 impl SourceRole {
-    /// Every role, in the order in which an observation represents its retrieval (design.md, "Counting contract").
+    /// Every role, in the order of docs/api/counting.md#which-report-represents-a-retrieval.
     pub const ALL: [Self; 4] = [Self::Agent, Self::Edge, Self::Origin, Self::Index];
 
     /// Reads a role name.

@@ -16,7 +16,7 @@ pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReview
 pub use delegation::Delegation;
 pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
-pub use keys::{ApiKey, CreatedApiKey, Scope};
+pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MakerKind, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
 pub use organization::{OrgType, Organization};
 pub use settings::OrganizationSettings;

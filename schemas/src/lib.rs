@@ -9,6 +9,7 @@ pub mod event;
 pub mod event_key;
 pub mod identity;
 pub mod ids;
+pub mod instant;
 pub mod log;
 pub mod openapi;
 pub mod pages;

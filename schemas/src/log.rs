@@ -1,13 +1,15 @@
-//! The log: topic names and the record that one accepted request becomes (design.md, "The log").
+//! The log: topic names and the record that one accepted request becomes (docs/api/counting.md#replays-and-records).
 //!
 //! Must stay readable for old records: a replay reads what was written years ago. Add optional members; change
 //! [`RECORD_VERSION`] when an old reader would misread a new record.
 
+use crate::clicks::ClickLink;
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
 use crate::secrets::SecretHash;
 use crate::session::SessionFacts;
+use crate::site::ContentUrl;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,14 +17,20 @@ use serde_json::value::RawValue;
 pub const TELEMETRY_TOPIC: &str = "telemetry.v1";
 /// Records no worker could decode, as they were.
 pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
-/// The version this build writes, but for [`UNRESOLVED_VERSION`] and [`NAMELESS_VERSION`].
-pub const RECORD_VERSION: u16 = 1;
-/// The version of a record that has a click token left to look up. A worker from before would take no notice of the token
-/// and store its event without a session: it must refuse such a record.
-pub const UNRESOLVED_VERSION: u16 = 2;
-/// The version of a record that has an agent left to look up, and the newest this build reads: a worker from before would
-/// store its event without an agent.
-pub const NAMELESS_VERSION: u16 = 3;
+/// The version this build writes, and the newest it reads; the records of all before are read for ever, and keep the key
+/// and the site that they say.
+///
+/// | version | since it, a record may have |
+/// |---|---|
+/// | 1 | the key of a retrieval by the URL without scheme and default port, and sites that begin with `www` |
+/// | 2 | a click token that is left to look up: a worker from before would store its event without a session |
+/// | 3 | an agent that is left to look up: a worker from before would store its event without one |
+/// | 4 | keys and sites by the rules of docs/api/counting.md#key-of-a-retrieval |
+///
+/// A worker sets aside what is newer than itself: update workers before gateways.
+pub const RECORD_VERSION: u16 = 4;
+/// Since this version an event without a URL that a click token binds has the token's.
+const URL_OF_TOKEN_SINCE: u16 = 4;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -62,7 +70,7 @@ pub enum RecordKind {
 /// One accepted request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// What a reader must understand: [`RECORD_VERSION`], [`UNRESOLVED_VERSION`] or [`NAMELESS_VERSION`].
+    /// What a reader must understand, and by which rule keys were made: [`RECORD_VERSION`] of who wrote it.
     pub v: u16,
     /// Who reported it.
     pub org: OrgId,
@@ -79,19 +87,9 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    /// The version that a record of these events must say.
-    pub fn version_of(events: &[LogEvent]) -> u16 {
-        let version = |event: &LogEvent| match event {
-            event if event.is_nameless => NAMELESS_VERSION,
-            event if event.is_unresolved() => UNRESOLVED_VERSION,
-            _ => RECORD_VERSION,
-        };
-        events.iter().map(version).max().unwrap_or(RECORD_VERSION)
-    }
-
     /// Whether a click token or an agent is left for the worker to look up.
     pub fn is_unresolved(&self) -> bool {
-        self.events.iter().any(|event| event.is_unresolved() || event.is_nameless)
+        self.events.iter().any(LogEvent::is_left_to_the_worker)
     }
 }
 
@@ -132,10 +130,17 @@ pub struct LogEvent {
     /// Whose session it is, when it is not the reporter's: the organisation that issued the click token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_org: Option<OrgId>,
+    /// How its URL stands to the link of the token; said where `session_org` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<ClickLink>,
     /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
-    /// `session_id` beside it is what the reporter says, and must turn out to be the token's.
+    /// `session_id` beside it is what the reporter says: a token that is good must turn out to be of that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ctx_hash: Option<SecretHash>,
+    /// The hash of a click token that binds nothing: one that stands beside a session and is unknown or expired, or on a type that
+    /// no token binds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_ctx_hash: Option<SecretHash>,
     /// The answering agent, as its reporter names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
@@ -157,9 +162,35 @@ pub struct LogEvent {
 }
 
 impl LogEvent {
+    /// Puts the session behind its click token into an event, and the token's URL where the event names none. The agent of
+    /// somebody else's session is that session's to name, not the reporter's.
+    ///
+    /// Only once the key is made: a retry is the same event whether its token could be looked up or not. And by the rules of
+    /// the record's `version`: an event without a URL took none before [`RECORD_VERSION`] 4, and a replay must not give it one.
+    pub fn bind_to_click(&mut self, version: u16, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
+        self.ctx_hash = None;
+        self.session_id = Some(session);
+        self.session_org = Some(issuer).filter(|issuer| *issuer != reporter);
+        let is_taken = self.content_url.is_none() && version >= URL_OF_TOKEN_SINCE;
+        if let Some(url) = ContentUrl::parse(token_url).ok().filter(|_| is_taken) {
+            self.site = url.site.map(|site| site.as_str().to_owned()).unwrap_or_default();
+            self.content_url = Some(url.stored);
+        }
+        if self.session_org.is_some() {
+            self.agent_id = None;
+            let link = |url: &str| if is_taken { ClickLink::Taken } else { ClickLink::of_reported(url, token_url) };
+            self.link = Some(self.content_url.as_deref().map_or(ClickLink::Other, link));
+        }
+    }
+
     /// Whether its session stands behind a click token that is not looked up yet.
     pub fn is_unresolved(&self) -> bool {
         self.ctx_hash.is_some()
+    }
+
+    /// Whether its click token or its agent is left for the worker to look up.
+    pub fn is_left_to_the_worker(&self) -> bool {
+        self.is_unresolved() || self.is_nameless
     }
 }
 
@@ -172,22 +203,21 @@ mod tests {
         "events":[{"key":"0000000000000000000000000000000a","type":"content_engaged","at_ms":1790000000000}]}"#;
 
     #[test]
-    fn a_record_from_before_click_tokens_were_left_to_the_worker_is_read() {
+    fn a_record_from_before_click_tokens_were_left_to_the_worker_is_read_and_written_as_it_was() {
         let record: LogRecord = serde_json::from_str(OLD).unwrap();
-        assert!(!record.is_unresolved());
-        assert_eq!(LogRecord::version_of(&record.events), 1, "and one like it is readable by a worker from before");
+        assert!(!record.is_unresolved() && record.v == 1);
         let written = serde_json::to_string(&record).unwrap();
         assert!(!written.contains("ctx_hash") && !written.contains("is_nameless"), "{written}");
     }
 
     #[test]
-    fn an_unresolved_token_is_a_hash_and_makes_the_record_unreadable_to_a_worker_from_before() {
+    fn an_unresolved_token_is_a_hash() {
         let mut record: LogRecord = serde_json::from_str(OLD).unwrap();
-        record.events[0].ctx_hash = Some(PlainClickToken::presented("ctx_secret").hash());
-        assert_eq!(LogRecord::version_of(&record.events), 2);
         record.events[0].is_nameless = true;
-        assert_eq!((LogRecord::version_of(&record.events), record.is_unresolved()), (3, true));
+        assert!(record.is_unresolved());
         record.events[0].is_nameless = false;
+        record.events[0].ctx_hash = Some(PlainClickToken::presented("ctx_secret").hash());
+        assert!(record.is_unresolved());
         let written = serde_json::to_string(&record).unwrap();
         // SHA-256 of `ctx_secret`.
         assert!(
@@ -200,5 +230,32 @@ mod tests {
             let forged = written.replace("35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f", bad);
             assert!(serde_json::from_str::<LogRecord>(&forged).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_event_bound_by_a_token_takes_its_session_its_agent_and_where_it_has_none_its_url() {
+        let event = |members: &str| {
+            let record: LogRecord = serde_json::from_str(&OLD.replace(r#""type":"#, &format!(r#"{members}"type":"#))).unwrap();
+            record.events[0].clone()
+        };
+        let (reporter, issuer, session) =
+            (OrgId(uuid::Uuid::from_u128(1)), OrgId(uuid::Uuid::from_u128(2)), SessionId(uuid::Uuid::from_u128(3)));
+        let bound = |members: &str, issuer: OrgId| {
+            let mut event = event(members);
+            event.bind_to_click(RECORD_VERSION, reporter, issuer, session, "https://www.shop.test/offer");
+            (event.content_url, event.site, event.session_org, event.link, event.agent_id)
+        };
+        let own = bound(r#""agent_id":"bot","#, reporter);
+        assert_eq!((own.0.as_deref(), own.2, own.3), (Some("https://www.shop.test/offer"), None, None), "one's own token");
+        assert_eq!(own.4.as_deref(), Some("bot"));
+        let (url, site, org, link, agent) = bound(r#""agent_id":"bot","#, issuer);
+        assert_eq!((url.as_deref(), org, link), (Some("https://www.shop.test/offer"), Some(issuer), Some(ClickLink::Taken)));
+        assert_eq!(agent, None, "a reporter does not name the agent of another's session");
+        let elsewhere = bound(r#""content_url":"https://evil.test/","site":"test.evil","#, issuer);
+        assert_eq!((elsewhere.1.as_str(), elsewhere.3), ("test.evil", Some(ClickLink::Other)));
+        let same = bound(&format!(r#""content_url":"https://www.shop.test/thanks","site":"{site}","#), issuer);
+        assert_eq!((same.0.as_deref(), same.3), (Some("https://www.shop.test/thanks"), Some(ClickLink::Same)));
+        let former = bound(r#""content_url":"https://www.shop.test/thanks","site":"test.shop.www","#, issuer);
+        assert_eq!((former.1.as_str(), former.3), ("test.shop.www", Some(ClickLink::Same)), "a site by the rule of before");
     }
 }

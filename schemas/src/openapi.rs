@@ -62,16 +62,13 @@ fn finish(paths: &mut Map<String, Value>, surface: Option<Surface>) {
 
 /// What the boundary, the look-up of a credential and the reading of paths and bodies answer, whatever the handler does.
 fn add_shared_answers(method: &str, operation: &mut Value, surface: Option<Surface>) {
-    let mut shared = vec![("500", "Internal"), ("503", "Unavailable")];
+    // 400: a head that names no Host or two, whatever is asked for
+    let mut shared = vec![("400", "BadRequest"), ("500", "Internal"), ("503", "Unavailable")];
     if operation.get("security").is_some() {
         shared.extend([("401", "Unauthenticated"), ("429", "TooManyRequests")]);
     }
-    if operation["parameters"].as_array().into_iter().flatten().any(|parameter| parameter["in"] == "path") {
-        // one that is not text once its percent signs are undone
-        shared.push(("400", "BadRequest"));
-    }
     if operation.get("requestBody").is_some() {
-        let of_bodies = [("400", "BadRequest"), ("408", "RequestTimeout"), ("413", "TooLarge"), ("415", "UnsupportedMediaType")];
+        let of_bodies = [("408", "RequestTimeout"), ("413", "TooLarge"), ("415", "UnsupportedMediaType")];
         shared.extend(of_bodies);
     }
     if surface == Some(Surface::Identity) {
@@ -96,6 +93,7 @@ fn members<'a>(document: &'a mut Value, place: &str) -> &'a mut Map<String, Valu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instant;
     use std::collections::HashSet;
 
     #[test]
@@ -111,6 +109,38 @@ mod tests {
             }
         }
         assert!(described > 50);
+    }
+
+    /// Every text of a value, at any depth.
+    fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) => found.push(text),
+            Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+            Value::Object(members) => members.values().for_each(|member| texts(member, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    #[test]
+    fn every_instant_in_the_example_of_an_answer_is_in_the_one_format() {
+        let document = document(&Surface::ALL);
+        let operations = document["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
+            item.as_object().into_iter().flatten().map(move |(method, operation)| (format!("{method} {path}"), operation))
+        });
+        let mut seen = 0;
+        for (name, operation) in operations {
+            for response in operation["responses"].as_object().into_iter().flatten().map(|(_, response)| response) {
+                for media in response["content"].as_object().into_iter().flatten().map(|(_, media)| media) {
+                    let mut found = Vec::new();
+                    texts(&media["example"], &mut found);
+                    for text in found {
+                        assert_eq!(instant::foreign_in(text), None, "{name}: an instant in another format");
+                        seen += usize::from(text.contains(".000Z"));
+                    }
+                }
+            }
+        }
+        assert!(seen > 50, "{seen} instants are shown");
     }
 
     #[test]

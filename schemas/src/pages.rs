@@ -1,4 +1,4 @@
-//! What the paged reads answer (spec.md, "Page envelope" and the items; decisions.md, "GET /agent/events").
+//! What the paged reads answer (docs/api/reads.md#formats).
 //!
 //! Must not know how the items are computed.
 
@@ -49,16 +49,18 @@ pub struct EventItem {
     pub agent_id: String,
 }
 
-/// One event, for its own reporter.
+/// One event, for who took part in it: its reporter, or the issuer of the click token that bound it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentEventItem {
     /// The event.
     #[serde(flatten)]
     pub event: EventItem,
-    /// The role it was reported in; empty when none was given.
+    /// The role it was reported in, or counts as; empty when none was given and any could be.
     pub source_role: String,
     /// Empty when there is none.
     pub content_telemetry_id: String,
+    /// `self`, or `other` for what another bound by a click token of who reads.
+    pub reported_by: String,
 }
 
 /// One URL.

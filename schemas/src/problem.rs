@@ -115,7 +115,7 @@ impl Code {
     }
 }
 
-/// The body of every error response (decisions.md, "error body").
+/// The body of every error response (docs/api/http.md#errors).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// `urn:problem:<code>`.

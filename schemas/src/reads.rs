@@ -1,11 +1,11 @@
-//! What reads answer: the summary and the domain resolution (spec.md, "Resources and their fields").
+//! What reads answer: the summary and the domain resolution (docs/api/reads.md#get-content-ownerssummary).
 //!
 //! Must not know how the figures are computed.
 
 use crate::ids::OrgId;
 use serde::{Deserialize, Serialize};
 
-/// `GET /content-owners/summary`. Figures follow design.md, "Counting contract".
+/// `GET /content-owners/summary`. Figures: docs/api/counting.md#figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Whose telemetry it is; the grantor's id on a delegated read.

@@ -1,13 +1,13 @@
 //! Where webhooks may go: an HTTPS URL with a public host name on port 443, or a receiver that the operator allows.
 //!
 //! Must not resolve a name: what it resolves to is looked at again at every attempt. A name that passes here may
-//! still point inside (decisions.md, "webhook URL").
+//! still point inside (docs/api/webhooks.md#webhook-url).
 
-use crate::site::Site;
+use crate::site::host_name;
 use std::{fmt, str::FromStr};
 use url::{Host, Url};
 
-/// Longest URL of a receiver, in bytes (decisions.md, "limits").
+/// Longest URL of a receiver, in bytes (docs/api/http.md#size-limits).
 pub const MAX_RECEIVER_URL_BYTES: usize = 2_048;
 /// Stands for every public host in [`AllowedReceivers`]; no host is called so.
 const ANY_HOST: &str = "*";
@@ -104,15 +104,15 @@ pub fn receiver_url(text: &str, allowed: &AllowedReceivers) -> Result<Url, &'sta
     if matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_))) {
         return Err("url must name its host; an address is refused");
     }
-    let site = Site::of_url(&url).map_err(|_| "url must have the host name of a public server")?;
-    let top = site.as_str().split('.').next().unwrap_or_default();
+    let host = host_name(&url).map_err(|_| "url must have the host name of a public server")?;
+    let top = host.rsplit('.').next().unwrap_or_default();
     if RESERVED_SUFFIXES.contains(&top) {
         return Err("url has a host name that is reserved for private networks");
     }
     if url.port().is_some_and(|port| !allowed.contain_port(port)) {
         return Err("url must use port 443");
     }
-    with_host(url, &site.domain()).ok_or("url must have the host name of a public server")
+    with_host(url, &host).ok_or("url must have the host name of a public server")
 }
 
 /// `https://@host/` has an empty user name, which the parsed URL no longer tells.

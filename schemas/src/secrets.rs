@@ -2,7 +2,7 @@
 //! a hash (a webhook secret, which must sign, sealed) and never logged.
 //!
 //! Must not offer a way to print a secret by accident: the plain types have no `Debug` and no `Display`. The
-//! prefixes are part of the public contract (spec.md, "API keys") and must never change.
+//! prefixes are part of the public contract (docs/api/http.md#authentication) and must never change.
 
 use crate::identity::OrgType;
 use rand::distr::{Alphanumeric, SampleString};
@@ -78,7 +78,7 @@ impl fmt::Debug for SecretHash {
 pub struct PlainApiKey(String);
 
 impl PlainApiKey {
-    /// Mints a key; the prefix tells the organisation's type, not its scopes (spec.md, "API keys").
+    /// Mints a key; the prefix tells the organisation's type, not its scopes (docs/api/http.md#authentication).
     pub fn mint(org_type: OrgType) -> Self {
         let random = Alphanumeric.sample_string(&mut rand::rng(), KEY_RANDOM_CHARS);
         let body = format!("{}{random}", key_prefix(org_type));
@@ -203,8 +203,16 @@ pub fn click_tokens_in(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// Whether a text holds the prefix of a secret, in any case, or as many letters and digits in a row as a session has.
+pub fn looks_like_a_secret(text: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["svc_pub_", "svc_pk_", CLICK_TOKEN_PREFIX, WEBHOOK_SECRET_PREFIX, INVITE_PREFIX];
+    let lower = text.to_ascii_lowercase();
+    let longest_run = text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or(0);
+    PREFIXES.iter().any(|prefix| lower.contains(prefix)) || longest_run >= SESSION_RANDOM_CHARS
+}
+
 /// What signs the deliveries to one webhook endpoint. Its bytes as shown, prefix included, are the signing key
-/// (decisions.md, "signature").
+/// (docs/api/webhooks.md#signature).
 pub struct PlainWebhookSecret(String);
 
 impl PlainWebhookSecret {

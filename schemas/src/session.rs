@@ -1,4 +1,4 @@
-//! Sessions as agents report them: privacy level, outcome, and the facts that go to the log (spec.md, "Session").
+//! Sessions as agents report them: privacy level, outcome, and the facts that go to the log (docs/api/sessions.md#session-members).
 //!
 //! Must not decide who may write a session: an id is only ever the reporting organisation's own.
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// Most sessions one session may name as its predecessors.
 pub const MAX_PRIOR_SESSIONS: usize = 100;
 
-/// What of a conversation may be kept and shown; ordered from the strictest (spec.md, "Lookup rules").
+/// What of a conversation may be kept and shown; ordered from the strictest (docs/api/click-tokens.md#members-of-a-manifest).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyLevel {
@@ -44,7 +44,7 @@ impl PrivacyLevel {
     }
 }
 
-/// How a session ended (spec.md, "Outcome").
+/// How a session ended (docs/api/sessions.md#outcome).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeType {

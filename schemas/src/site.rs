@@ -1,21 +1,28 @@
 //! The canonical host (`site`) and the canonical content URL: one function for ingest, resolve, domains and reads.
+//! What is the same host is told in docs/api/counting.md#canonical-host, and what the same page in
+//! docs/api/counting.md#key-of-a-retrieval.
 //!
 //! Must not do network I/O and must not guess: a host that nobody can own has no site.
+
+mod content_url;
+mod page;
+
+pub use content_url::{ContentUrl, ContentUrlError, MAX_URL_BYTES};
 
 use std::{fmt, str::FromStr};
 use url::{Host, Url};
 
-/// Longest content URL, in bytes (decisions.md, "limits").
-pub const MAX_URL_BYTES: usize = 8_192;
 /// Longest host name DNS allows, in bytes.
 const MAX_HOST_BYTES: usize = 253;
 /// Longest label DNS allows, in bytes.
 const MAX_LABEL_BYTES: usize = 63;
-/// The query parameter that carries a click token; a bearer secret, so it is never stored.
-const CLICK_TOKEN_PARAMETER: &str = "ctx";
+/// Most labels of a host that somebody can own: each is one more host above it whose owner is looked up.
+const MAX_LABELS: usize = 32;
+/// What a host and the same host without it have in common: the pages.
+const WWW: &str = "www.";
 
-/// A canonical host with its labels reversed (`com.example.www`), so that a domain and all of its subdomains
-/// are one key range in a sorted table.
+/// A canonical host, without a leading `www.`, with its labels reversed (`com.example.blog`), so that a domain and all of
+/// its subdomains are one key range in a sorted table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(String);
 
@@ -26,7 +33,7 @@ pub enum SiteError {
     NotAHost,
     /// An IPv4 or IPv6 address in any spelling.
     IpLiteral,
-    /// An empty label, `*`, `_`, or a label or name over the length that DNS allows.
+    /// An empty label, `*`, `_`, a label or name over the length that DNS allows, or more labels than anybody needs.
     BadLabel,
     /// One label only, such as `localhost` or a bare top-level domain.
     SingleLabel,
@@ -37,7 +44,7 @@ impl fmt::Display for SiteError {
         f.write_str(match self {
             Self::NotAHost => "not a host name",
             Self::IpLiteral => "an IP address is not a domain",
-            Self::BadLabel => "a label is empty, too long or has a character no domain can have",
+            Self::BadLabel => "a label is empty, too long or has a character no domain can have, or there are more than 32",
             Self::SingleLabel => "a domain needs at least two labels",
         })
     }
@@ -58,23 +65,12 @@ impl Site {
 
     /// The site of a URL's host, when somebody could own it.
     pub fn of_url(url: &Url) -> Result<Self, SiteError> {
-        match url.host() {
-            Some(Host::Domain(host)) => Self::from_host(host),
-            Some(Host::Ipv4(_) | Host::Ipv6(_)) => Err(SiteError::IpLiteral),
-            None => Err(SiteError::NotAHost),
-        }
+        Self::from_host(&host_name(url)?)
     }
 
     /// `host` is already lower case and in A-labels: both callers got it from the `url` crate.
     fn from_host(host: &str) -> Result<Self, SiteError> {
-        let host = host.strip_suffix('.').unwrap_or(host);
-        if host.len() > MAX_HOST_BYTES || !host.split('.').all(is_owned_label) {
-            return Err(SiteError::BadLabel);
-        }
-        if !host.contains('.') {
-            return Err(SiteError::SingleLabel);
-        }
-        Ok(Self(host.rsplit('.').collect::<Vec<_>>().join(".")))
+        Ok(Self(reversed(without_www(ownable_name(host)?))))
     }
 
     /// Takes a site back from a store that got it from [`Site::as_str`].
@@ -87,9 +83,11 @@ impl Site {
         &self.0
     }
 
-    /// The host in reading order (`www.example.com`).
+    /// The shortest host name that has this site (`blog.example.com`). Of a name that begins with `www.` twice only one is
+    /// dropped, so that one is put back: what is shown must lead here again, and to nobody else's site.
     pub fn domain(&self) -> String {
-        self.0.rsplit('.').collect::<Vec<_>>().join(".")
+        let host = reversed(&self.0);
+        if without_www(&host) == host { host } else { format!("{WWW}{host}") }
     }
 
     /// Whether `self` is `owner` or one of its subdomains, on a label boundary.
@@ -113,102 +111,42 @@ impl FromStr for Site {
     }
 }
 
+/// A host name of the public kind as it stands in a URL, with its `www.` and without its trailing dot: where to connect to.
+pub fn host_name(url: &Url) -> Result<String, SiteError> {
+    match url.host() {
+        Some(Host::Domain(host)) => ownable_name(host).map(str::to_owned),
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => Err(SiteError::IpLiteral),
+        None => Err(SiteError::NotAHost),
+    }
+}
+
+/// Whether many own names beneath this host (`co.uk`, `github.io`), or beneath each of a whole level of names beneath it
+/// (`*.kawasaki.jp`), by the list of public suffixes that this build was made with.
+pub fn is_public_suffix(host: &str) -> bool {
+    psl::domain_str(host).is_none() || psl::domain_str(&format!("x.{host}")).is_none()
+}
+
+/// The host without one leading `www.`, unless what is left is a public suffix: `www.co.uk` is a name like any other.
+fn without_www(host: &str) -> &str {
+    host.strip_prefix(WWW).filter(|rest| !is_public_suffix(rest)).unwrap_or(host)
+}
+
+fn ownable_name(host: &str) -> Result<&str, SiteError> {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if host.len() > MAX_HOST_BYTES || host.split('.').count() > MAX_LABELS || !host.split('.').all(is_owned_label) {
+        return Err(SiteError::BadLabel);
+    }
+    if host.contains('.') { Ok(host) } else { Err(SiteError::SingleLabel) }
+}
+
+fn reversed(labels: &str) -> String {
+    labels.rsplit('.').collect::<Vec<_>>().join(".")
+}
+
 fn is_owned_label(label: &str) -> bool {
     !label.is_empty()
         && label.len() <= MAX_LABEL_BYTES
         && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-}
-
-/// A content URL as it is stored, with what the keys need from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContentUrl {
-    /// Without userinfo, fragment, `ctx` parameter and trailing dot of the host.
-    pub stored: String,
-    /// `stored` without scheme and default port: an edge behind TLS termination and the agent agree on it.
-    pub keyed: String,
-    /// Absent when the host is one that nobody can own (an address, `localhost`, an underscore label).
-    pub site: Option<Site>,
-}
-
-/// Why a text is not a content URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentUrlError {
-    /// Over [`MAX_URL_BYTES`].
-    TooLong,
-    /// Not an absolute URL.
-    NotAUrl,
-    /// A scheme other than `http` and `https`.
-    Scheme,
-}
-
-impl fmt::Display for ContentUrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLong => "the URL is longer than 8192 bytes",
-            Self::NotAUrl => "not an absolute URL",
-            Self::Scheme => "only http and https URLs are content URLs",
-        })
-    }
-}
-
-impl ContentUrl {
-    /// Canonicalises a reported URL; what is dropped (userinfo, fragment, `ctx`) is dropped for good.
-    pub fn parse(reported: &str) -> Result<Self, ContentUrlError> {
-        if reported.len() > MAX_URL_BYTES {
-            return Err(ContentUrlError::TooLong);
-        }
-        let mut url = Url::parse(reported).map_err(|_| ContentUrlError::NotAUrl)?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(ContentUrlError::Scheme);
-        }
-        strip_credentials(&mut url);
-        strip_click_token(&mut url);
-        // The site first: it forgives exactly one trailing dot.
-        let site = Site::of_url(&url).ok();
-        strip_trailing_dot(&mut url);
-        let keyed = without_scheme(&url);
-        let stored = String::from(url);
-        if stored.len() > MAX_URL_BYTES {
-            return Err(ContentUrlError::TooLong);
-        }
-        Ok(Self { stored, keyed, site })
-    }
-}
-
-fn strip_credentials(url: &mut Url) {
-    url.set_fragment(None);
-    url.set_username("").expect("an http URL has a host, so it can have a user name");
-    url.set_password(None).expect("an http URL has a host, so it can have a password");
-}
-
-/// Works on the text between the `&`, so that every other parameter stays byte for byte.
-fn strip_click_token(url: &mut Url) {
-    let Some(query) = url.query() else { return };
-    let is_token = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        url::form_urlencoded::parse(name.as_bytes()).any(|(decoded, _)| decoded == CLICK_TOKEN_PARAMETER)
-    };
-    if !query.split('&').any(|pair| is_token(&pair)) {
-        return;
-    }
-    let kept = query.split('&').filter(|pair| !is_token(pair)).collect::<Vec<_>>().join("&");
-    url.set_query(Some(kept.as_str()).filter(|kept| !kept.is_empty()));
-}
-
-fn strip_trailing_dot(url: &mut Url) {
-    let host = url.host_str().and_then(|host| host.strip_suffix('.'));
-    // With more than one it has no site, and must not get one when what is stored is read again.
-    let Some(host) = host.filter(|host| !host.is_empty() && !host.ends_with('.')).map(str::to_owned) else { return };
-    let _ = url.set_host(Some(&host));
-}
-
-fn without_scheme(url: &Url) -> String {
-    // The url crate drops a scheme's own default port; the other scheme's default is dropped here.
-    let port = url.port().filter(|port| !matches!(port, 80 | 443));
-    let host = url.host_str().unwrap_or_default();
-    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{host}{port}{}{query}", url.path())
 }
 
 #[cfg(test)]
@@ -216,66 +154,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(reported: &str, stored: &str, site: Option<&str>) {
-        let parsed = ContentUrl::parse(reported).unwrap();
-        assert_eq!(parsed.stored, stored, "{reported}");
-        assert_eq!(parsed.site.as_ref().map(Site::as_str), site, "{reported}");
-    }
-
     #[test]
-    fn a_url_is_stored_without_what_must_not_be_kept() {
-        check("https://Example.com", "https://example.com/", Some("com.example"));
-        check("https://u:p@www.example.com:443/a#b", "https://www.example.com/a", Some("com.example.www"));
-        check("http://example.com./a?ctx=ctx_1&b=2", "http://example.com/a?b=2", Some("com.example"));
-        check("http://example.com/?ctx=ctx_1", "http://example.com/", Some("com.example"));
-        check("http://example.com/?%63tx=1&ctxx=%20+", "http://example.com/?ctxx=%20+", Some("com.example"));
-        check("https://a.test@b.test/x", "https://b.test/x", Some("test.b"));
-        check("https://ｅxample.com/", "https://example.com/", Some("com.example"));
-        check("https://example。com/", "https://example.com/", Some("com.example"));
-        check("https://еxample.com/", "https://xn--xample-2of.com/", Some("com.xn--xample-2of"));
-        check("https://a.test\\@b.test/", "https://a.test/@b.test/", Some("test.a"));
-        check("https://example.com../", "https://example.com../", None);
-    }
-
-    #[test]
-    fn a_host_that_nobody_can_own_has_no_site() {
-        for url in [
-            "http://127.0.0.1/",
-            "http://0x7f.1/",
-            "http://[::1]/",
-            "http://localhost/",
-            "http://*.example.com/",
-            "http://.example.com/",
-            "http://a..example.com/",
-            "http://my_bucket.example.com/",
-            "http://example.com../",
-        ] {
-            assert_eq!(ContentUrl::parse(url).unwrap().site, None, "{url}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_a_content_url_is_refused() {
-        assert_eq!(ContentUrl::parse("javascript:alert(1)"), Err(ContentUrlError::Scheme));
-        assert_eq!(ContentUrl::parse("ftp://example.com/"), Err(ContentUrlError::Scheme));
-        assert_eq!(ContentUrl::parse("/relative"), Err(ContentUrlError::NotAUrl));
-        assert_eq!(ContentUrl::parse("https://"), Err(ContentUrlError::NotAUrl));
-        let long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES));
-        assert_eq!(ContentUrl::parse(&long), Err(ContentUrlError::TooLong));
-    }
-
-    #[test]
-    fn edge_and_agent_agree_on_the_keyed_form() {
-        let keyed = |url| ContentUrl::parse(url).unwrap().keyed;
-        assert_eq!(keyed("http://example.com:80/a?b=1"), "example.com/a?b=1");
-        assert_eq!(keyed("https://example.com:443/a?b=1#c"), "example.com/a?b=1");
-        assert_eq!(keyed("http://example.com:443/a?b=1"), "example.com/a?b=1");
-        assert_eq!(keyed("http://example.com:8080/a"), "example.com:8080/a");
+    fn a6_a_host_of_more_labels_than_anybody_needs_is_nobodys() {
+        let host = |labels: usize| format!("{}test", "a.".repeat(labels - 1));
+        assert_eq!(Site::from_domain(&host(MAX_LABELS)).unwrap().candidates().len(), MAX_LABELS - 1);
+        assert_eq!(Site::from_domain(&host(MAX_LABELS + 1)).unwrap_err(), SiteError::BadLabel);
+        let url = format!("https://{}/", host(127));
+        let stored = ContentUrl::parse(&url).unwrap();
+        assert_eq!((stored.stored, stored.site), (url, None), "an event of it is kept, as nobody's");
     }
 
     #[test]
     fn a_bare_domain_is_parsed_like_a_host() {
-        assert_eq!(Site::from_domain("Www.Example.COM.").unwrap().as_str(), "com.example.www");
+        assert_eq!(Site::from_domain("Blog.Example.COM.").unwrap().as_str(), "com.example.blog");
         assert_eq!(Site::from_domain("example.com..").unwrap_err(), SiteError::BadLabel);
         assert_eq!(Site::from_domain("127.1").unwrap_err(), SiteError::IpLiteral);
         assert_eq!(Site::from_domain("com").unwrap_err(), SiteError::SingleLabel);
@@ -283,6 +174,36 @@ mod tests {
         assert_eq!(Site::from_domain("example.com:80").unwrap_err(), SiteError::NotAHost);
         assert_eq!(Site::from_domain("").unwrap_err(), SiteError::NotAHost);
         assert_eq!(Site::from_domain("a,b.test").unwrap_err(), SiteError::BadLabel);
+    }
+
+    #[test]
+    fn a_host_with_www_is_the_host_without_it_unless_that_is_a_public_suffix() {
+        for (host, site, domain) in [
+            ("Www.Example.COM.", "com.example", "example.com"),
+            ("www.b\u{fc}cher.example", "example.xn--bcher-kva", "xn--bcher-kva.example"),
+            ("www.blog.example.co.uk", "uk.co.example.blog", "blog.example.co.uk"),
+            ("www.me.github.io", "io.github.me", "me.github.io"),
+            ("www.co.uk", "uk.co.www", "www.co.uk"),
+            ("www.github.io", "io.github.www", "www.github.io"),
+            ("www.kawasaki.jp", "jp.kawasaki.www", "www.kawasaki.jp"),
+            ("www.com", "com.www", "www.com"),
+            ("www.localhost", "localhost.www", "www.localhost"),
+            ("www2.example.com", "com.example.www2", "www2.example.com"),
+            ("wwwexample.com", "com.wwwexample", "wwwexample.com"),
+            ("a.www.example.com", "com.example.www.a", "a.www.example.com"),
+            ("www.www.example.com", "com.example.www", "www.www.example.com"),
+        ] {
+            let found = Site::from_domain(host).unwrap();
+            assert_eq!((found.as_str(), found.domain().as_str()), (site, domain), "{host}");
+            assert_eq!(ContentUrl::parse(&format!("https://{host}/")).unwrap().site, Some(found), "{host}");
+        }
+    }
+
+    #[test]
+    fn where_to_connect_to_keeps_its_www() {
+        let name = |url: &str| host_name(&Url::parse(url).unwrap());
+        assert_eq!(name("https://www.Example.com./hook").as_deref(), Ok("www.example.com"));
+        assert_eq!(name("https://127.0.0.1/"), Err(SiteError::IpLiteral));
     }
 
     #[test]
@@ -300,6 +221,15 @@ mod tests {
             prop_assert_eq!(site.is_within(&owned), expected);
             prop_assert_eq!(site.candidates().contains(&owned), expected);
             prop_assert_eq!(site.domain(), host);
+        }
+
+        #[test]
+        fn a_site_is_shown_as_a_domain_that_leads_back_to_it(
+            host in "(www\\.){0,3}([a-b]\\.){0,2}(www\\.)?(test|com|co\\.uk|github\\.io|kawasaki\\.jp)"
+        ) {
+            if let Ok(site) = Site::from_domain(&host) {
+                prop_assert_eq!(Site::from_domain(&site.domain()), Ok(site));
+            }
         }
 
         #[test]

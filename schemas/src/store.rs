@@ -10,6 +10,7 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations_projections.sql"),
     include_str!("../clickhouse/observations_by_reporter.sql"),
     include_str!("../clickhouse/observations_by_session.sql"),
+    include_str!("../clickhouse/observations_clicks.sql"),
 ];
 
 /// The table of observations: every figure is read from it.
@@ -44,6 +45,7 @@ pub const CLICKHOUSE_REQUIRED_PARTS: &[(&str, &str)] = &[
     (OBSERVATIONS, "deduplicate_merge_projection_mode = 'rebuild'"),
     (OBSERVATIONS, "PROJECTION by_reporter"),
     (OBSERVATIONS, "PROJECTION by_session"),
+    (OBSERVATIONS, "INDEX by_issuer"),
 ];
 
 #[cfg(test)]

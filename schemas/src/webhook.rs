@@ -18,7 +18,7 @@ use std::str::FromStr;
 /// Most active endpoints of one organisation.
 pub const MAX_ACTIVE_ENDPOINTS: i64 = 10;
 
-/// What an endpoint can subscribe to (spec.md, "Webhook events").
+/// What an endpoint can subscribe to (docs/api/webhooks.md#registering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EventType {
     /// To both organisations.
@@ -68,12 +68,13 @@ pub struct Envelope {
     #[serde(rename = "type")]
     pub kind: EventType,
     /// RFC 3339: when it happened, not when it is sent.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// By type.
     pub data: Data,
 }
 
-/// What happened (decisions.md, "webhook `data`").
+/// What happened (docs/api/webhooks.md#delivery).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
@@ -85,7 +86,7 @@ pub enum Data {
     Invite(InviteData),
 }
 
-/// A delegation as webhooks tell of it: exactly these members (spec.md, "Webhook events").
+/// A delegation as webhooks tell of it: exactly these members (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationData {
     /// Which one.
@@ -97,7 +98,7 @@ pub struct DelegationData {
     /// What the partner may do, or might.
     pub scopes: Vec<Scope>,
     /// RFC 3339; only when it was revoked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::instant::optional", skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
@@ -111,6 +112,7 @@ pub struct InviteData {
     /// Who was invited.
     pub email: String,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub claimed_at: DateTime<Utc>,
 }
 
@@ -126,7 +128,7 @@ impl From<&Delegation> for DelegationData {
     }
 }
 
-/// An endpoint as lists show it (decisions.md, "webhook endpoint").
+/// An endpoint as lists show it (docs/api/webhooks.md#registering).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEndpoint {
     /// For deleting.
@@ -136,8 +138,10 @@ pub struct WebhookEndpoint {
     /// What is sent there, sorted.
     pub event_types: Vec<EventType>,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent while it is active.
+    #[serde(default, with = "crate::instant::optional")]
     pub disabled_at: Option<DateTime<Utc>>,
 }
 
@@ -183,7 +187,7 @@ mod tests {
             data: Data::Delegation(data),
         };
         let expected = json!({
-            "id": id(4), "type": "delegation.created", "created_at": "2026-09-21T14:13:20Z",
+            "id": id(4), "type": "delegation.created", "created_at": "2026-09-21T14:13:20.000Z",
             "data": {"delegation": {"id": id(1), "grantor_org_id": id(2), "grantee_org_id": id(3), "scopes": ["telemetry:read"]}}
         });
         assert_eq!(serde_json::to_value(&envelope).unwrap(), expected);

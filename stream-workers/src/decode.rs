@@ -2,7 +2,7 @@
 //!
 //! Must not panic on any bytes, and must not let through what the table would refuse or clamp.
 
-use schemas::log::{LogRecord, NAMELESS_VERSION};
+use schemas::log::{LogRecord, RECORD_VERSION};
 use std::ops::RangeInclusive;
 
 /// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
@@ -15,8 +15,11 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     #[cfg(feature = "deadly-records")]
     crate::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
-    if record.v > NAMELESS_VERSION {
-        return Err(format!("record version {} is newer than this worker's {NAMELESS_VERSION}", record.v));
+    if record.v == 0 {
+        return Err("record version 0 is none: versions begin at 1".to_owned());
+    }
+    if record.v > RECORD_VERSION {
+        return Err(format!("record version {} is newer than this worker's {RECORD_VERSION}", record.v));
     }
     if !STORABLE_US.contains(&record.received_at_us) {
         return Err(format!("received_at_us {} is out of range", record.received_at_us));
@@ -72,10 +75,11 @@ mod tests {
 
     #[test]
     fn what_is_no_record_has_a_reason() {
-        let newer = GOOD.replace("\"v\":1", "\"v\":4");
+        let newer = GOOD.replace("\"v\":1", "\"v\":5");
+        let none = GOOD.replace("\"v\":1", "\"v\":0");
         let early = GOOD.replace("1790000000000000", "-1");
         let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
-        for bad in ["", "{}", "[]", "\u{0}", &newer, &early, &late, &GOOD[..GOOD.len() - 1]] {
+        for bad in ["", "{}", "[]", "\u{0}", &newer, &none, &early, &late, &GOOD[..GOOD.len() - 1]] {
             assert!(decode(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(decode(&[0xff, 0xfe]).is_err());
@@ -83,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
-        let two = GOOD.replace("\"v\":1", "\"v\":4").replace("\"events\":[", "\"events\":[{\"key\":5},");
+        let two = GOOD.replace("\"v\":1", "\"v\":5").replace("\"events\":[", "\"events\":[{\"key\":5},");
         for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {
             assert_eq!(count_events(payload.as_bytes()), events, "{payload}");
         }

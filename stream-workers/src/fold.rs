@@ -84,6 +84,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat() {
+        let of = |site: &str, org: u128, key, observer, version| {
+            let (site, org_id) = (site.to_owned(), uuid::Uuid::from_u128(org));
+            ObservationRow { site, org_id, ..row(key, observer, version) }
+        };
+        // In the order of the table, and each different from the first in one part of its key.
+        let one_each = [
+            of("com.example", 1, 1, 1, 9),
+            of("com.example", 1, 1, 2, 9),
+            of("com.example", 2, 1, 1, 9),
+            of("com.example", 1, 2, 1, 9),
+            of("com.example.blog", 1, 1, 1, 9),
+        ];
+        let folded = fold(one_each.iter().rev().cloned().collect());
+        assert_eq!((folded.rows, folded.repeats), (one_each.to_vec(), Vec::new()));
+        let again = one_each.clone().map(|row| ObservationRow { version: 8, ..row });
+        let folded = fold([again.to_vec(), one_each.to_vec()].concat());
+        assert_eq!((folded.rows, folded.repeats), (one_each.to_vec(), again.to_vec()));
+    }
+
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
         let mut row = ObservationRow::new(serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);

@@ -49,6 +49,7 @@ use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
+use service_kit::roles::{self, Role};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
 use service_kit::{http, kafka, openapi, server, stores};
 use std::time::Duration;
@@ -159,11 +160,15 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
 
 /// [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    if process.profile.is_production() {
+        roles::refuse_privileged(&settings.postgres, Role::Worker).await?;
+    }
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = probes(settings)?;
     let _watch = health::watch(probes.clone());
-    let router = http::with_boundary(health::routes(probes).merge(openapi::routes(&[])));
-    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+    let own = health::routes(probes).merge(openapi::routes(&[]));
+    let router = http::with_boundary_over(process.profile.transport(), own);
+    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
     work(settings, stop).await?;
     serving.await.map_err(anyhow::Error::from)

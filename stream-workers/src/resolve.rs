@@ -1,9 +1,9 @@
 //! Click tokens and agents that the gateway could not look up: what they stand for, and who answers in a session, is asked
 //! here, once a block.
 //!
-//! Must judge a token and an agent as of the moment their event was accepted, so that a replay judges alike; must give an event what
-//! the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must not
-//! ask PostgreSQL anything for a block that has neither.
+//! Must judge a token and an agent as of the moment their event was accepted, so that a replay judges alike; must give an
+//! event what the gateway would have given it, or set its whole record aside as the gateway would have refused it; and must
+//! not ask PostgreSQL anything for a block that has neither.
 
 use crate::back_off::BackOff;
 use crate::consume::{Block, guarded};
@@ -18,7 +18,7 @@ use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
-use service_kit::clicks::{self, Clicked, Named};
+use service_kit::clicks::{self, Clicked, Named, RememberedClicks};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use sqlx::PgPool;
@@ -27,7 +27,7 @@ use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Tokens remembered at a time.
+/// Agents remembered at a time.
 const REMEMBERED: usize = 100_000;
 /// Most tokens of one question: a block of more is asked in parts, so that no answer outlasts its deadline.
 const MAX_ASKED: usize = 20_000;
@@ -56,7 +56,7 @@ type Session = (OrgId, SessionId);
 /// Looks tokens up, and remembers what cannot change any more.
 pub(crate) struct Resolver {
     pool: PgPool,
-    clicks: LruCache<SecretHash, Clicked>,
+    clicks: RememberedClicks,
     agents: LruCache<Session, Named>,
 }
 
@@ -64,7 +64,7 @@ impl Resolver {
     /// Connects when it is first asked: a worker starts and works without PostgreSQL.
     pub(crate) fn connect(settings: &PostgresSettings) -> anyhow::Result<Self> {
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
-        Ok(Self { pool: stores::postgres(settings)?, clicks: LruCache::new(capacity), agents: LruCache::new(capacity) })
+        Ok(Self { pool: stores::postgres(settings)?, clicks: RememberedClicks::default(), agents: LruCache::new(capacity) })
     }
 
     /// Turns every unresolved record of a block, if it has any, into rows or a dead letter; waits as long as PostgreSQL is
@@ -106,7 +106,7 @@ impl Resolver {
 
     /// What PostgreSQL knows of these tokens. That it knows nothing of one is asked anew each time.
     async fn look_up_clicks(&mut self, hashes: HashSet<SecretHash>) -> HashMap<SecretHash, Clicked> {
-        let (mut answers, missing) = remembered(&mut self.clicks, hashes);
+        let (mut answers, missing) = remembered(|hash| self.clicks.get(hash).cloned(), hashes);
         for asked in missing.chunks(MAX_ASKED) {
             let found = patiently("click tokens", asked.len(), || clicks::find(&self.pool, asked).boxed()).await;
             // A session without an agent may yet name one.
@@ -120,7 +120,7 @@ impl Resolver {
 
     /// The agents of these sessions. One that has named nobody may yet do so, and is asked about anew each time.
     async fn look_up_agents(&mut self, sessions: HashSet<Session>) -> HashMap<Session, Named> {
-        let (mut answers, missing) = remembered(&mut self.agents, sessions);
+        let (mut answers, missing) = remembered(|session| self.agents.get(session).cloned(), sessions);
         for asked in missing.chunks(MAX_ASKED) {
             let found = patiently("agents of sessions", asked.len(), || clicks::agents(&self.pool, asked).boxed()).await;
             for (session, agent) in &found {
@@ -133,11 +133,11 @@ impl Resolver {
 }
 
 /// What is remembered, and what has to be asked.
-fn remembered<K: Hash + Eq + Copy, V: Clone>(known: &mut LruCache<K, V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
+fn remembered<K: Hash + Eq, V>(mut known: impl FnMut(&K) -> Option<V>, wanted: HashSet<K>) -> (HashMap<K, V>, Vec<K>) {
     let (mut answers, mut missing) = (HashMap::with_capacity(wanted.len()), Vec::new());
     for key in wanted {
-        match known.get(&key) {
-            Some(value) => drop(answers.insert(key, value.clone())),
+        match known(&key) {
+            Some(value) => drop(answers.insert(key, value)),
             None => missing.push(key),
         }
     }
@@ -166,36 +166,46 @@ fn nameless_sessions_of(record: &LogRecord) -> impl Iterator<Item = Session> {
     record.events.iter().filter_map(|event| nameless_session(event, record.org))
 }
 
-/// The session whose agent is left to ask for.
+/// The session whose agent is left to ask for: also the one beside a click token, which may turn out to bind nothing.
 fn nameless_session(event: &LogEvent, reporter: OrgId) -> Option<Session> {
-    let session = event.session_id.filter(|_| event.is_nameless && event.ctx_hash.is_none())?;
+    let is_nameless = event.agent_id.is_none() && (event.is_nameless || event.is_unresolved());
+    let session = event.session_id.filter(|_| is_nameless)?;
     Some((event.session_org.unwrap_or(reporter), session))
 }
 
-/// Puts the sessions behind a record's tokens, and the agents of its sessions, into its events, and answers into how many. A batch is taken whole or
-/// not at all: the error is why the gateway would have refused it.
+/// Puts the sessions behind a record's tokens, and the agents of its sessions, into its events, and answers into how many. A
+/// batch is taken whole or not at all: the error is why the gateway would have refused it.
 fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
-    let (reporter, accepted_at) = (record.org, DateTime::from_timestamp_micros(record.received_at_us));
+    let (version, reporter, accepted_at) = (record.v, record.org, DateTime::from_timestamp_micros(record.received_at_us));
     // As of then: whoever reads the record again must find the same.
     let named = |agent: Option<&Named>| agent?.at(accepted_at?).map(str::to_owned);
     let mut bound = 0;
     for (index, event) in record.events.iter_mut().enumerate() {
-        if let Some(session) = nameless_session(event, reporter) {
-            event.agent_id = event.agent_id.take().or_else(|| named(answers.agents.get(&session)));
-            bound += 1;
-        }
-        let Some(hash) = event.ctx_hash.take() else { continue };
-        let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
-        let Some(clicked) = clicked else {
-            return Err(format!("event {index}: the click token is unknown or expired"));
+        let own = nameless_session(event, reporter);
+        let Some(hash) = event.ctx_hash else {
+            if let Some(session) = own {
+                event.agent_id = named(answers.agents.get(&session));
+                bound += 1;
+            }
+            continue;
         };
-        if event.session_id.is_some_and(|named| named != clicked.session) {
-            return Err(format!("event {index}: the click token belongs to another session than session_id"));
-        }
-        event.session_id = Some(clicked.session);
-        event.session_org = Some(clicked.org).filter(|org| *org != reporter);
-        event.agent_id = event.agent_id.take().or_else(|| named(clicked.agent.as_ref()));
         bound += 1;
+        let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
+        match (clicked, event.session_id) {
+            (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
+            // Real documents carry the tokens of other issuers.
+            (None, Some(_)) => {
+                event.kept_ctx_hash = event.ctx_hash.take();
+                event.agent_id = event.agent_id.take().or_else(|| named(answers.agents.get(&own?)));
+            }
+            (Some(clicked), Some(session)) if session != clicked.session => {
+                return Err(format!("event {index}: the click token belongs to another session than session_id"));
+            }
+            (Some(clicked), _) => {
+                event.bind_to_click(version, reporter, clicked.org, clicked.session, &clicked.content_url);
+                event.agent_id = event.agent_id.take().or_else(|| named(clicked.agent.as_ref()));
+            }
+        }
     }
     Ok(bound)
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not decide anything but the two derived columns: `observer` and `version`.
 
+use schemas::clicks::ClickLink;
 use schemas::event::SourceRole;
 use schemas::log::{LogEvent, LogRecord};
 use serde::Serialize;
@@ -27,6 +28,7 @@ pub(crate) struct ObservationRow {
     pub(crate) session_id: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) platform_id: Uuid,
+    pub(crate) link: i8,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_id: String,
@@ -67,6 +69,8 @@ impl ObservationRow {
             at: event.at_ms,
             session_id: event.session_id.map(|session| session.0).unwrap_or_default(),
             platform_id: event.session_org.map_or(org, |platform| platform.0),
+            // A record from before it was said: the worst.
+            link: ClickLink::code(event.link.or(event.session_org.map(|_| ClickLink::Other))),
             agent_id: event.agent_id.unwrap_or_default(),
             content_url: event.content_url.unwrap_or_default(),
             content_id: event.content_id.unwrap_or_default(),

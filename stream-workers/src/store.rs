@@ -4,6 +4,8 @@
 //! the partition waits, and nothing is skipped however long ClickHouse refuses.
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use crate::back_off::BackOff;
 use crate::consume::Offsets;

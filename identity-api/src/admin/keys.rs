@@ -51,7 +51,7 @@ impl Errand {
         let mut transaction = office.begin().await?;
         match self {
             Self::Mint { organization, name, mut scopes } => {
-                let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
+                let name = texts::label("name", Some(name)).map_err(bodies::refuse)?;
                 let org_type = organizations::type_of(&office.pool, organization).await?;
                 let org_type = org_type.ok_or_else(crate::members::no_organization)?;
                 if scopes.is_empty() {
@@ -67,7 +67,10 @@ impl Errand {
             }
             Self::List { organization } => {
                 let keys = api_keys::of(&mut *transaction, organization).await?;
-                Printed::list(&keys, &["id", "name", "prefix", "scopes", "created_at", "last_used_at", "revoked_at"])
+                Printed::list(
+                    &keys,
+                    &["id", "name", "prefix", "scopes", "created_by", "created_at", "last_used_at", "revoked_at"],
+                )
             }
             Self::Revoke { id } => {
                 let revoked = api_keys::revoke(&mut transaction, office.author(), id, None, office.now()).await?;

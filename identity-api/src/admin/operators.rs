@@ -17,8 +17,11 @@ pub(super) enum Errand {
         #[arg(value_name = "EMAIL", value_parser = email)]
         email: EmailAddress,
     },
-    /// Make an operator an ordinary person again
+    /// Make an operator an ordinary person again, and revoke the keys they minted
     Remove {
+        /// Leave the keys that they minted for organisations
+        #[arg(long)]
+        keep_keys: bool,
         /// Address with which they sign in
         #[arg(value_name = "EMAIL", value_parser = email)]
         email: EmailAddress,
@@ -32,7 +35,9 @@ impl Errand {
         let mut transaction = office.begin().await?;
         let changed = match &self {
             Self::Add { email } => people::add_operator(&mut transaction, office.author(), email, office.now()).await?,
-            Self::Remove { email } => people::remove_operator(&mut transaction, office.author(), email, office.now()).await?,
+            Self::Remove { email, keep_keys } => {
+                people::remove_operator(&mut transaction, office.author(), email, *keep_keys, office.now()).await?
+            }
             Self::List => {
                 return Printed::list(&people::operators(&mut transaction).await?, &["id", "email", "created_at"]);
             }

@@ -2,6 +2,7 @@
 //!
 //! Must let nothing that is stored act on a terminal.
 
+use crate::texts;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -67,11 +68,9 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Control characters, and those that turn the reading direction, as escapes.
+/// Control characters, and those that nobody sees, as escapes.
 fn harmless(text: &str) -> String {
-    let is_odd = |char: char| {
-        char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let is_odd = |char: char| char.is_control() || texts::is_unseen(char);
     text.chars().map(|char| if is_odd(char) { char.escape_unicode().to_string() } else { char.to_string() }).collect()
 }
 

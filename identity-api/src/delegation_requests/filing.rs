@@ -30,7 +30,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What a platform may say of a new request.
+/// What may be said of a new request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRequest {
@@ -77,8 +77,9 @@ async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing
     if owner.id == actor.org_id {
         return Err(rule_broken("domain", "domain belongs to the organisation that asks"));
     }
-    if organizations::type_of(&state.pool, actor.org_id).await? != Some(OrgType::Platform) {
-        return Err(ApiError::new(Code::Forbidden, "Only a platform organisation can ask for a delegation."));
+    let org_type = organizations::type_of(&state.pool, actor.org_id).await?;
+    if !org_type.is_some_and(OrgType::is_platform_or_agent) {
+        return Err(ApiError::new(Code::Forbidden, "Only a platform or agent organisation can ask for a delegation."));
     }
     Ok(Filing { pair: Pair { grantor: owner.id, grantee: actor.org_id }, domain: site.domain(), scopes })
 }
@@ -141,7 +142,7 @@ async fn file(
     Ok(filed)
 }
 
-/// The 200 of a bulk call (decisions.md, "bulk delegation requests").
+/// The 200 of a bulk call (docs/api/identity.md#bulk-delegation-requests).
 #[derive(Serialize)]
 pub(crate) struct BulkAnswer {
     results: Vec<ItemAnswer>,

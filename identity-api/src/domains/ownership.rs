@@ -1,8 +1,9 @@
 //! Who owns a host from when to when, and which of its history an owner sees.
 //!
-//! - A host has at most one verified owner; a second one is refused while it has one (409), whatever they prove.
+//! - A host has at most one verified owner; a second one is refused while it has one (409), unless their proof weighs more
+//!   (`contest`).
 //! - Who owns it first sees all of its history. Whoever comes after another owner, of the host or of a host above it,
-//!   sees what happens from their verification on (threats.md, R7).
+//!   sees what happens from their verification on (docs/api/reads.md#history-after-a-domain-changes-hands; R7).
 //! - Who comes back to what they released sees again what they saw, when nobody else had it meanwhile.
 //! - Who owns the host above keeps seeing what they saw when they verify the host beneath it too.
 //! - What others owned beneath a host is cut out of its history by `service_kit::directory`.
@@ -11,6 +12,7 @@
 
 use super::Row;
 use chrono::{DateTime, Utc};
+use schemas::identity::VerificationMethod;
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
 use schemas::site::Site;
@@ -20,6 +22,15 @@ use sqlx::PgConnection;
 /// All changes of ownership go one after the other, so that each sees the one before it: they are seldom, and what a
 /// host's history looks like depends on the hosts above it too.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))";
+
+/// On what somebody owns a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Basis {
+    /// A proof, which is looked at again then.
+    Proof(VerificationMethod, DateTime<Utc>),
+    /// Somebody's word, by the name of the method.
+    Word(&'static str),
+}
 
 /// Why a domain cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -32,12 +43,13 @@ pub(crate) enum TakeError {
     Store(#[from] sqlx::Error),
 }
 
+const HELD: &str = "The domain is verified by another organisation. It has to release it first; a TXT record takes it only from who \
+    holds it on somebody's word, or by a proof that is gone.";
+
 impl From<TakeError> for ApiError {
     fn from(error: TakeError) -> Self {
         match error {
-            TakeError::Held => {
-                Self::new(Code::Conflict, "The domain is verified by another organisation; it has to release it first.")
-            }
+            TakeError::Held => Self::new(Code::Conflict, HELD),
             TakeError::Store(error) => error.into(),
         }
     }
@@ -48,26 +60,25 @@ pub(super) async fn hold(transaction: &mut PgConnection) -> Result<(), sqlx::Err
     sqlx::query(LOCK).execute(transaction).await.map(drop)
 }
 
-/// Whether another organisation owns this very host now.
-pub(crate) async fn is_held(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM domains WHERE site = $1 AND organization_id <> $2 \
-         AND verified_at IS NOT NULL AND released_at IS NULL)",
+/// By which registration another organisation owns this very host now, if one does.
+pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL",
     )
     .bind(site.as_str())
     .bind(org.0)
-    .fetch_one(connection)
+    .fetch_optional(connection)
     .await
 }
 
-/// Makes a registration the owner of its host, by this method: whoever vouches for a domain does it with this too.
+/// Makes a registration the owner of its host, on this basis: whoever vouches for a domain does it with this too.
 /// `None` when it is gone, or was its owner already.
 pub(crate) async fn take(
     transaction: &mut PgConnection,
     org: OrgId,
     id: DomainId,
     site: &Site,
-    method: &str,
+    basis: Basis,
     now: DateTime<Utc>,
 ) -> Result<Option<Row>, TakeError> {
     sqlx::query(LOCK).execute(&mut *transaction).await?;
@@ -79,8 +90,13 @@ pub(crate) async fn take(
             .await?;
     let verified_at = released.map_or(now, |released| released.max(now));
     let visible_from = visible_from(transaction, org, site, verified_at).await?;
+    let (method, due_at) = match basis {
+        Basis::Proof(method, due_at) => (method.as_str(), Some(due_at)),
+        Basis::Word(method) => (method, None),
+    };
     let taken = sqlx::query_as(
-        "UPDATE domains SET verified_at = $3, visible_from = $4, verification_method = $5 \
+        "UPDATE domains SET verified_at = $3, visible_from = $4, verification_method = $5, \
+             proof_due_at = $6, proved_at = CASE WHEN $6::timestamptz IS NOT NULL THEN $3 END \
          WHERE id = $1 AND organization_id = $2 AND verified_at IS NULL AND released_at IS NULL RETURNING *",
     )
     .bind(id.0)
@@ -88,6 +104,7 @@ pub(crate) async fn take(
     .bind(verified_at)
     .bind(visible_from)
     .bind(method)
+    .bind(due_at)
     .fetch_optional(transaction)
     .await;
     taken.map_err(|error| match error {

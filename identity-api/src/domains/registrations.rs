@@ -2,6 +2,7 @@
 //!
 //! Must not verify by looking at the domain: that is `proof`. Must leave to `ownership` who owns a host from when on.
 
+use super::ownership::Basis;
 use super::{Row, not_found, ownership};
 use crate::audit::{self, Author, Change};
 use crate::bodies::rule_broken;
@@ -96,7 +97,7 @@ pub(crate) async fn vouch(
     if voucher == Voucher::Partner && is_anothers(transaction, org, &site).await? {
         return Err(owned_by_another());
     }
-    let taken = ownership::take(transaction, org, id, &site, voucher.method(), now).await?;
+    let taken = ownership::take(transaction, org, id, &site, Basis::Word(voucher.method()), now).await?;
     let row = taken.ok_or_else(not_found)?;
     let detail = json!({"domain": row.domain, "method": voucher.method()});
     let change = Change { action: "domain.verified", object_kind: "domain", object_id: row.id, detail };

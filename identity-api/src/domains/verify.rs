@@ -2,16 +2,20 @@
 //!
 //! Must hold no connection to the database while it looks.
 
-use super::proof::Claim;
-use super::{DomainSettings, Row, not_found, owners_only, ownership};
+use super::ownership::Basis;
+use super::proof::{Claim, ProofFinder};
+use super::upkeep::{self, Terms, Upkeep};
+use super::{DomainSettings, Row, contest, is_proof, not_found, owners_only, ownership};
 use crate::State;
-use crate::actor::IdentityWriter;
+use crate::actor::{Actor, IdentityWriter};
 use crate::audit::{self, Change};
 use crate::bodies::{self, rule_broken};
+use crate::mail::Mailer;
 use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, State as Shared};
 use axum::http::Request;
+use chrono::{DateTime, TimeDelta, Utc};
 use schemas::identity::{Domain, VerificationMethod};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
@@ -21,22 +25,47 @@ use serde_json::json;
 use service_kit::egress::Egress;
 use service_kit::http::ApiError;
 use service_kit::rates::Rates;
+use sqlx::PgPool;
 use std::sync::Arc;
 
 /// What verification needs besides the store.
 pub(crate) struct Verification {
-    egress: Egress,
+    pub(super) finder: ProofFinder,
     attempts: Rates<OrgId>,
-    settings: DomainSettings,
+    terms: Terms,
+    most_domains: i64,
 }
 
 impl Verification {
     pub(crate) fn new(settings: &DomainSettings, egress: Egress) -> Self {
-        Self { egress, attempts: Rates::per_minute(settings.verifications_per_minute), settings: settings.clone() }
+        Self {
+            finder: ProofFinder::new(egress, settings.verification_port),
+            attempts: Rates::per_minute(settings.verifications_per_minute),
+            terms: Terms {
+                again: TimeDelta::days(settings.domain_proof_days.into()),
+                lapse: TimeDelta::days(settings.domain_lapse_days.into()),
+            },
+            most_domains: settings.domains_per_organization.into(),
+        }
+    }
+
+    /// What looks at the same proofs again.
+    pub(crate) fn upkeep(&self, pool: PgPool, mailer: Mailer) -> Upkeep {
+        Upkeep { pool, mailer, finder: self.finder.clone(), terms: self.terms }
     }
 
     pub(super) fn most_domains(&self) -> i64 {
-        self.settings.domains_per_organization.into()
+        self.most_domains
+    }
+
+    pub(super) fn admit(&self, org: OrgId) -> Result<(), ApiError> {
+        let slower = "The organisation verifies more often than it may; wait as Retry-After says.";
+        self.attempts.admit(org).map_err(|refusal| refusal.with_detail(slower))
+    }
+
+    /// What was found, as what a domain is owned on.
+    pub(super) fn basis(&self, method: VerificationMethod, now: DateTime<Utc>) -> Basis {
+        Basis::Proof(method, now + self.terms.again)
     }
 }
 
@@ -63,29 +92,22 @@ pub(crate) async fn verify_domain(
     let id: DomainId = id.parse().map_err(|_| not_found())?;
     let registered = find(&state, actor.org_id, id).await?.ok_or_else(not_found)?;
     if registered.verified_at.is_some() {
-        return Ok(Json(registered.into()));
+        return prove_again(&state, &actor, registered, &methods).await.map(|row| Json(row.into()));
     }
     let site: Site = registered.domain.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("a stored domain is none")))?;
-    let is_held = {
+    let holder = {
         let mut connection = state.pool.acquire().await?;
-        ownership::is_held(&mut connection, actor.org_id, &site).await?
+        ownership::holder(&mut connection, actor.org_id, &site).await?
     };
-    if is_held {
-        return Err(ownership::TakeError::Held.into());
+    if let Some(holder) = holder {
+        let owner = contest::take_over(&state, &actor, &site, (registered, holder), &methods).await?;
+        return Ok(Json(owner.into()));
     }
-    let verification = &state.verification;
-    verification
-        .attempts
-        .admit(actor.org_id)
-        .map_err(|refusal| refusal.with_detail("The organisation verifies more often than it may; wait as Retry-After says."))?;
-    let port = verification.settings.verification_port;
-    let claim = Claim { domain: &registered.domain, port, token: &registered.verification_token };
-    let found = claim.find(&verification.egress, &methods).await;
-    let method = found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))?;
-
+    let method = look(&state, &actor, &registered, &methods).await?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    let taken = ownership::take(&mut transaction, actor.org_id, id, &site, method.as_str(), now).await?;
+    let basis = state.verification.basis(method, now);
+    let taken = ownership::take(&mut transaction, actor.org_id, id, &site, basis, now).await?;
     if let Some(row) = taken {
         let detail = json!({"domain": row.domain, "method": method.as_str()});
         let change = Change { action: "domain.verified", object_kind: "domain", object_id: id.0, detail };
@@ -96,6 +118,41 @@ pub(crate) async fn verify_domain(
     // Somebody was quicker: verified by another call, or released.
     drop(transaction);
     find(&state, actor.org_id, id).await?.map(|row| Json(row.into())).ok_or_else(not_found)
+}
+
+/// The way by which the token is found, within the rate of the organisation.
+async fn look(
+    state: &State,
+    actor: &Actor,
+    registered: &Row,
+    methods: &[VerificationMethod],
+) -> Result<VerificationMethod, ApiError> {
+    state.verification.admit(actor.org_id)?;
+    let claim = Claim { domain: &registered.domain, token: &registered.verification_token };
+    let found = state.verification.finder.find(claim, methods).await;
+    found.map_err(|faults| ApiError::faults(Code::InvalidRequest, faults))
+}
+
+/// A domain that is held already, on somebody's word or by a proof that was missing lately, is held by what is found now; it
+/// stays as it is when nothing is.
+async fn prove_again(state: &State, actor: &Actor, held: Row, methods: &[VerificationMethod]) -> Result<Row, ApiError> {
+    if is_proof(&held) && held.unproved_since.is_none() {
+        return Ok(held);
+    }
+    let method = match look(state, actor, &held, methods).await {
+        Ok(method) => method,
+        Err(refusal) if refusal.code() == Code::InvalidRequest => return Ok(held),
+        Err(refusal) => return Err(refusal),
+    };
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let proved = upkeep::note_proved(&mut transaction, held.id, method, now, state.verification.terms).await?;
+    let proved = proved.ok_or_else(not_found)?;
+    let detail = json!({"domain": proved.domain, "method": method.as_str()});
+    let change = Change { action: "domain.proved", object_kind: "domain", object_id: proved.id, detail };
+    audit::record(&mut transaction, actor, now, change).await?;
+    transaction.commit().await?;
+    Ok(proved)
 }
 
 fn parse_places(body: &[u8]) -> Result<Vec<VerificationMethod>, ApiError> {

@@ -68,6 +68,17 @@ impl SignIn {
         Ok(())
     }
 
+    /// Refuses what does not come from a page of this service, as its browser says: a form needs no leave of another origin's.
+    pub(super) fn require_own_page(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        match self.origin(headers) {
+            Origin::Own => Ok(()),
+            Origin::Foreign | Origin::Unsaid => Err(ApiError::new(
+                Code::Forbidden,
+                "A form must come from a page of this service; send the token as JSON instead.",
+            )),
+        }
+    }
+
     /// Where the page stands that sends a request, as the browser says and no page can forge.
     fn origin(&self, headers: &HeaderMap) -> Origin {
         let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();

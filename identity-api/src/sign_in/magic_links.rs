@@ -4,7 +4,7 @@
 //! told to nobody but the mailbox. A second mail leaves the first one's link valid, because mails overtake each other;
 //! the first link that is redeemed voids the others of its address.
 
-use super::{Visitor, account, opened};
+use super::{Visitor, account, opened, page};
 use crate::State;
 use crate::bodies::{self, rule_broken};
 use crate::email_address::EmailAddress;
@@ -12,13 +12,13 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use chrono::TimeDelta;
 use schemas::problem::Code;
 use schemas::secrets::PlainSignInToken;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, is_form};
 use sqlx::PgConnection;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 const LIFETIME: TimeDelta = TimeDelta::minutes(15);
 /// Mails in the making at a time; a caller beyond that is told to come back.
 const MAX_IN_THE_MAKING: usize = 256;
+pub(super) const LINK: &str = "/api/v1/identity/auth/magic-link";
 const VERIFY: &str = "/api/v1/identity/auth/magic-link/verify";
 
 /// Mails that were promised.
@@ -118,20 +119,17 @@ async fn lock(connection: &mut PgConnection, email: &str) -> Result<(), sqlx::Er
     Ok(())
 }
 
+/// The link first, which is all that most people want; the token stands in it, and nowhere else.
 fn text(state: &State, token: &PlainSignInToken) -> String {
-    let how = match &state.sign_in.page {
-        Some(page) => {
-            let mut link = page.clone();
-            link.query_pairs_mut().append_pair("token", token.reveal());
-            format!("Open this link to sign in:\n\n{link}\n")
-        }
-        None => format!(
-            "Sign in with this line:\n\ncurl -sS '{}' -H 'Content-Type: application/json' -d '{{\"token\":\"{}\"}}'\n",
-            state.sign_in.address_of(VERIFY),
-            token.reveal()
-        ),
-    };
-    format!("{how}\nIt works once, for {} minutes. If you did not ask for it, ignore this mail.\n", LIFETIME.num_minutes())
+    let mut link = state.sign_in.page();
+    link.query_pairs_mut().append_pair("token", token.reveal());
+    format!(
+        "Open this link to sign in:\n\n{link}\n\n\
+         It works once, for {minutes} minutes. If you did not ask for it, ignore this mail.\n\n\
+         Programs POST the token of the link as {{\"token\": \"...\"}} to\n{verify}\n",
+        minutes = LIFETIME.num_minutes(),
+        verify = state.sign_in.address_of(VERIFY),
+    )
 }
 
 #[derive(Deserialize)]
@@ -140,19 +138,27 @@ struct Presented {
     token: Option<String>,
 }
 
-/// `POST /api/v1/identity/auth/magic-link/verify`
+/// `POST /api/v1/identity/auth/magic-link/verify`: by a program as JSON, or by the form of our own page.
 pub(crate) async fn redeem_magic_link(
     Shared(state): Shared<Arc<State>>,
     _: Visitor,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let headers = request.headers().clone();
-    let body = state.bodies.read(request).await?;
-    let token = bodies::object::<Presented>(&body)?.token.ok_or_else(|| rule_broken("token", "token is required"))?;
+    let is_form = is_form(&headers);
+    let token = if is_form {
+        state.sign_in.require_own_page(&headers)?;
+        let body = state.bodies.read_form(request).await?;
+        url::form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
+    } else {
+        bodies::object::<Presented>(&state.bodies.read(request).await?)?.token
+    };
+    let token = token.ok_or_else(|| rule_broken("token", "token is required"))?;
     let mut transaction = state.pool.begin().await?;
     let email = redeem(&mut transaction, &state, &PlainSignInToken::presented(&token)).await?;
     let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
-    opened::open(&state, transaction, user, &headers).await
+    let (opened, cookies) = opened::open(&state, transaction, user, &headers).await?;
+    Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
 }
 
 /// The address that a link was mailed to. One statement decides, so two at once have one winner; unknown, used and

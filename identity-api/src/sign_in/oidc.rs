@@ -12,6 +12,7 @@ pub(crate) use provider::Providers;
 use super::cookies::Cookie;
 use super::{SignIn, Visitor, opened};
 use crate::State;
+use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -80,7 +81,8 @@ pub(crate) async fn finish_oidc(
         let proved = arrive(&state, provider, arrival, &headers).await?;
         let mut transaction = state.pool.begin().await?;
         let user = proved.account(&mut transaction, state.now()).await?;
-        opened::open(&state, transaction, user, &headers).await
+        let (opened, cookies) = opened::open(&state, transaction, user, &headers).await?;
+        Ok((cookies, Json(opened)).into_response())
     };
     // A journey ends where it arrives, also when it fails: the next attempt is a new one.
     let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Journey))];

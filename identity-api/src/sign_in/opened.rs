@@ -4,9 +4,8 @@
 
 use super::cookies::Cookie;
 use crate::{State, user_sessions};
-use axum::Json;
-use axum::http::{HeaderMap, header};
-use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::AppendHeaders;
 use chrono::{DateTime, Utc};
 use schemas::ids::UserId;
 use serde::Serialize;
@@ -14,10 +13,11 @@ use service_kit::auth::presented_session;
 use service_kit::http::ApiError;
 use sqlx::{Postgres, Transaction};
 
-/// The 200 of a sign-in (decisions.md, "sign-in").
+/// The 200 of a sign-in (docs/api/identity.md#sign-in).
 #[derive(Serialize)]
-struct Opened {
+pub(super) struct Opened {
     session_id: String,
+    #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
     user: User,
 }
@@ -29,13 +29,16 @@ pub(super) struct User {
     pub(super) email: String,
 }
 
+/// The cookies that go with it: one is set, the other taken back.
+pub(super) type Cookies = AppendHeaders<[(HeaderName, HeaderValue); 2]>;
+
 /// Opens the session of somebody who has proved to be `user`, in place of the one presented, and commits.
 pub(super) async fn open(
     state: &State,
     mut transaction: Transaction<'_, Postgres>,
     user: UserId,
     headers: &HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<(Opened, Cookies), ApiError> {
     let now = state.now();
     if let Some(before) = presented_session(headers) {
         user_sessions::end(&mut transaction, &before.hash(), now).await?;
@@ -51,5 +54,5 @@ pub(super) async fn open(
         (header::SET_COOKIE, cookies.clear(Cookie::Journey)),
     ]);
     let opened = Opened { session_id: session.reveal().to_owned(), expires_at, user: User { id: user, email } };
-    Ok((set, Json(opened)).into_response())
+    Ok((opened, set))
 }

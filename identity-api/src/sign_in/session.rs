@@ -25,7 +25,9 @@ pub(crate) struct Whoami {
     user: User,
     is_operator: bool,
     /// At the latest; sooner when the session lies idle until `idle_until`.
+    #[serde(serialize_with = "schemas::instant::serialize")]
     expires_at: DateTime<Utc>,
+    #[serde(serialize_with = "schemas::instant::serialize")]
     idle_until: DateTime<Utc>,
     memberships: Vec<Membership>,
 }

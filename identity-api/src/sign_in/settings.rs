@@ -10,8 +10,9 @@ use anyhow::{Context, ensure};
 use chrono::TimeDelta;
 use clap::Args;
 use schemas::receiver::AllowedReceivers;
-use service_kit::client_address::ProxySettings;
+use service_kit::client_address::ClientSettings;
 use service_kit::egress::Egress;
+use service_kit::http::Transport;
 use service_kit::rates::Rates;
 use service_kit::settings::Hidden;
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ pub struct SignInSettings {
     /// More origins whose pages may act by the session cookie
     #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
     pub allowed_origins: Vec<Url>,
-    /// Page that sign-in mails link to, with ?token= [default: none, the mail shows a curl line]
+    /// Page that sign-in mails link to, with ?token= [default: this surface's own]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
     /// Hours after which a session ends, however much it is used
@@ -75,9 +76,9 @@ pub struct SignInSettings {
         hide_default_value = true
     )]
     pub oidc_allow: AllowedReceivers,
-    /// Who may say for whom it asks
+    /// Who asks, and how often strangers may
     #[command(flatten)]
-    pub proxies: ProxySettings,
+    pub clients: ClientSettings,
 }
 
 impl Default for SignInSettings {
@@ -96,7 +97,7 @@ impl Default for SignInSettings {
             identity_rate: DEFAULT_IDENTITY_RATE,
             oidc_providers: None,
             oidc_allow: AllowedReceivers::default(),
-            proxies: ProxySettings::default(),
+            clients: ClientSettings::default(),
         }
     }
 }
@@ -113,10 +114,17 @@ impl SignInSettings {
 
     /// Refuses an address under which the cookie of a session would travel in the open.
     pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        self.clients.harden()?;
         if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
             anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
         }
         Ok(())
+    }
+
+    /// How people reach this surface, when that has been said.
+    pub fn transport(&self) -> Option<Transport> {
+        let is_https = self.public_url.as_ref()?.scheme() == "https";
+        Some(if is_https { Transport::Https } else { Transport::Plain })
     }
 
     pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {
@@ -138,7 +146,7 @@ impl SignInSettings {
             origins: origins.map(|url| url.origin().ascii_serialization()).collect(),
             cookies: Cookies { is_secure: public_url.scheme() == "https" },
             page: self.sign_in_url.clone(),
-            proxies: self.proxies.clone(),
+            clients: self.clients.clone(),
             rates: Rates::per_minute(self.sign_in_rate),
             lifetimes: Lifetimes {
                 idle: TimeDelta::hours(self.session_idle_hours.into()),

@@ -1,4 +1,4 @@
-//! The delivery log of an endpoint, and sending one of its deliveries once more (decisions.md, "dead letters of deliveries").
+//! The delivery log of an endpoint, and sending one of its deliveries once more (docs/api/webhooks.md#delivery-log).
 //!
 //! Must show what was attempted and how it ended, never what a receiver answered. How far deliveries have come is
 //! stream-workers' to write: sending again is a wish in a table of our own.

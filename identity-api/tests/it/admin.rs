@@ -42,7 +42,7 @@ pub(crate) async fn json_of(desk: &Desk, words: &str) -> Value {
 }
 
 /// Runs what must be refused with one line and nothing on stdout.
-async fn refusal(desk: &Desk, words: &str, code: i32) -> String {
+pub(crate) async fn refusal(desk: &Desk, words: &str, code: i32) -> String {
     let ran = run(desk, words).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{words}: {ran:?}");
     assert_eq!(ran.stderr.lines().count(), 1, "{words}: {ran:?}");

@@ -65,7 +65,8 @@ async fn a_key_may_do_what_its_scopes_say_and_no_more() {
     for (scopes, expected) in [
         (&[Scope::TelemetryRead, Scope::TelemetryWrite][..], [403, 403, 403]),
         (&[Scope::IdentityRead], [200, 403, 403]),
-        (&[Scope::IdentityWrite], [200, 201, 200]),
+        (&[Scope::IdentityWrite], [200, 403, 200]),
+        (&[Scope::IdentityRead, Scope::IdentityWrite, Scope::TelemetryRead, Scope::TelemetryWrite], [200, 201, 200]),
     ] {
         let id = desk.create(Shows::Key(&good), &json!({})).await.body["id"].as_str().unwrap().to_owned();
         let key = desk.seed().key(org, OrgType::ContentOwner, scopes).await;

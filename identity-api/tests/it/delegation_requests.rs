@@ -3,6 +3,7 @@
 use crate::desk::{DELEGATIONS, Desk, NOBODY, REQUESTS, Shows};
 use chrono::TimeDelta;
 use schemas::identity::{OrgType, REQUEST_LIFETIME};
+use schemas::instant;
 use serde_json::json;
 
 #[tokio::test]
@@ -14,8 +15,8 @@ async fn a_request_is_filed_listed_on_both_sides_and_approved() {
     let now = desk.clock.now();
     let expected = json!({
         "id": filed.text("id"), "requester_org_id": partner, "requester_name": "Partner", "grantor_org_id": owner,
-        "grantor_name": "a.test", "domain": "www.a.test", "scopes": ["telemetry:read"], "status": "pending",
-        "created_at": now, "expires_at": now + REQUEST_LIFETIME, "resolved_at": null, "delegation_id": null,
+        "grantor_name": "a.test", "domain": "a.test", "scopes": ["telemetry:read"], "status": "pending",
+        "created_at": desk.told(), "expires_at": instant::text(now + REQUEST_LIFETIME), "resolved_at": null, "delegation_id": null,
     });
     assert_eq!(filed.body, expected);
     for (key, role) in [(&owner_key, "grantor"), (&partner_key, "grantee")] {
@@ -145,5 +146,5 @@ async fn g9_a_domain_is_read_like_everywhere_else() {
         assert_eq!(desk.post(Shows::Key(&partner), REQUESTS, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
     let (_, agent) = desk.org_of("agent", OrgType::Agent).await;
-    assert_eq!(desk.ask(&agent, "bücher.test").await.refusal(), (403, "forbidden"), "only a platform can be a grantee");
+    assert_eq!(desk.ask(&agent, "bücher.test").await.status, 201, "an agent may ask like a platform");
 }

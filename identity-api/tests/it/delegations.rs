@@ -63,7 +63,7 @@ async fn g1_only_a_content_owner_delegates_and_only_reading() {
 }
 
 #[tokio::test]
-async fn g2_a_grantee_is_another_organisation_and_a_platform() {
+async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
     let desk = Desk::open().await;
     let (owner, owner_key) = desk.org("owner").await;
     let ((other, _), (agent, _)) = (desk.org("other").await, desk.org_of("agent", OrgType::Agent).await);
@@ -71,7 +71,6 @@ async fn g2_a_grantee_is_another_organisation_and_a_platform() {
         (json!(NOBODY), (404, "not_found")),
         (json!(owner), (422, "invalid_request")),
         (json!(other), (422, "invalid_request")),
-        (json!(agent), (422, "invalid_request")),
         (json!("x"), (422, "invalid_request")),
         (json!("\u{0}"), (422, "invalid_request")),
         (json!(7), (422, "invalid_request")),
@@ -89,6 +88,7 @@ async fn g2_a_grantee_is_another_organisation_and_a_platform() {
     let both = desk.post(Shows::Key(&owner_key), DELEGATIONS, &json!({"scopes": ["x"]})).await;
     assert_eq!(both.body["errors"].as_array().unwrap().len(), 2, "every fault at once: {}", both.body);
     assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 0);
+    assert_eq!(desk.grant(&owner_key, agent).await.status, 201, "an agent is one too");
 }
 
 #[tokio::test]

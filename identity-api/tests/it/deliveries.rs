@@ -78,7 +78,7 @@ async fn the_log_shows_every_delivery_newest_first_and_how_it_stands() {
     let expected = json!({
         "id": told.ids[0], "event_type": "delegation.created", "status": "dead_letter", "attempts": 8,
         "created_at": oldest["created_at"], "next_attempt_at": null,
-        "last_attempt": {"at": "2026-11-01T10:00:00Z", "outcome": "bad_status", "status_code": 503, "duration_ms": 12},
+        "last_attempt": {"at": "2026-11-01T10:00:00.000Z", "outcome": "bad_status", "status_code": 503, "duration_ms": 12},
     });
     assert_eq!(*oldest, expected);
     for (query, expected) in [

@@ -2,6 +2,7 @@
 //!
 //! Must not assert anything.
 
+use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
@@ -10,12 +11,16 @@ use identity_api::{Settings, State, organizations, routes, user_sessions};
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
+use schemas::instant;
 use serde_json::{Value, json};
+use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::http;
+use service_kit::roles::Role;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 pub(crate) const KEYS: &str = "/api/v1/identity/api-keys";
@@ -36,6 +41,7 @@ pub(crate) struct Desk {
     pub(crate) sealer: Sealer,
     /// Where each mail is a file.
     pub(crate) mail_dir: TempDir,
+    pub(crate) state: Arc<State>,
     settings: Settings,
     server: TestServer,
     client: reqwest::Client,
@@ -65,7 +71,7 @@ impl Desk {
 
     /// At a time that stands still until the test moves it.
     pub(crate) async fn open_at_a_standstill() -> Self {
-        Self::open_with(Clock::manual(Clock::System.now()), WebhookSettings::default()).await
+        Self::open_with(standstill(), WebhookSettings::default()).await
     }
 
     pub(crate) async fn open_with(clock: Clock, webhooks: WebhookSettings) -> Self {
@@ -89,12 +95,13 @@ impl Desk {
 
     /// At a standstill, with so many deliveries that may wait for an endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
-        let (stores, clock) = (TestStores::fresh().await, Clock::manual(Clock::System.now()));
+        let (stores, clock) = (TestStores::fresh().await, standstill());
         let desk = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
         let settings = Settings { delivery_log, ..desk.settings.clone() };
         let state = State::connect(&settings, desk.clock.clone()).await.unwrap();
-        Self { server: TestServer::start(http::with_boundary(routes(state))).await, settings, ..desk }
+        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        Self { server, state, settings, ..desk }
     }
 
     async fn open_as(
@@ -109,7 +116,7 @@ impl Desk {
         let mail_dir = tempfile::tempdir().unwrap();
         let mail = MailSettings { mail_dir: Some(mail_dir.path().to_owned()), ..MailSettings::default() };
         let settings = Settings {
-            postgres: stores.postgres.clone(),
+            postgres: stores.signed_in_as(Role::Identity).postgres,
             secrets,
             webhooks,
             mail,
@@ -118,8 +125,13 @@ impl Desk {
             delivery_log: DeliveryLogSettings::default(),
         };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
-        let server = TestServer::start(http::with_boundary(routes(state))).await;
-        Self { stores, clock, sealer, mail_dir, settings, server, client: client() }
+        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        Self { state, stores, clock, sealer, mail_dir, settings, server, client: client() }
+    }
+
+    /// The time of this desk, as answers write it.
+    pub(crate) fn told(&self) -> Value {
+        json!(instant::text(self.clock.now()))
     }
 
     /// Where it answers.
@@ -129,8 +141,12 @@ impl Desk {
 
     /// Another process on the same stores, as far as a request can tell.
     pub(crate) async fn second_server(&self) -> TestServer {
-        let state = State::connect(&self.settings, self.clock.clone()).await.unwrap();
-        TestServer::start(http::with_boundary(routes(state))).await
+        TestServer::start(http::with_boundary(routes(self.second_state().await))).await
+    }
+
+    /// Another process on the same stores that nobody asks anything.
+    pub(crate) async fn second_state(&self) -> Arc<State> {
+        State::connect(&self.settings, self.clock.clone()).await.unwrap()
     }
 
     pub(crate) fn seed(&self) -> Seed<'_> {
@@ -260,11 +276,17 @@ impl Desk {
     }
 }
 
+/// A clock that is moved by hand; it starts at a whole millisecond, as everything that is kept does.
+pub(crate) fn standstill() -> Clock {
+    Clock::manual(Clock::System.now().trunc_subsecs(3))
+}
+
 /// Reachable under a name, and without limits, so that a test is never told to wait.
 pub(crate) fn sign_in() -> SignInSettings {
     let public_url = Some("http://telemetry.test".parse().unwrap());
     let unlimited = SignInSettings { invites: 0, invites_to_address: 0, ..SignInSettings::default() };
-    SignInSettings { public_url, sign_in_rate: 0, identity_rate: 0, ..unlimited }
+    let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
+    SignInSettings { public_url, clients, sign_in_rate: 0, identity_rate: 0, ..unlimited }
 }
 
 /// Sends; the request id, which differs from request to request, is taken out of a problem.

@@ -1,6 +1,6 @@
 //! Signing in by e-mail.
 
-use crate::desk::{Answer, Desk, MAGIC_LINK, SESSION, Shows, VERIFY, sign_in};
+use crate::desk::{Answer, Desk, MAGIC_LINK, SESSION, Shows, VERIFY, answer, sign_in};
 use crate::mailbox::token_in;
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
@@ -155,7 +155,7 @@ async fn i5_what_is_no_address_is_refused_and_nothing_is_sent() {
         .request(Method::POST, MAGIC_LINK, Shows::Nothing)
         .header("content-type", "text/plain")
         .body("{\"email\":\"a@b.test\"}");
-    assert_eq!(crate::desk::answer(form).await.refusal(), (415, "unsupported_media_type"));
+    assert_eq!(answer(form).await.refusal(), (415, "unsupported_media_type"));
     assert_eq!(desk.count("SELECT count(*) FROM magic_links").await, 0);
 }
 
@@ -184,18 +184,64 @@ async fn a_page_that_is_set_gets_the_token_in_its_link() {
     assert_eq!(verify(&desk, &token).await.status, 200);
 }
 
+/// What a person does: opens the link, and presses the button.
 #[tokio::test]
-async fn the_line_of_the_mail_names_this_surface_and_works_as_it_is() {
+async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
     let desk = Desk::open().await;
     desk.ask_to_sign_in("jane@example.com").await;
-    desk.token_mailed("jane@example.com", 1).await;
+    let token = desk.token_mailed("jane@example.com", 1).await;
     let mail = desk.mails().remove(0);
-    let line = mail.lines().find(|line| line.starts_with("curl ")).unwrap_or_else(|| panic!("{mail}")).to_owned();
-    assert!(line.contains("'http://telemetry.test/api/v1/identity/auth/magic-link/verify'"), "{line}");
-    let line = line.replace("http://telemetry.test", desk.url());
-    let ran = tokio::process::Command::new("bash").args(["-c", &line]).output().await.unwrap();
-    let opened: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
-    assert_eq!(desk.get(Shows::Session(opened["session_id"].as_str().unwrap()), SESSION).await.status, 200, "{opened}");
+    let (_, text) = mail.split_once("\r\n\r\n").unwrap();
+    let link = format!("http://telemetry.test{MAGIC_LINK}?token={token}");
+    assert!(text.starts_with(&format!("Open this link to sign in:\r\n\r\n{link}\r\n")), "{text}");
+    assert_eq!(text.matches(&token).count(), 1, "{text}");
+
+    // Programs that read mail open it too: that redeems nothing.
+    let open =
+        || async { desk.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).send().await.unwrap() };
+    for _ in 0..2 {
+        let opened = open().await;
+        assert_eq!(opened.status(), 200);
+        let policy = opened.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(policy.contains("default-src 'none'") && policy.contains("form-action 'self'"), "{policy}");
+        let page = opened.text().await.unwrap();
+        assert!(page.contains("action=\"magic-link/verify\"") && page.contains(&format!("value=\"{token}\"")), "{page}");
+        assert!(page.contains("name=\"referrer\" content=\"same-origin\"") && !page.contains("<script"), "{page}");
+    }
+    let press = |origin: Option<&'static str>| {
+        let form = desk.request(Method::POST, VERIFY, Shows::Nothing).body(format!("token={token}"));
+        let form = form.header("content-type", "application/x-www-form-urlencoded");
+        origin.map_or(form.try_clone().unwrap(), |origin| form.header("origin", origin)).send()
+    };
+    for foreign in [None, Some("http://evil.test"), Some("null")] {
+        assert_eq!(press(foreign).await.unwrap().status(), 403, "{foreign:?}: a form needs a page of our own");
+    }
+    let pressed = press(Some("http://telemetry.test")).await.unwrap();
+    assert_eq!(pressed.status(), 200);
+    let cookie = pressed.headers().get_all("set-cookie").iter().find_map(|set| {
+        let set = set.to_str().unwrap();
+        set.split_once("session=").map(|(_, value)| value.split(';').next().unwrap().to_owned())
+    });
+    let (session, page) = (cookie.unwrap(), pressed.text().await.unwrap());
+    assert!(page.contains("jane@example.com") && !page.contains(&session), "{page}");
+    assert_eq!(desk.get(Shows::Session(&session), SESSION).await.status, 200);
+    assert_eq!(press(Some("http://telemetry.test")).await.unwrap().status(), 401, "once");
+}
+
+#[tokio::test]
+async fn a_link_that_is_not_whole_opens_no_page() {
+    let desk = Desk::open().await;
+    for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
+        let refused = desk.get(Shows::Nothing, &format!("{MAGIC_LINK}{query}")).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
+    }
+    let long = desk.get(Shows::Nothing, &format!("{MAGIC_LINK}?token={}", "a".repeat(129))).await;
+    assert_eq!(long.refusal(), (400, "invalid_parameter"));
+    for body in ["", "x=1", "tok%65n"] {
+        let form = desk.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test").body(body);
+        let answered = answer(form.header("content-type", "application/x-www-form-urlencoded")).await;
+        assert!(matches!(answered.refusal(), (422, "invalid_request") | (401, "unauthenticated")), "{body}: {}", answered.body);
+    }
 }
 
 /// Mail that cannot be sent must not show in the answer either.

@@ -1,4 +1,4 @@
-//! Invariant 8: a change and what webhooks say of it are one (threat rows W7, W8; design.md, invariant 8).
+//! A change and what webhooks say of it are one (threat rows W7, W8; docs/api/webhooks.md#retries).
 
 use crate::desk::{Answer, DELEGATIONS, Desk, Shows, WEBHOOKS};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ async fn w7_everybody_concerned_is_told_and_only_of_what_they_subscribed_to() {
     told_of_end["revoked_at"] = revoked.body["revoked_at"].clone();
     for (body, data) in to_partner.iter().zip([told(&approved), told_of_end, told(&granted)]) {
         assert_eq!(body["data"], json!({"delegation": data}));
-        assert_eq!(body["created_at"], json!(desk.clock.now()));
+        assert_eq!(body["created_at"], desk.told());
         assert_eq!(body.as_object().unwrap().len(), 4, "id, type, created_at, data: {body}");
     }
     assert_eq!(to_owner[0]["data"], json!({"delegation_request": filed.body}));

@@ -1,9 +1,13 @@
 //! Who asks too often is told when to come back (threat rows X30, G12).
 
-use crate::desk::{Answer, Desk, KEYS, MAGIC_LINK, REQUESTS, SESSION, Shows, VERIFY, answer, sign_in};
+use crate::desk::{Answer, Desk, KEYS, MAGIC_LINK, NOBODY, REQUESTS, SESSION, Shows, VERIFY, answer, sign_in};
+use crate::people::PROVISIONED;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
+use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 
@@ -41,8 +45,8 @@ async fn x30_an_address_that_asks_to_sign_in_too_often_waits_whatever_it_claims_
 
 #[tokio::test]
 async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own() {
-    let proxies = service_kit::client_address::ProxySettings { trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()] };
-    let desk = open(SignInSettings { sign_in_rate: 2, proxies, ..sign_in() }).await;
+    let clients = ClientSettings { trusted_proxies: "127.0.0.0/8".parse().unwrap(), ..ClientSettings::default() };
+    let desk = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
     let ask = async |client: &str| {
         let request = desk.request(Method::POST, VERIFY, Shows::Nothing).header("x-forwarded-for", client);
         answer(request.json(&json!({"token": "x"}))).await.status
@@ -87,4 +91,64 @@ async fn g12_a_bulk_call_costs_one_for_each_of_its_requests() {
     let again = bulk(100).await;
     assert_eq!(again.refusal(), (429, "too_many_requests"), "and then it is empty");
     assert_eq!(desk.count("SELECT count(*) FROM delegation_requests").await, 0);
+}
+
+#[tokio::test]
+async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_partner() {
+    let desk = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
+    let (org, busy) = desk.platform("partner").await;
+    let (other, calm) = desk.platform("other").await;
+    for partner in [org, other] {
+        desk.trust(partner, true).await;
+    }
+    let routes = [
+        PROVISIONED.to_owned(),
+        format!("{PROVISIONED}/{NOBODY}/invites"),
+        format!("{PROVISIONED}/{NOBODY}/domains/{NOBODY}/attest"),
+    ];
+    let mut answers = Vec::new();
+    for number in 0..60 {
+        answers.push(desk.post(Shows::Key(&busy), &routes[number % 3], &json!({})).await);
+    }
+    assert!(statuses(&answers, 429) > 0, "one a second and no more: {answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer.status, 404 | 422 | 429)), "{answers:?}");
+    // Another key of the same partner waits as well, another partner does not.
+    let mut by_second = Vec::new();
+    for _ in 0..30 {
+        let second = desk.seed().key(org, OrgType::Platform, &Scope::ALL).await;
+        by_second.push(desk.post(Shows::Key(&second), PROVISIONED, &json!({})).await);
+    }
+    assert!(statuses(&by_second, 429) > 0, "{by_second:?}");
+    assert_eq!(desk.post(Shows::Key(&calm), PROVISIONED, &json!({})).await.status, 422);
+    let mut told = None;
+    for _ in 0..30 {
+        let refused = desk.request(Method::POST, PROVISIONED, Shows::Key(&busy)).json(&json!({})).send().await.unwrap();
+        if refused.status() == 429 {
+            told = refused.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
+            break;
+        }
+    }
+    assert!(told.is_some_and(|wait| wait >= 1), "{told:?}");
+}
+
+/// What nobody holds costs its address something; who was recognised before is not held up by what others there try.
+#[tokio::test]
+async fn a11_unknown_sessions_and_keys_are_429_once_their_address_has_tried_too_many_and_known_ones_go_on() {
+    let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };
+    let desk = open(SignInSettings { clients, ..sign_in() }).await;
+    let (org, key) = desk.org("owner").await;
+    let jane = desk.session("jane@example.com", &[org]).await;
+    assert_eq!(desk.list(Shows::Key(&key)).await.status, 200);
+    assert_eq!(desk.list(Shows::Session(&jane)).await.status, 200);
+    let unknown: Vec<PlainUserSession> = (0..20).map(|_| PlainUserSession::mint()).collect();
+    let mut answers = Vec::new();
+    for session in &unknown {
+        answers.push(desk.list(Shows::Session(session.reveal())).await.status);
+    }
+    assert_eq!((answers[0], answers[19]), (401, 429), "{answers:?}");
+    let stranger = PlainApiKey::mint(OrgType::Platform);
+    assert_eq!(desk.list(Shows::Key(stranger.reveal())).await.status, 429, "keys and sessions count together");
+    assert_eq!(desk.list(Shows::Key(&key)).await.status, 200);
+    assert_eq!(desk.list(Shows::Session(&jane)).await.status, 200);
+    assert_eq!(desk.list(Shows::Nothing).await.status, 401, "who shows nothing tries nothing");
 }

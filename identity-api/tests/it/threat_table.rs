@@ -1,5 +1,5 @@
 //! Which test stands for which threat to identity: credentials and sessions (X), resolving (D), delegations (G), webhook
-//! registration (W), onboarding and health (I).
+//! registration (W), onboarding and health (I), what was found by attacking (A), and credentials of who is removed (S17).
 //!
 //! Must name a test for every row, and only tests that exist.
 
@@ -34,7 +34,7 @@ const TESTS: &[ThreatTest] = &[
     ("D4", "infra/all-in-one/tests/it/lookalikes.rs", "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
     ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
     ("G1", DELEGATIONS, "g1_only_a_content_owner_delegates_and_only_reading"),
-    ("G2", DELEGATIONS, "g2_a_grantee_is_another_organisation_and_a_platform"),
+    ("G2", DELEGATIONS, "g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent"),
     ("G3", RACES, "s12_of_forty_grants_of_a_pair_one_wins_and_of_forty_revocations_one_is_told"),
     ("G4", DELEGATIONS, "g4_only_the_grantor_revokes"),
     ("G5", DELEGATIONS, "g5_a_list_shows_the_callers_own_side_only"),
@@ -70,10 +70,46 @@ const TESTS: &[ThreatTest] = &[
     ("I6", "identity-api/tests/it/settings.rs", "i6_what_sets_no_known_flag_to_a_boolean_is_refused"),
     ("I7", "query-api/tests/it/readiness.rs", "a_postgres_that_is_away_or_hangs_is_503_within_seconds"),
     ("I8", "query-api/tests/it/readiness.rs", "a_postgres_that_is_away_or_hangs_is_503_within_seconds"),
+    ("A2", HEAD, "a2_a_page_whose_tree_would_have_millions_of_nodes_ends_with_its_head"),
+    ("A2", HEAD, "a2_a_head_without_end_costs_so_many_tokens_and_no_more"),
+    ("A2", "identity-api/tests/it/domains.rs", "a2_a_page_whose_tree_would_explode_is_read_no_further_than_its_head"),
+    ("A4", KEY_MAKERS, "a4_a_member_who_is_no_owner_mints_and_revokes_no_key"),
+    ("A4", KEY_MAKERS, "a4_every_key_names_its_maker"),
+    ("A5", KEY_MAKERS, "a5_a_key_grants_at_most_its_own_scopes"),
+    ("A5", KEY_MAKERS, "a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_organisation"),
+    ("S17", KEY_MAKERS, "s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_theirs_made"),
+    ("S17", KEY_MAKERS, "s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member"),
+    ("S17", KEY_MAKERS, "s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_none"),
+    ("S17", KEY_MAKERS, "s17_invites_that_a_removed_persons_key_has_made_are_withdrawn"),
+    ("S17", KEY_MAKERS, "s17_an_operator_who_is_removed_leaves_no_key_behind_unless_it_is_to_be_kept"),
+    ("A8", CONTESTS, "a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told"),
+    ("A8", CONTESTS, "a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not"),
+    ("A8", CONTESTS, "a8_of_all_who_prove_an_attested_host_at_once_one_gets_it"),
+    ("A8", CONTESTS, "a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_it"),
+    ("A8", CONTESTS, "a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_look"),
+    ("A8", CONTESTS, "a8_an_owner_proves_again_what_was_attested_or_is_missing"),
+    ("A8", CONTESTS, "a8_several_processes_look_at_each_proof_once_and_tell_of_each_lapse_once"),
+    ("A10", MAIL_NAMES, "a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to_somebody_else"),
+    ("A10", MAIL_NAMES, "a10_a14_what_reads_as_a_link_or_as_another_name_names_no_organisation"),
+    ("A10", NAMES, "a10_a_name_that_reads_as_a_link_is_refused_however_it_is_spelt"),
+    (
+        "A11",
+        "identity-api/tests/it/rates.rs",
+        "a11_unknown_sessions_and_keys_are_429_once_their_address_has_tried_too_many_and_known_ones_go_on",
+    ),
+    ("A14", NAMES, "a14_a_name_that_looks_like_another_is_refused"),
+    ("A14", NAMES, "a14_honest_names_in_any_one_script_and_in_those_of_east_asia_pass"),
+    ("A14", NAMES, "a14_what_nobody_sees_is_known"),
+    ("A15", "identity-api/tests/it/rates.rs", "a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_partner"),
     ("I9", "infra/all-in-one/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
 ];
 
+const CONTESTS: &str = "identity-api/tests/it/domain_contests.rs";
 const DELEGATIONS: &str = "identity-api/tests/it/delegations.rs";
+const HEAD: &str = "identity-api/src/domains/head.rs";
+const KEY_MAKERS: &str = "identity-api/tests/it/key_makers.rs";
+const MAIL_NAMES: &str = "identity-api/tests/it/mail_names.rs";
+const NAMES: &str = "identity-api/src/texts/names.rs";
 const ORGANIZATIONS: &str = "identity-api/tests/it/organizations.rs";
 const RACES: &str = "identity-api/tests/it/races.rs";
 const REQUESTS: &str = "identity-api/tests/it/delegation_requests.rs";
@@ -87,5 +123,7 @@ const WEBHOOKS: &str = "identity-api/tests/it/webhooks.rs";
 fn every_row_has_a_test_that_exists() {
     let of_callers = threat_rows('X', 18..=29).chain(threat_rows('D', 1..=5));
     let of_identity = threat_rows('G', 1..=12).chain(threat_rows('W', 1..=8)).chain(threat_rows('I', 1..=9));
-    every_row_has_a_test(TESTS, of_callers.chain(of_identity));
+    let found =
+        [2, 4, 5, 8, 10, 11, 14, 15].into_iter().flat_map(|row| threat_rows('A', row..=row)).chain(threat_rows('S', 17..=17));
+    every_row_has_a_test(TESTS, of_callers.chain(of_identity).chain(found));
 }

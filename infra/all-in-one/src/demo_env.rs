@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILE: &str = "demo.env";
 
@@ -36,6 +36,12 @@ impl DemoEnv {
         });
         written.with_context(|| format!("TELEMETRY_STATE_DIR={}: demo.env cannot be written", folder.display()))
     }
+}
+
+/// Where the file is, from wherever one looks.
+pub(crate) fn place(folder: &Path) -> PathBuf {
+    let place = folder.join(FILE);
+    place.canonicalize().unwrap_or(place)
 }
 
 /// What an earlier run wrote; empty when there was none.

@@ -2,12 +2,14 @@
 //!
 //! Must not do anything a service does not do by itself, except seed the demo tenant and say what to try.
 
+mod accounts;
 mod addresses;
 mod demo_env;
 mod secrets_key;
 mod seed;
 mod welcome;
 
+use accounts::Accounts;
 use anyhow::ensure;
 use axum::Router;
 use clap::Parser;
@@ -20,6 +22,8 @@ use query_api::ResolveSettings;
 use schemas::openapi::Surface;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
+use service_kit::http::Transport;
+use service_kit::roles::Role;
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{
     ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
@@ -96,11 +100,12 @@ pub struct Cli {
 }
 
 impl Cli {
-    fn gateway(&self) -> ingest_gateway::Settings {
+    fn gateway(&self, postgres: PostgresSettings) -> ingest_gateway::Settings {
         let spill_dir = self.durability.spill_dir.clone().unwrap_or_else(|| self.state_dir.join("spill"));
         ingest_gateway::Settings {
             kafka: self.kafka.clone(),
-            postgres: self.postgres.clone(),
+            postgres,
+            clients: self.sign_in.clients.clone(),
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
             expiry: self.expiry.clone(),
@@ -108,40 +113,29 @@ impl Cli {
         }
     }
 
-    fn worker(&self) -> stream_workers::Settings {
-        stream_workers::Settings {
-            kafka: self.kafka.clone(),
-            clickhouse: self.clickhouse.clone(),
-            postgres: self.postgres.clone(),
-            tuning: self.worker.clone(),
-            keep: self.keep,
-        }
+    fn worker(&self, clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> stream_workers::Settings {
+        stream_workers::Settings { kafka: self.kafka.clone(), clickhouse, postgres, tuning: self.worker.clone(), keep: self.keep }
     }
 
-    fn deliverer(&self) -> DeliverSettings {
-        DeliverSettings {
-            postgres: self.postgres.clone(),
-            secrets: self.secrets.clone(),
-            webhooks: self.webhooks.clone(),
-            pace: self.pace.clone(),
-        }
+    fn deliverer(&self, postgres: PostgresSettings) -> DeliverSettings {
+        DeliverSettings { postgres, secrets: self.secrets.clone(), webhooks: self.webhooks.clone(), pace: self.pace.clone() }
     }
 
-    fn query(&self) -> query_api::Settings {
+    fn query(&self, clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> query_api::Settings {
         query_api::Settings {
-            clickhouse: self.clickhouse.clone(),
-            postgres: self.postgres.clone(),
+            clickhouse,
+            postgres,
             resolving: self.resolving,
-            proxies: self.sign_in.proxies.clone(),
+            clients: self.sign_in.clients.clone(),
             clicks: self.clicks.clone(),
             reads: self.reads,
         }
     }
 
-    fn identity(&self) -> identity_api::Settings {
+    fn identity(&self, postgres: PostgresSettings) -> identity_api::Settings {
         let mail_dir = self.mail.mail_dir.clone().unwrap_or_else(|| self.state_dir.join("mail"));
         identity_api::Settings {
-            postgres: self.postgres.clone(),
+            postgres,
             secrets: self.secrets.clone(),
             webhooks: self.webhooks.clone(),
             mail: MailSettings { mail_dir: Some(mail_dir), ..self.mail.clone() },
@@ -171,22 +165,26 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     cli.sign_in = cli.sign_in.at(process.listen);
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
 
-    identity_api::migrate(&cli.identity()).await?;
-    stream_workers::prepare(&cli.worker()).await?;
-    let demo = seed::seed(&cli, &process, &clock).await?;
+    let accounts = Accounts::prepare(&cli).await?;
+    let identity_account = accounts.postgres(Role::Identity)?;
+    let demo = seed::seed(&cli, &identity_account, &process, &clock).await?;
 
-    let gateway = ingest_gateway::State::connect(&cli.gateway(), clock.clone()).await?;
-    let identity = identity_api::State::connect(&cli.identity(), clock.clone()).await?;
+    let gateway = ingest_gateway::State::connect(&cli.gateway(accounts.postgres(Role::Gateway)?), clock.clone()).await?;
+    let identity = identity_api::State::connect(&cli.identity(identity_account), clock.clone()).await?;
+    let query = cli.query(accounts.clickhouse(Role::Query), accounts.postgres(Role::Query)?);
     let mut probes = gateway.probes();
-    probes.push(Probe::clickhouse(stores::clickhouse(&cli.clickhouse)?));
+    probes.push(Probe::clickhouse(stores::clickhouse(&query.clickhouse)?));
     let _watch = health::watch(probes.clone());
-    let router = surfaces(&cli, clock.clone(), Arc::clone(&gateway), Arc::clone(&identity), probes).await?;
-    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
-    let (worker, deliverer, stop_delivering) = (cli.worker(), cli.deliverer(), stop.clone());
+    let query = query_api::State::connect_at(&query, clock.clone()).await?;
+    let router = surfaces(&cli, Arc::clone(&gateway), query, Arc::clone(&identity), probes);
+    let limits = server::Limits::of(&cli.sign_in.clients);
+    let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
+    let worker = cli.worker(accounts.clickhouse(Role::Worker), accounts.postgres(Role::Worker)?);
+    let (deliverer, stop_delivering) = (cli.deliverer(accounts.postgres(Role::Deliverer)?), stop.clone());
     let mut workers = JoinSet::new();
     workers.spawn(async move { stream_workers::work(&worker, stop).await });
     workers.spawn(async move { deliver::deliver(&deliverer, Ahead::default(), stop_delivering).await });
-    welcome::print(&demo, clock.now());
+    welcome::print(&demo, &cli.state_dir, clock.now());
 
     // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
     let mut stopped_early = Ok(());
@@ -203,18 +201,18 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     stopped_early
 }
 
-async fn surfaces(
+fn surfaces(
     cli: &Cli,
-    clock: Clock,
     gateway: Arc<ingest_gateway::State>,
+    query: Arc<query_api::State>,
     identity: Arc<identity_api::State>,
     probes: Vec<Probe>,
-) -> anyhow::Result<Router> {
-    let query = query_api::State::connect_at(&cli.query(), clock).await?;
+) -> Router {
     let router = ingest_gateway::routes(gateway)
         .merge(query_api::routes(query))
         .merge(identity_api::routes(identity))
         .merge(health::routes(probes))
         .merge(openapi::routes(&Surface::ALL));
-    Ok(http::with_boundary(router))
+    let transport = cli.sign_in.transport().unwrap_or(Transport::Plain);
+    http::with_boundary_over(transport, router)
 }

@@ -13,7 +13,7 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use schemas::site::Site;
 use service_kit::clock::Clock;
 use service_kit::directory::Directory;
-use service_kit::settings::ProcessSettings;
+use service_kit::settings::{PostgresSettings, ProcessSettings};
 use service_kit::stores;
 use sqlx::PgPool;
 use std::collections::BTreeMap;
@@ -71,8 +71,13 @@ const ORGS: [DemoOrg; 4] = [
 ];
 
 /// Creates what is missing and writes `demo.env`.
-pub(crate) async fn seed(cli: &Cli, process: &ProcessSettings, clock: &Clock) -> anyhow::Result<DemoEnv> {
-    let pool = stores::postgres(&cli.postgres)?;
+pub(crate) async fn seed(
+    cli: &Cli,
+    identity: &PostgresSettings,
+    process: &ProcessSettings,
+    clock: &Clock,
+) -> anyhow::Result<DemoEnv> {
+    let pool = stores::postgres(identity)?;
     let tenant = Tenant { directory: Directory::new(pool.clone()), pool, clock, earlier: demo_env::read(&cli.state_dir) };
     let mut env = addresses(cli, process);
     for org in &ORGS {
@@ -142,7 +147,7 @@ impl Tenant<'_> {
                 return Ok(earlier.clone());
             }
         }
-        let (_, key) = api_keys::mint_api_key(&self.pool, id, org.org_type, "demo", &scopes).await?;
+        let key = api_keys::mint_api_key(&self.pool, id, org.org_type, "demo", &scopes, self.clock.now()).await?;
         Ok(key.reveal().to_owned())
     }
 

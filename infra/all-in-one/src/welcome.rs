@@ -1,17 +1,20 @@
 //! The last screen of `cargo up`: what runs where, and three lines to paste.
 //!
-//! Must print only lines that work as they are.
+//! Must print only lines that work as they are, and no key and no password: what is printed may end up in a log. The lines read
+//! keys from `demo.env`.
 
-use crate::demo_env::DemoEnv;
+use crate::demo_env::{self, DemoEnv};
 use chrono::{DateTime, SecondsFormat, Utc};
+use std::path::Path;
 
 /// Prints the screen.
-pub(crate) fn print(demo: &DemoEnv, now: DateTime<Utc>) {
-    println!("{}", screen(demo, now));
+pub(crate) fn print(demo: &DemoEnv, folder: &Path, now: DateTime<Utc>) {
+    println!("{}", screen(demo, folder, now));
 }
 
-fn screen(demo: &DemoEnv, now: DateTime<Utc>) -> String {
-    let (base, agent_key, owner_key) = (demo.get("BASE_URL"), demo.get("AGENT_KEY"), demo.get("OWNER_KEY"));
+fn screen(demo: &DemoEnv, folder: &Path, now: DateTime<Utc>) -> String {
+    let (base, file) = (demo.get("BASE_URL"), demo_env::place(folder));
+    let quoted = format!("'{}'", file.display().to_string().replace('\'', r"'\''"));
     let event = format!(
         r#"{{"events":[{{"type":"content_retrieved","timestamp":"{}","source_role":"agent","session_id":"{}","content_url":"https://www.example.com/first","content_telemetry_id":"{}"}}]}}"#,
         now.to_rfc3339_opts(SecondsFormat::Millis, true),
@@ -19,16 +22,16 @@ fn screen(demo: &DemoEnv, now: DateTime<Utc>) -> String {
         uuid::Uuid::new_v4(),
     );
     format!(
-        "\nThe service is up on {base} (Kafka {}, ClickHouse {}, metrics {}).\n\
-         Keys, sessions and addresses are in demo.env of the state folder (.local); stop with Ctrl-C.\n\n\
+        "\nThe service is up on {base} (Kafka {}, metrics {}).\n\
+         Keys, sessions and addresses are in {}; stop with Ctrl-C.\n\n\
          Report that an agent fetched a page of example.com:\n\n\
-         curl -sS {base}/events -H 'X-API-Key: {agent_key}' -H 'Content-Type: application/json' -d '{event}'\n\n\
+         (. {quoted}; curl -sS {base}/events -H \"X-API-Key: $AGENT_KEY\" -H 'Content-Type: application/json' -d '{event}')\n\n\
          Read it back as the owner of example.com (within a second):\n\n\
-         curl -sS {base}/content-owners/summary -H 'X-API-Key: {owner_key}'\n\n\
+         (. {quoted}; curl -sS {base}/content-owners/summary -H \"X-API-Key: $OWNER_KEY\")\n\n\
          Ask who answers for a page:\n\n\
          curl -sS '{base}/resolve?url=https://www.example.com/first'\n",
         demo.get("KAFKA_BROKERS"),
-        demo.get("CLICKHOUSE_URL"),
         demo.get("METRICS_URL"),
+        file.display(),
     )
 }

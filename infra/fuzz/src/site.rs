@@ -2,6 +2,7 @@
 //!
 //! - What is canonical is its own canonical form.
 //! - The site of a URL is its host's, and a site lies within itself and every parent.
+//! - The page of a URL is its own page.
 //! - No user name, fragment or click token is kept.
 
 use schemas::site::{ContentUrl, MAX_URL_BYTES, Site};
@@ -38,6 +39,10 @@ pub(crate) fn check_url(text: &str) -> bool {
     assert!(!query.split('&').any(|pair| pair == "ctx" || pair.starts_with("ctx=")), "a click token is kept: {}", url.stored);
     let again = ContentUrl::parse(&url.stored).expect("what is stored is a content URL");
     assert_eq!(again, url, "what is stored is its own canonical form");
+    // What escaping has made too long is no URL any more.
+    if let Ok(page) = ContentUrl::parse(&format!("https://{}", url.keyed)) {
+        assert_eq!((page.keyed, page.site), (url.keyed.clone(), url.site.clone()), "a page is the page of itself");
+    }
     let authority = url.stored.split('/').nth(2).unwrap_or_default();
     assert!(!authority.contains('@'), "a user name is kept: {}", url.stored);
     if let Some(site) = &url.site {

@@ -20,6 +20,7 @@ pub mod chaos;
 pub mod client;
 pub mod drive;
 pub mod fuzz_api;
+pub mod linear;
 pub mod options;
 pub mod oracle;
 pub mod processes;
@@ -56,7 +57,7 @@ impl Cli {
         match &self.command {
             Command::Run(options) => &options.conduct,
             Command::Bench(options) => &options.conduct,
-            Command::Reads(_) | Command::FuzzApi(_) => return 1,
+            Command::Reads(_) | Command::FuzzApi(_) | Command::Linear(_) => return 1,
             Command::Chaos(_) => return CHAOS_THREADS,
         }
         .threads
@@ -71,6 +72,10 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
         Command::Bench(options) => bench::run(options, stop).await,
         Command::Reads(options) => read_bench::run(options, stop).await,
         Command::FuzzApi(options) => fuzz(options, &stop).await,
+        Command::Linear(options) => {
+            linear::run(options);
+            Ok(Verdict::Clean)
+        }
         Command::Chaos(options) => chaos::run(options, stop).await,
     }
 }

@@ -29,6 +29,8 @@ pub enum Command {
     Reads(ReadBenchOptions),
     /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
     FuzzApi(FuzzApiOptions),
+    /// What a body costs the gateway by its size, shape and nesting, in CPU; needs no server
+    Linear(LinearOptions),
     /// Kills, stops, pauses and cuts off every process of a stack of its own under load; ends with 1 unless every check held (`cargo chaos`)
     Chaos(ChaosOptions),
 }
@@ -63,6 +65,17 @@ pub struct ReadBenchOptions {
     /// Repeats the rows and windows of an earlier run
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// How bodies are measured.
+#[derive(Args, Clone, Debug)]
+pub struct LinearOptions {
+    /// Size of the smallest body; each next one is twice as large
+    #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = at_least_a_kilobyte)]
+    pub least_bytes: usize,
+    /// Size of the largest body, up to what the gateway takes
+    #[arg(long, value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
+    pub most_bytes: usize,
 }
 
 /// Where the load goes.
@@ -120,8 +133,8 @@ pub struct Load {
     /// Open loop: events a second, sent on a fixed schedule; latency counts from the scheduled time
     #[arg(long, value_name = "EVENTS/S", conflicts_with = "concurrency")]
     pub rate: Option<f64>,
-    /// Open loop: connections at most
-    #[arg(long, default_value_t = 1_024)]
+    /// Open loop: connections at most; a service takes 1,000 of one address (TELEMETRY_CONNECTIONS_PER_ADDRESS)
+    #[arg(long, default_value_t = 900)]
     pub max_connections: usize,
     /// Closed loop: connections, each with one request at a time [default: 64]
     #[arg(long)]
@@ -251,6 +264,10 @@ impl Load {
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn at_least_a_kilobyte(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|bytes| *bytes >= 1_024).ok_or_else(|| "write a number of at least 1024".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

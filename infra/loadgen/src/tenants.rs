@@ -65,7 +65,9 @@ pub async fn seed(pool: &PgPool, run: &str, count: usize) -> anyhow::Result<Vec<
 async fn reporter(pool: &PgPool, name: &str, org_type: OrgType) -> anyhow::Result<(OrgId, HeaderValue)> {
     let org = organizations::create_organization(pool, name, org_type).await.context("an organisation cannot be seeded")?;
     let scopes: Vec<Scope> = Scope::DEFAULT.into_iter().chain([Scope::IdentityWrite]).collect();
-    let (_, key) = api_keys::mint_api_key(pool, org, org_type, "load", &scopes).await.context("a key cannot be seeded")?;
+    let key = api_keys::mint_api_key(pool, org, org_type, "load", &scopes, Clock::System.now())
+        .await
+        .context("a key cannot be seeded")?;
     Ok((org, header(key.reveal())?))
 }
 

@@ -40,7 +40,7 @@ enum Command {
     Verify(verify::Options),
     /// Start the servers and leave them running
     ///
-    /// Prints the three settings that name them. What already runs and answers is left as it is.
+    /// Writes the three settings that name them to .local/servers.env. What already runs and answers is left as it is.
     Start,
     /// Stop the servers, whoever uses them; data is kept
     Stop,
@@ -60,6 +60,12 @@ enum Command {
     Tether(tether::Tied),
     #[command(hide = true)]
     InstallLauncher,
+}
+
+/// What can be typed, for who checks what documents say.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
 }
 
 /// Reads the command line and carries it out.
@@ -95,9 +101,7 @@ fn start() -> Result<()> {
     ensure_programs(Purpose::Servers, &Stack::own(&given))?;
     let stack = Stack::of(Workspace::find()?)?;
     let endpoints = stack.start(&given, true, &Progress::spinners(), &interrupt)?;
-    println!("KAFKA_BROKERS={}", endpoints.kafka_brokers);
-    println!("CLICKHOUSE_URL={}", endpoints.clickhouse_url);
-    println!("DATABASE_URL={}", endpoints.database_url);
+    println!("the settings that name them, with their passwords, are in {}", endpoints.write(stack.state())?.display());
     Ok(())
 }
 

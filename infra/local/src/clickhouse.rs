@@ -13,10 +13,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::access::Users;
+use crate::password::Password;
 use crate::server::{Site, TELEMETRY};
 
-/// Opens the real listeners, then sleeps for ever: the engine ends when its last statement does.
-const SERVE: &str = "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT sleepEachRow(3) FROM system.numbers \
+/// Opens the real HTTP listener, then sleeps for ever: the engine ends when its last statement does. The listener of the native
+/// protocol stays closed: nothing here uses it, it lets the engine's own user in without a password, and one wrong password
+/// given to it ends the engine.
+const SERVE: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
 
 /// Where configuration is, of a server that has any.
@@ -26,6 +29,31 @@ const CONFIG: &str = "config.xml";
 const OWN_USER: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users><default><password/>\
     <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management>\
     </default></users></clickhouse>";
+
+/// The users of the stack's server. Its own statements run as `default`, which has no password there, so that user may do
+/// nothing else, and whoever comes over HTTP has to name another one in a header, which a web page cannot send to another
+/// origin. HASH is that of the password.
+const USERS: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>\
+    <default><no_password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>\
+    <grants><query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT SELECT ON system.numbers</query></grants></default>\
+    <telemetry><password_sha256_hex>HASH</password_sha256_hex><networks><ip>127.0.0.1</ip></networks>\
+    <profile>default</profile><quota>default</quota><access_management>1</access_management></telemetry></users></clickhouse>";
+
+/// `dGVsZW1ldHJ5` is `telemetry` in base64, with which all of our accounts begin.
+const HANDLERS: &str = "<http_handlers>\
+    <rule><url>/ping</url><handler><type>static</type><response_content>Ok.&#10;</response_content></handler></rule>\
+    <rule><methods>GET,POST</methods><headers><Authorization>regex:Basic dGVsZW1ldHJ5.*</Authorization></headers>\
+    <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule>\
+    <rule><methods>GET,POST</methods><headers><X-ClickHouse-User>regex:telemetry.*</X-ClickHouse-User></headers>\
+    <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule></http_handlers>";
+
+/// The accounts of the services, as they are deployed.
+const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
+/// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, which must be granted the same.
+const GRANTED: &str = " ON telemetry.observations</query>";
+const FURTHER: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
+/// The settings from which `ACCOUNTS` takes passwords.
+const PASSWORDS: [&str; 2] = ["CLICKHOUSE_WORKER_PASSWORD", "CLICKHOUSE_QUERY_PASSWORD"];
 
 /// What the launcher is told.
 #[derive(Debug, clap::Args)]
@@ -39,9 +67,6 @@ pub(crate) struct Serve {
     /// Port of the HTTP interface
     #[arg(long)]
     http_port: u16,
-    /// Port of the native protocol
-    #[arg(long)]
-    tcp_port: u16,
     /// Configuration besides the engine's own
     #[arg(long)]
     config: Option<PathBuf>,
@@ -56,7 +81,6 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         path,
         b"--listen_host=127.0.0.1".to_vec(),
         format!("--http_port={}", options.http_port).into_bytes(),
-        format!("--tcp_port={}", options.tcp_port).into_bytes(),
         // the default of two lets one slow task hold up all merges
         b"--background_schedule_pool_size=16".to_vec(),
         b"--logger.console".to_vec(),
@@ -91,7 +115,26 @@ fn run_engine(library: &OsStr, arguments: Vec<CString>) -> Result<()> {
 
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     fs::create_dir_all(&site.data).context("cannot create ClickHouse's data folder")?;
-    site.users.as_ref().map_or(Ok(()), |users| add_users(site, users)).context("cannot write ClickHouse's configuration")
+    let written = match (&site.users, &site.password) {
+        (Some(users), _) => add_users(site, users),
+        (None, Some(password)) => guard(site, password),
+        (None, None) => Ok(()),
+    };
+    written.context("cannot write ClickHouse's configuration")
+}
+
+/// Lets nobody in without the password, and the services only with accounts of their own.
+fn guard(site: &Site, password: &Password) -> Result<()> {
+    let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
+    fs::create_dir_all(&more)?;
+    let accounts = ACCOUNTS.lines().flat_map(|line| {
+        let further = FURTHER.iter().filter(|_| line.contains(GRANTED)).map(|further| line.replace(GRANTED, further));
+        std::iter::once(line.to_owned()).chain(further)
+    });
+    fs::write(more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
+    fs::write(&own, USERS.replace("HASH", &password.sha256()))?;
+    let config = format!("<clickhouse><users_config>{}</users_config>{HANDLERS}</clickhouse>", own.display());
+    Ok(fs::write(site.home.join(CONFIG), config)?)
 }
 
 /// The account there always is, and those of a file where operators put them.
@@ -109,28 +152,36 @@ pub(crate) fn command(site: &Site) -> Command {
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
     command.arg("--data").arg(&site.data);
     command.arg("--http-port").arg(site.listen.port.to_string());
-    command.arg("--tcp-port").arg(site.listen.second_port.to_string());
     if let Some(users) = &site.users {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
+    } else if let Some(password) = &site.password {
+        command.arg("--config").arg(site.home.join(CONFIG)).envs(PASSWORDS.map(|name| (name, password.reveal())));
     }
     command.current_dir(&site.home);
     command
 }
 
 pub(crate) fn probe(port: u16) -> Result<()> {
-    request(port, "GET /ping", "").map(drop)
+    request(port, "GET /ping", None, "").map(drop)
 }
 
 /// The default database is an overlay over files, so ours is made at once.
-pub(crate) fn create_database(port: u16) -> Result<()> {
-    request(port, "POST /", &format!("CREATE DATABASE IF NOT EXISTS {TELEMETRY} ENGINE = Atomic")).map(drop)
+pub(crate) fn create_database(site: &Site) -> Result<()> {
+    let statement = format!("CREATE DATABASE IF NOT EXISTS {TELEMETRY} ENGINE = Atomic");
+    request(site.listen.port, "POST /", site.password.as_ref(), &statement).map(drop)
 }
 
-fn request(port: u16, line: &str, body: &str) -> Result<String> {
+fn request(port: u16, line: &str, password: Option<&Password>, body: &str) -> Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let head = format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    let credentials =
+        password.map(|password| format!("X-ClickHouse-User: {TELEMETRY}\r\nX-ClickHouse-Key: {}\r\n", password.reveal()));
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{}Content-Length: {}\r\n\r\n",
+        credentials.unwrap_or_default(),
+        body.len()
+    );
     stream.write_all((head + body).as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -43,14 +43,27 @@ pub(crate) fn cargo(root: &Path) -> Command {
 }
 
 /// Runs `command` to its end, or until a stop is requested.
-pub(crate) fn run(mut command: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
+pub(crate) fn run(command: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
+    run_watched(command, launcher, interrupt, |_| {}, || {})
+}
+
+/// The same, with a look at the child when it has begun, and one at the clock every now and then.
+pub(crate) fn run_watched(
+    mut command: Command,
+    launcher: &Path,
+    interrupt: &Interrupt,
+    begun: impl FnOnce(&mut Child),
+    mut meanwhile: impl FnMut(),
+) -> Result<Outcome> {
     interrupt.check()?;
     command.stdin(Stdio::null()).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     // should we be killed, it must not go on alone
     let _tether = Process::of(child.id()).map(|process| Tether::tie(launcher, process, None)).transpose()?;
+    begun(&mut child);
     loop {
+        meanwhile();
         if let Some(status) = child.try_wait()? {
             return Ok(if interrupt.is_requested() { Outcome::Stopped } else { Outcome::Exited(status) });
         }

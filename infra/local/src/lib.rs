@@ -10,8 +10,10 @@
 
 mod access;
 mod account;
+mod building;
 pub mod cli;
 mod clickhouse;
+mod deny;
 mod errand;
 mod fetch;
 mod interrupt;
@@ -19,6 +21,7 @@ mod kafka;
 mod locks;
 mod logs;
 mod pair;
+mod password;
 mod platform;
 pub mod ports;
 mod postgres;
@@ -39,5 +42,6 @@ mod verify;
 mod workspace;
 
 pub use fetch::Checksums;
+pub use password::Password;
 pub use process::Process;
 pub use server::{Kind, Listen};

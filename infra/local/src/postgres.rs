@@ -11,18 +11,35 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::account::Account;
+use crate::password::Password;
 use crate::process::{Process, pid_of};
 use crate::server::{Site, TELEMETRY};
 
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
 
+/// What the accounts of the services are called; `telemetry` administers the server, `telemetry_owner` owns the tables.
+const ACCOUNTS: &str =
+    "telemetry_owner,telemetry_gateway,telemetry_worker,telemetry_deliverer,telemetry_query,telemetry_identity";
+
+/// Who may come in: whoever has a password.
+const GUARDED: &str = "# written by `cargo local start` each time
+host all all 127.0.0.1/32 scram-sha-256
+host replication all 127.0.0.1/32 scram-sha-256
+";
+
 /// Creates the cluster and the database the first time, and removes the lock of a run that was killed.
 pub(crate) fn prepare(site: &Site) -> Result<()> {
     let account = site.account.context("PostgreSQL needs an account to run with")?;
     if site.data.join("PG_VERSION").exists() {
-        return remove_stale_lock(&site.data);
+        remove_stale_lock(&site.data)?;
+    } else {
+        create(site, account)?;
     }
+    site.password.as_ref().map_or(Ok(()), |password| guard(site, account, password))
+}
+
+fn create(site: &Site, account: Account) -> Result<()> {
     // made beside its place and renamed: a half-made cluster is never taken for a whole one
     let draft = site.data.with_extension("new");
     if draft.exists() {
@@ -33,10 +50,49 @@ pub(crate) fn prepare(site: &Site) -> Result<()> {
     initdb.arg("-D").arg(&draft).args(["-U", TELEMETRY, "-A", "trust", "-E", "UTF8", "--locale=C"]);
     initdb.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
     finish(initdb, "", "create PostgreSQL's data")?;
-    let mut single = program(site, account, "postgres");
-    single.arg("--single").arg("-D").arg(&draft).args(["-c", "unix_socket_directories=", "postgres"]);
-    finish(single, &format!("CREATE DATABASE {TELEMETRY}\n"), "create the database")?;
+    single(site, account, &draft, "postgres", &format!("CREATE DATABASE {TELEMETRY}\n"))?;
     fs::rename(&draft, &site.data).context("cannot put PostgreSQL's data in place")
+}
+
+/// Gives every account the password and the tables to their owner, also those of a cluster that an earlier build has made.
+fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
+    // made by initdb, so that it belongs to the server's account
+    fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write who may come into PostgreSQL")?;
+    let (note, wanted) = (site.home.join("guarded"), password.sha256());
+    if fs::read_to_string(&note).is_ok_and(|set| set == wanted) {
+        return Ok(());
+    }
+    let accounts = format!(
+        "DO $$ DECLARE a text; BEGIN FOREACH a IN ARRAY string_to_array('{TELEMETRY},{ACCOUNTS}', ',') LOOP \
+         IF to_regrole(a) IS NULL THEN EXECUTE format('CREATE ROLE %I LOGIN', a); END IF; \
+         EXECUTE format('ALTER ROLE %I PASSWORD %L', a, '{}'); END LOOP; END $$\n\
+         ALTER DATABASE {TELEMETRY} OWNER TO telemetry_owner\n",
+        password.reveal()
+    );
+    single(site, account, &site.data, "postgres", &accounts)?;
+    single(site, account, &site.data, TELEMETRY, OWN)?;
+    fs::write(note, wanted).context("cannot note that PostgreSQL has its password")
+}
+
+/// One line, as the single-user server wants it. What belongs to an extension stays with it.
+const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
+    SELECT format('ALTER %s public.%I OWNER TO telemetry_owner', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname) \
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') \
+    UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO telemetry_owner', f.oid::regprocedure) FROM pg_proc f \
+    WHERE pronamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e') \
+    LOOP EXECUTE s; END LOOP; END $$\n";
+
+/// Iterations protect passwords that can be guessed; this one is 160 random bits, and thousands of them make each connection of a
+/// service that was built for debugging cost a tenth of a second.
+const SCRAM_ITERATIONS: &str = "scram_iterations=16";
+
+/// Executes these lines while no server runs on the data.
+fn single(site: &Site, account: Account, data: &Path, database: &str, lines: &str) -> Result<()> {
+    let mut single = program(site, account, "postgres");
+    // -j would end statements at an empty line; a failed one must fail all
+    single.arg("--single").arg("-D").arg(data).args(["-c", "unix_socket_directories=", "-c", "exit_on_error=on"]);
+    single.args(["-c", SCRAM_ITERATIONS, database]);
+    finish(single, lines, "set PostgreSQL up")
 }
 
 pub(crate) fn command(site: &Site) -> Command {
@@ -54,7 +110,8 @@ pub(crate) fn command(site: &Site) -> Command {
     command
 }
 
-/// Ready once it lets the user `telemetry` into the database `telemetry`.
+/// Ready once it lets the user `telemetry` into the database `telemetry`, or asks for a password: one that is not ready
+/// refuses before it asks.
 pub(crate) fn probe(port: u16) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
@@ -73,6 +130,7 @@ pub(crate) fn probe(port: u16) -> Result<()> {
         let mut body = vec![0; length - 4];
         stream.read_exact(&mut body)?;
         match tag {
+            b'R' if body.get(..4).is_some_and(|kind| kind != [0; 4]) => return Ok(()),
             b'Z' => {
                 // leaving politely keeps the log clean; the answer is known either way
                 let _ = stream.write_all(b"X\0\0\0\x04");

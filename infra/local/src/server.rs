@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Guard, Users};
 use crate::account::Account;
 use crate::interrupt::Interrupt;
+use crate::password::Password;
 use crate::process::{Process, strays};
 use crate::workspace::create_open_folder;
 use crate::{clickhouse, fetch, kafka, platform, postgres};
@@ -72,6 +73,11 @@ impl Kind {
         }
     }
 
+    /// Whether the stack's asks for a password. Kafka speaks no HTTP, which is what a web page can send.
+    pub(crate) fn has_password(self) -> bool {
+        self != Self::Kafka
+    }
+
     /// The setting by which a user names a server of their own.
     #[must_use]
     pub fn setting(self) -> &'static str {
@@ -104,7 +110,7 @@ impl Kind {
 pub struct Listen {
     /// The port clients use.
     pub port: u16,
-    /// Kafka's controller, ClickHouse's native protocol; unused by PostgreSQL.
+    /// Kafka's controller; the others have none.
     pub second_port: u16,
 }
 
@@ -140,6 +146,8 @@ pub(crate) struct Site {
     pub(crate) guard: Option<Guard>,
     /// Accounts of ClickHouse besides its own.
     pub(crate) users: Option<Users>,
+    /// What PostgreSQL and ClickHouse ask of everybody; without one they let everybody in.
+    pub(crate) password: Option<Password>,
 }
 
 impl Site {
@@ -158,6 +166,7 @@ impl Site {
             broker: None,
             guard: None,
             users: None,
+            password: None,
         })
     }
 
@@ -248,7 +257,7 @@ impl Site {
 
     fn settle(&self) -> Result<()> {
         match self.kind {
-            Kind::ClickHouse => clickhouse::create_database(self.listen.port),
+            Kind::ClickHouse => clickhouse::create_database(self),
             Kind::Kafka | Kind::Postgres => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::deny;
 use crate::fetch;
 use crate::interrupt::Interrupt;
 use crate::postgres_tools;
@@ -68,6 +69,16 @@ impl Session {
         })
     }
 
+    /// Compiles what checks dependencies if it is missing.
+    pub(crate) fn fetch_cargo_deny(&self) -> Result<()> {
+        deny::fetch_if_missing(&self.progress, &self.interrupt)
+    }
+
+    /// One line for whoever waits.
+    pub(crate) fn say(&self, line: &str) {
+        self.progress.say(line);
+    }
+
     /// Fetches what the tests of rules and alerts need.
     pub(crate) fn fetch_prometheus(&self) -> Result<()> {
         prometheus::fetch_if_missing(&self.progress, &self.interrupt).map(drop)
@@ -81,6 +92,11 @@ impl Session {
     /// Starts the servers.
     pub(crate) fn start(&self) -> Result<Endpoints> {
         self.stack.start(&self.given, false, &self.progress, &self.interrupt)
+    }
+
+    /// Starts the servers, for a service that is not to administer them.
+    pub(crate) fn start_for_service(&self) -> Result<Endpoints> {
+        self.start().map(|endpoints| endpoints.of_the_owner(&self.given))
     }
 
     /// Keeps the servers alive for as long as `work` takes.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
+use crate::building;
 use crate::errand::{self, Outcome};
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
@@ -39,15 +40,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     ensure_programs(Purpose::Build, &session.own())?;
+    session.say("1 of 3: compiling the service; the first time this takes some minutes");
     let built = session.fetch_beside(|| {
         let mut build = errand::cargo(session.workspace.root());
         build.args(["build", "--package", SERVICE]).args(options.release.then_some("--release"));
-        errand::run(build, &session.launcher, &session.interrupt)
+        building::build(build, &session.launcher, &session.interrupt)
     })?;
     if !built.is_success() {
         return Ok(built);
     }
-    let endpoints = session.start()?;
+    session.say("2 of 3: starting the servers");
+    let endpoints = session.start_for_service()?;
+    session.say("3 of 3: starting the service");
     session.watch(|| {
         let mut service = errand::cargo(session.workspace.root());
         service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::deny;
 use crate::errand;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
@@ -38,6 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
     ensure_programs(Purpose::Verify, &session.own())?;
     ensure_components()?;
+    session.fetch_cargo_deny()?;
     session.fetch_beside(|| {
         for (name, arguments) in [
             ("format", &["fmt", "--all", "--check"][..]),
@@ -49,6 +51,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
         }
         Ok(())
     })?;
+    report.step("deny", || deny::check(session))?;
     let mut endpoints = None;
     report.step("servers", || {
         session.fetch_prometheus()?;

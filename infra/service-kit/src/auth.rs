@@ -59,8 +59,12 @@ impl<S: HasDirectory> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let key = presented_key(&parts.headers).ok_or_else(ApiError::unauthenticated)?;
-        let caller = state.find_caller(&key.hash()).await?.ok_or_else(ApiError::unauthenticated)?;
+        if !parts.headers.contains_key(API_KEY_HEADER) {
+            return Err(ApiError::unauthenticated());
+        }
+        let strangers = state.directory().strangers();
+        let key = presented_key(&parts.headers).ok_or_else(|| strangers.refuse(parts))?.hash();
+        let caller = strangers.recognise(parts, &key, state.find_caller(&key)).await?;
         state.note_use(caller.key_id);
         Ok(caller)
     }

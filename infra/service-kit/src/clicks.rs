@@ -4,6 +4,7 @@
 //! it had been named by then.
 
 use chrono::{DateTime, Utc};
+use lru::LruCache;
 use schemas::ids::{OrgId, SessionId};
 use schemas::secrets::SecretHash;
 use sqlx::PgPool;
@@ -17,6 +18,8 @@ pub struct Clicked {
     pub org: OrgId,
     /// The session.
     pub session: SessionId,
+    /// The link it was made for.
+    pub content_url: String,
     /// The session's agent, if it has named one by now.
     pub agent: Option<Named>,
     expires_at: DateTime<Utc>,
@@ -44,22 +47,64 @@ impl Named {
     }
 }
 
-/// Hash, organisation, session, agent, since when, end.
-type Row = (Vec<u8>, Uuid, Uuid, Option<String>, Option<DateTime<Utc>>, DateTime<Utc>);
+/// Clicks that were looked up before, as many as a budget of memory holds: a link may be long.
+pub struct RememberedClicks {
+    clicks: LruCache<SecretHash, Clicked>,
+    bytes: usize,
+}
+
+impl RememberedClicks {
+    /// Most bytes; some 100,000 clicks of usual length.
+    const BUDGET: usize = 32 * 1024 * 1024;
+    /// What one takes besides its texts.
+    const BESIDE_TEXTS: usize = 192;
+
+    /// Takes one down; the ones asked for least recently give way.
+    pub fn put(&mut self, hash: SecretHash, clicked: Clicked) {
+        self.bytes += Self::size(&clicked);
+        if let Some(before) = self.clicks.put(hash, clicked) {
+            self.bytes -= Self::size(&before);
+        }
+        while self.bytes > Self::BUDGET
+            && let Some((_, oldest)) = self.clicks.pop_lru()
+        {
+            self.bytes -= Self::size(&oldest);
+        }
+    }
+
+    /// What the token stands for, if it is remembered.
+    pub fn get(&mut self, hash: &SecretHash) -> Option<&Clicked> {
+        self.clicks.get(hash)
+    }
+
+    fn size(clicked: &Clicked) -> usize {
+        let agent = clicked.agent.as_ref().map_or(0, |named| named.agent.len());
+        Self::BESIDE_TEXTS + clicked.content_url.len() + agent
+    }
+}
+
+impl Default for RememberedClicks {
+    fn default() -> Self {
+        Self { clicks: LruCache::unbounded(), bytes: 0 }
+    }
+}
+
+/// Hash, organisation, session, link, agent, since when, end.
+type Row = (Vec<u8>, Uuid, Uuid, String, Option<String>, Option<DateTime<Utc>>, DateTime<Utc>);
 
 /// What is known of these tokens, expired ones too. One that is absent was never made: a token is stored before it
 /// is shown, so nobody can have sent it before PostgreSQL knew it.
 pub async fn find(pool: &PgPool, hashes: &[SecretHash]) -> Result<HashMap<SecretHash, Clicked>, sqlx::Error> {
     let rows: Vec<Row> = sqlx::query_as(
-        "SELECT c.token_hash, c.organization_id, c.session_id, s.agent_id, s.agent_named_at, c.expires_at FROM click_tokens c \
-         JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
+        "SELECT c.token_hash, c.organization_id, c.session_id, c.content_url, s.agent_id, s.agent_named_at, c.expires_at \
+         FROM click_tokens c JOIN sessions s ON s.organization_id = c.organization_id AND s.session_id = c.session_id WHERE c.token_hash = ANY($1)",
     )
     .bind(hashes.iter().map(|hash| hash.as_bytes().to_vec()).collect::<Vec<_>>())
     .fetch_all(pool)
     .await?;
-    let clicked = |(hash, org, session, agent, since, expires_at): Row| {
+    let clicked = |(hash, org, session, content_url, agent, since, expires_at): Row| {
         let agent = agent.map(|agent| Named { agent, since });
-        let clicked = Clicked { org: OrgId(org), session: SessionId(session), agent, expires_at };
+        let clicked = Clicked { org: OrgId(org), session: SessionId(session), content_url, agent, expires_at };
         Some((SecretHash::from_stored(&hash)?, clicked))
     };
     Ok(rows.into_iter().filter_map(clicked).collect())
@@ -78,4 +123,30 @@ pub async fn agents(pool: &PgPool, sessions: &[(OrgId, SessionId)]) -> Result<Ha
     .await?;
     let named = |(org, session, agent, since)| ((OrgId(org), SessionId(session)), Named { agent, since });
     Ok(rows.into_iter().map(named).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::secrets::PlainClickToken;
+
+    #[test]
+    fn long_links_take_the_place_of_many_short_ones_and_no_more_memory() {
+        let clicked = |length: usize| Clicked {
+            org: OrgId(Uuid::nil()),
+            session: SessionId(Uuid::nil()),
+            content_url: "u".repeat(length),
+            agent: None,
+            expires_at: DateTime::UNIX_EPOCH,
+        };
+        let hash = |n: usize| PlainClickToken::presented(&n.to_string()).hash();
+        let mut remembered = RememberedClicks::default();
+        for n in 0..10_000 {
+            remembered.put(hash(n), clicked(8_192));
+            remembered.put(hash(n), clicked(8_192));
+        }
+        assert!(remembered.bytes <= RememberedClicks::BUDGET && remembered.get(&hash(0)).is_none());
+        assert_eq!(remembered.clicks.len(), RememberedClicks::BUDGET / (8_192 + RememberedClicks::BESIDE_TEXTS));
+        assert!(remembered.get(&hash(9_999)).is_some());
+    }
 }

@@ -6,17 +6,76 @@ use axum::http::{Extensions, HeaderMap};
 use clap::Args;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
 
 /// The address at the other end of the connection; a request extension that the server sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
+const DEFAULT_CONNECTIONS_PER_ADDRESS: usize = 1_000;
+const DEFAULT_REFUSED_RATE: u32 = 600;
+
+/// How clients are told apart, and what one of them may do before anybody knows who it is.
+#[derive(Args, Clone, Debug)]
+pub struct ClientSettings {
+    /// Addresses or networks of reverse proxies whose X-Forwarded-For is believed, as in `10.0.0.0/8,192.0.2.7/32`; `none` says
+    /// that clients connect directly [default: nothing is said, and nobody believed; production refuses that]
+    #[arg(
+        long,
+        env = "TELEMETRY_TRUSTED_PROXIES",
+        default_value = "",
+        value_name = "NETWORK[,NETWORK…]",
+        hide_default_value = true
+    )]
+    pub trusted_proxies: TrustedProxies,
+    /// Connections of one client address at a time, of 10,000 in all; trusted proxies have no such limit; 0: no limit
+    #[arg(long, env = "TELEMETRY_CONNECTIONS_PER_ADDRESS", default_value_t = DEFAULT_CONNECTIONS_PER_ADDRESS)]
+    pub connections_per_address: usize,
+    /// Credentials a minute from one client address that this process has to look up for the first time or refuses, all at
+    /// once if it likes; more are 429; 0: no limit
+    #[arg(long, env = "TELEMETRY_REFUSED_RATE", default_value_t = DEFAULT_REFUSED_RATE)]
+    pub refused_rate: u32,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            trusted_proxies: TrustedProxies::default(),
+            connections_per_address: DEFAULT_CONNECTIONS_PER_ADDRESS,
+            refused_rate: DEFAULT_REFUSED_RATE,
+        }
+    }
+}
+
 /// Who may say for whom it asks.
-#[derive(Args, Clone, Debug, Default)]
-pub struct ProxySettings {
-    /// Addresses or networks of reverse proxies whose X-Forwarded-For is believed, as in `10.0.0.0/8,192.0.2.7/32`
-    #[arg(long, env = "TELEMETRY_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORK[,NETWORK…]")]
-    pub trusted_proxies: Vec<IpNet>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TrustedProxies {
+    /// Nobody, because nobody has said.
+    #[default]
+    Unsaid,
+    /// Nobody, because clients connect directly (`none`).
+    Nobody,
+    /// These.
+    Networks(Vec<IpNet>),
+}
+
+impl FromStr for TrustedProxies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Ok(Self::Unsaid),
+            "none" => Ok(Self::Nobody),
+            networks => networks.split(',').map(network).collect::<Result<_, _>>().map(Self::Networks),
+        }
+    }
+}
+
+/// A network, or an address alone.
+fn network(text: &str) -> Result<IpNet, String> {
+    let text = text.trim();
+    let alone = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(alone).ok_or_else(|| format!("`{text}` is no network; write it as in 10.0.0.0/8, or write none"))
 }
 
 /// What is limited together: an IPv4 address, or the network that one IPv6 customer has.
@@ -32,7 +91,13 @@ impl From<IpAddr> for ClientAddress {
     }
 }
 
-impl ProxySettings {
+impl ClientSettings {
+    /// Whether what `address` says of its own clients is believed.
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        let TrustedProxies::Networks(networks) = &self.trusted_proxies else { return false };
+        networks.iter().any(|network| network.contains(&address.to_canonical()))
+    }
+
     /// Who asks. Each trusted proxy appended the address it saw, so the list is read from its end until somebody stands
     /// there who is not trusted. Without a peer, as in a router that no server runs, everybody is the same caller.
     pub fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> ClientAddress {
@@ -40,8 +105,7 @@ impl ProxySettings {
         let said: Vec<&str> =
             headers.get_all("x-forwarded-for").iter().flat_map(|value| value.to_str().unwrap_or("?").split(',')).collect();
         for hop in said.iter().rev() {
-            let is_trusted = self.trusted_proxies.iter().any(|network| network.contains(&client));
-            let Some(before) = hop.trim().parse::<IpAddr>().ok().filter(|_| is_trusted) else { break };
+            let Some(before) = hop.trim().parse::<IpAddr>().ok().filter(|_| self.trusts(client)) else { break };
             client = before.to_canonical();
         }
         client.into()
@@ -60,8 +124,8 @@ mod tests {
         for value in said {
             headers.append("x-forwarded-for", HeaderValue::from_static(value));
         }
-        let trusted_proxies = trusted.split_whitespace().map(|network| network.parse().unwrap()).collect();
-        ProxySettings { trusted_proxies }.client(&extensions, &headers)
+        let trusted_proxies = trusted.parse().unwrap();
+        ClientSettings { trusted_proxies, ..ClientSettings::default() }.client(&extensions, &headers)
     }
 
     fn address(text: &str) -> ClientAddress {
@@ -78,10 +142,19 @@ mod tests {
             ("10.0.0.1", &["203.0.113.5, 198.51.100.9"], "10.0.0.0/8", "198.51.100.9"),
             ("10.0.0.1", &["203.0.113.5", "198.51.100.9, 10.0.0.2"], "10.0.0.0/8", "198.51.100.9"),
             ("10.0.0.1", &["198.51.100.9, nonsense"], "10.0.0.0/8", "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.9"], "192.0.2.7,10.0.0.1", "198.51.100.9"),
+            ("10.0.0.1", &["198.51.100.9"], "none", "10.0.0.1"),
             ("::ffff:10.0.0.1", &["198.51.100.9"], "10.0.0.0/8", "198.51.100.9"),
         ] {
             assert_eq!(client(peer, said, trusted), address(expected), "{peer} {said:?} {trusted}");
         }
+    }
+
+    #[test]
+    fn a15_to_trust_nobody_has_to_be_said() {
+        assert_eq!("".parse(), Ok(TrustedProxies::Unsaid));
+        assert_eq!("none".parse(), Ok(TrustedProxies::Nobody));
+        assert!("10.0.0.0/8,proxy.test".parse::<TrustedProxies>().unwrap_err().contains("`proxy.test`"));
     }
 
     #[test]

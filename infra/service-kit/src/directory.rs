@@ -1,9 +1,11 @@
 //! Read-only look-ups in identity's tables: who is this caller, what does an organisation own, who may read it.
 //!
-//! Must not write, and must not remember: a revocation counts from the next look-up on.
+//! Must not write, and must not remember who holds a credential: a revocation counts from the next look-up on.
 
 use crate::auth::{Caller, Member};
+use crate::client_address::ClientSettings;
 use crate::http::ApiError;
+use crate::strangers::Strangers;
 use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::{ApiKeyId, OrgId, UserId};
@@ -11,13 +13,15 @@ use schemas::reads::OrgName;
 use schemas::secrets::SecretHash;
 use schemas::site::Site;
 use sqlx::PgPool;
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Handle on the look-ups; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Directory {
     pool: PgPool,
+    strangers: Arc<Strangers>,
 }
 
 /// A state that can look callers up; what the credential extractors ask of a service.
@@ -34,7 +38,7 @@ pub trait HasDirectory: Send + Sync {
     fn note_use(&self, _key: ApiKeyId) {}
 }
 
-impl<T: HasDirectory> HasDirectory for std::sync::Arc<T> {
+impl<T: HasDirectory> HasDirectory for Arc<T> {
     fn directory(&self) -> &Directory {
         self.as_ref().directory()
     }
@@ -99,7 +103,17 @@ impl OwnedSite {
 impl Directory {
     /// Look-ups through `pool`.
     pub fn new(pool: PgPool) -> Self {
-        Self { pool }
+        Self::asked_by(&ClientSettings::default(), pool)
+    }
+
+    /// Look-ups through `pool`, for callers who may try so many credentials.
+    pub fn asked_by(clients: &ClientSettings, pool: PgPool) -> Self {
+        Self { pool, strangers: Arc::new(Strangers::new(clients)) }
+    }
+
+    /// Credentials that nobody holds.
+    pub fn strangers(&self) -> &Strangers {
+        &self.strangers
     }
 
     /// The holder of a key that is not revoked.

@@ -1,4 +1,4 @@
-//! The one way out: webhooks, domain verification and OpenID go through this guard (decisions.md, "webhook URL").
+//! The one way out: webhooks, domain verification and OpenID go through this guard (docs/api/webhooks.md#webhook-url).
 //!
 //! ```text
 //!  url ── schemas::receiver ──► https, a public host name, port 443          RefusedUrl
@@ -20,6 +20,7 @@ mod names;
 pub(crate) mod trust;
 
 pub use attempt::Answer;
+pub use trust::TlsFault;
 
 use crate::settings::WebhookSettings;
 use axum::body::Bytes;
@@ -43,8 +44,8 @@ pub enum Failure {
     NoAddress,
     /// Nobody takes the connection, or it broke.
     Unreachable,
-    /// The certificate is not one for this name, by somebody who is trusted, for this day.
-    Tls,
+    /// TLS did not come about: the certificate is not one for this name, by somebody who is trusted, for this day.
+    Tls(TlsFault),
     /// What came back is not HTTP.
     Protocol,
     /// It took too long.

@@ -7,9 +7,12 @@ mod boundary;
 mod error;
 mod inflate;
 mod inflaters;
+mod malformed;
 mod parameters;
 
-pub use body::{BodyLimits, BodyReader};
-pub use boundary::{RequestId, with_boundary};
+pub use body::{BodyLimits, BodyReader, is_form};
+pub(crate) use boundary::shield;
+pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
 pub use error::ApiError;
+pub(crate) use malformed::Malformed;
 pub use parameters::{Parameters, parse_instant};

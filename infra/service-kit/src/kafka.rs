@@ -6,6 +6,7 @@ pub mod security;
 
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
+use chrono::TimeDelta;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, ConfigResource, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
 };
@@ -161,6 +162,20 @@ pub enum Retention {
     For(Duration),
 }
 
+/// A record outlives the log's retention until its segment is rolled and the broker has looked.
+const OVERSTAY: TimeDelta = TimeDelta::days(30);
+
+impl Retention {
+    /// For how long to keep what a record may ask for as late as `after` its making; `None` is for ever. A wish that is shorter
+    /// than the log is kept gives way to it, but with a log that is kept for ever the operator decides how far back a replay
+    /// finds it.
+    pub fn outlived(self, wished: Option<TimeDelta>, after: TimeDelta) -> Option<TimeDelta> {
+        let Self::For(kept) = self else { return wished };
+        let needed = TimeDelta::from_std(kept).ok()?.checked_add(&(after + OVERSTAY))?;
+        Some(wished.unwrap_or(needed).max(needed))
+    }
+}
+
 /// How long a topic keeps its records. What the broker says in words this build does not know is for ever.
 pub async fn retention(settings: &KafkaSettings, topic: &str) -> anyhow::Result<Retention> {
     let found = topic_config(&admin(settings)?, settings, topic).await?;
@@ -230,7 +245,8 @@ pub async fn answers(producer: &FutureProducer, topic: &str, within: Duration) -
     asked.await.unwrap_or(false)
 }
 
-fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+/// Who creates topics, and alters what they and groups are.
+pub fn admin(settings: &KafkaSettings) -> anyhow::Result<AdminClient<DefaultClientContext>> {
     client(settings)?.create().with_context(|| no_client(settings))
 }
 

@@ -1,7 +1,8 @@
 //! Look-ups that are kept for a moment, and longer while their store is away.
 //!
 //! Must not be used where a revocation has to count at once (reads, identity): only writes may go on for a while
-//! with what was known (invariant 4), and what was never known is unavailable then, not refused.
+//! with what was known, and what was never known is unavailable then, not refused. Must not let questions that have no answer
+//! take the place of what is known: that is what writes go on with.
 
 use crate::clock::Clock;
 use crate::http::ApiError;
@@ -25,12 +26,17 @@ const ASK_AGAIN: TimeDelta = TimeDelta::seconds(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Answers kept at a time.
 const MAX_ENTRIES: usize = 20_000;
+/// Questions without an answer kept at a time: those under way, and those whose answer was that there is nothing.
+const MAX_UNANSWERED: usize = 2_000;
 
 /// Answers by question. Cheap to share; concurrent questions of one key are asked once.
 pub struct Known<K, V> {
     clock: Clock,
-    entries: Mutex<LruCache<K, Arc<Entry<V>>>>,
+    entries: Entries<K, V>,
+    unanswered: Entries<K, V>,
 }
+
+type Entries<K, V> = Mutex<LruCache<K, Arc<Entry<Option<V>>>>>;
 
 struct Entry<V> {
     answer: Mutex<Option<Answer<V>>>,
@@ -52,14 +58,14 @@ struct Answer<V> {
 impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
     /// Nothing known yet.
     pub fn new(clock: Clock) -> Self {
-        let capacity = NonZeroUsize::new(MAX_ENTRIES).expect("the constant is not zero");
-        Self { clock, entries: Mutex::new(LruCache::new(capacity)) }
+        let room = |entries| Mutex::new(LruCache::new(NonZeroUsize::new(entries).expect("the constants are not zero")));
+        Self { clock, entries: room(MAX_ENTRIES), unanswered: room(MAX_UNANSWERED) }
     }
 
-    /// The answer for `key`, asked with `ask` when it is not known well enough.
-    pub async fn get<Fut>(&self, key: &K, ask: impl FnOnce() -> Fut) -> Result<V, ApiError>
+    /// The answer for `key`, asked with `ask` when it is not known well enough; none when there is nothing of that key.
+    pub async fn find<Fut>(&self, key: &K, ask: impl FnOnce() -> Fut) -> Result<Option<V>, ApiError>
     where
-        Fut: Future<Output = Result<V, sqlx::Error>>,
+        Fut: Future<Output = Result<Option<V>, sqlx::Error>>,
     {
         let entry = self.entry(key);
         if let Some(value) = entry.usable(self.clock.now()) {
@@ -76,6 +82,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
         match tokio::time::timeout(PATIENCE, ask()).await {
             Ok(Ok(value)) => {
                 entry.set(Answer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
+                self.keep(key, &entry, value.is_some());
                 Ok(value)
             }
             Ok(Err(error)) => entry.stale(self.clock.now()).ok_or_else(|| ApiError::from(error)),
@@ -85,11 +92,21 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
         }
     }
 
-    fn entry(&self, key: &K) -> Arc<Entry<V>> {
-        let mut entries = self.entries.lock().expect("no holder of the lock panics");
+    fn entry(&self, key: &K) -> Arc<Entry<Option<V>>> {
+        if let Some(entry) = self.entries.lock().expect("no holder of the lock panics").get(key) {
+            return Arc::clone(entry);
+        }
+        let mut unanswered = self.unanswered.lock().expect("no holder of the lock panics");
         let fresh =
             || Arc::new(Entry { answer: Mutex::new(None), failing_until: Mutex::new(None), asking: tokio::sync::Mutex::new(()) });
-        Arc::clone(entries.get_or_insert(key.clone(), fresh))
+        Arc::clone(unanswered.get_or_insert(key.clone(), fresh))
+    }
+
+    /// Puts an entry where its answer belongs.
+    fn keep(&self, key: &K, entry: &Arc<Entry<Option<V>>>, is_answered: bool) {
+        let (to, other) = if is_answered { (&self.entries, &self.unanswered) } else { (&self.unanswered, &self.entries) };
+        other.lock().expect("no holder of the lock panics").pop(key);
+        to.lock().expect("no holder of the lock panics").put(key.clone(), Arc::clone(entry));
     }
 }
 
@@ -134,50 +151,77 @@ mod tests {
         Err(sqlx::Error::PoolTimedOut)
     }
 
+    async fn ask<V: Clone>(
+        known: &Known<u32, V>,
+        key: u32,
+        answer: Result<Option<V>, sqlx::Error>,
+    ) -> Result<Option<V>, ApiError> {
+        known.find(&key, || async { answer }).await
+    }
+
     #[tokio::test]
     async fn a_change_is_seen_within_a_second() {
         let clock = clock();
         let known = Known::new(clock.clone());
-        assert!(known.get(&1, || async { Ok(true) }).await.unwrap());
-        assert!(known.get(&1, || async { Ok(false) }).await.unwrap(), "kept for a moment");
+        assert_eq!(ask(&known, 1, Ok(Some(true))).await.unwrap(), Some(true));
+        assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), Some(true), "kept for a moment");
         clock.advance(TimeDelta::milliseconds(999));
-        assert!(!known.get(&1, || async { Ok(false) }).await.unwrap());
+        assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), None);
+        clock.advance(TimeDelta::milliseconds(999));
+        assert_eq!(ask(&known, 1, Ok(Some(false))).await.unwrap(), Some(false), "and it is made again");
     }
 
     #[tokio::test]
     async fn what_is_known_outlives_the_store_for_a_minute_and_no_longer() {
         let clock = clock();
         let known = Known::new(clock.clone());
-        known.get(&1, || async { Ok("caller") }).await.unwrap();
+        ask(&known, 1, Ok(Some("caller"))).await.unwrap();
         for _ in 0..61 {
             clock.advance(TimeDelta::seconds(1));
-            assert_eq!(known.get(&1, || async { away() }).await.unwrap(), "caller");
+            assert_eq!(ask(&known, 1, away()).await.unwrap(), Some("caller"));
         }
-        clock.advance(TimeDelta::seconds(2));
-        assert!(known.get(&1, || async { away() }).await.is_err());
+        clock.advance(TimeDelta::seconds(1));
+        assert!(ask(&known, 1, away()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a11_unknown_keys_do_not_take_the_place_of_known_ones() {
+        let clock = clock();
+        let known = Known::new(clock.clone());
+        for key in 0..10 {
+            assert!(ask(&known, key, Ok(Some(key))).await.unwrap().is_some());
+        }
+        for key in 10..10 + 2 * u32::try_from(MAX_ENTRIES).unwrap() {
+            assert!(ask(&known, key, Ok(None)).await.unwrap().is_none());
+        }
+        assert_eq!(known.unanswered.lock().unwrap().len(), MAX_UNANSWERED);
+        clock.advance(TimeDelta::seconds(30));
+        for key in 0..10 {
+            assert_eq!(ask(&known, key, away()).await.unwrap(), Some(key), "while the store is away");
+        }
     }
 
     #[tokio::test]
     async fn what_was_never_known_is_unavailable_not_refused() {
-        let known: Known<i32, Option<()>> = Known::new(clock());
-        let refused = known.get(&1, || async { away() }).await.unwrap_err();
+        let known: Known<u32, ()> = Known::new(clock());
+        let refused = ask(&known, 1, away()).await.unwrap_err();
         assert_eq!(refused.code(), schemas::problem::Code::Unavailable);
     }
 
     #[tokio::test]
     async fn who_waited_behind_a_failed_question_does_not_ask_too() {
         let (clock, asked) = (clock(), AtomicU32::new(0));
-        let known: Known<i32, ()> = Known::new(clock.clone());
+        let known: Known<u32, ()> = Known::new(clock.clone());
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             away()
         };
-        let (a, b, c) = tokio::join!(known.get(&1, ask), known.get(&1, ask), known.get(&1, ask));
+        let (a, b, c) = tokio::join!(known.find(&1, ask), known.find(&1, ask), known.find(&1, ask));
         assert!(a.is_err() && b.is_err() && c.is_err());
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         clock.advance(TimeDelta::seconds(1));
-        assert!(known.get(&1, || async { Ok(()) }).await.is_ok(), "asked again after a moment");
+        assert!(known.find(&1, || async { Ok(Some(())) }).await.is_ok(), "asked again after a moment");
     }
 
     #[tokio::test]
@@ -186,10 +230,10 @@ mod tests {
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
-            Ok(7)
+            Ok(Some(7))
         };
-        let (a, b, c) = tokio::join!(known.get(&1, ask), known.get(&1, ask), known.get(&1, ask));
-        assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (7, 7, 7));
+        let (a, b, c) = tokio::join!(known.find(&1, ask), known.find(&1, ask), known.find(&1, ask));
+        assert_eq!((a.unwrap(), b.unwrap(), c.unwrap()), (Some(7), Some(7), Some(7)));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 }

@@ -20,10 +20,12 @@ pub mod openapi;
 pub mod process;
 pub mod production;
 pub mod rates;
+pub mod roles;
 pub mod sealing;
 pub mod server;
 pub mod settings;
 pub mod stores;
+pub mod strangers;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

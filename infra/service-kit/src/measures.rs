@@ -142,6 +142,20 @@ pub mod common {
         values: &["clickhouse", "database", "kafka"],
     };
 
+    /// A client that does not read.
+    pub(crate) const SLOW_READER: &str = "slow_reader";
+    /// A client that has its share of connections.
+    pub(crate) const ADDRESS_SHARE: &str = "address_share";
+    const WHY: By = By { label: "why", says: "`slow_reader` or `address_share`", values: &[SLOW_READER, ADDRESS_SHARE] };
+    /// A credential that was looked up.
+    pub(crate) const LOOKED_UP: &str = "looked_up";
+    /// One that was looked up a moment ago.
+    pub(crate) const REMEMBERED: &str = "remembered";
+    /// One of too many.
+    pub(crate) const LIMITED: &str = "limited";
+    const HOW: By =
+        By { label: "how", says: "`looked_up`, `remembered` or `limited`", values: &[LOOKED_UP, REMEMBERED, LIMITED] };
+
     crate::measures! {
         REQUESTS = Measure::counter("http_requests_total", "requests", "requests that were answered").by(&[METHODS, ROUTE, STATUS]);
         REQUEST_DURATION = Measure::duration(
@@ -155,6 +169,18 @@ pub mod common {
             "1 when what this process needs answered the last time it was asked, as /ready asks, else 0",
         )
         .by(&[DEPENDENCY]);
+        CONNECTIONS_CUT = Measure::counter(
+            "http_connections_cut_total",
+            "connections",
+            "connections that were ended because their client did not read its answer, or refused because its address had its share",
+        )
+        .by(&[WHY]);
+        STRANGERS = Measure::counter(
+            "credentials_refused_total",
+            "credentials",
+            "credentials that nobody holds: looked up, known to be unknown from a moment before, or refused unseen because their address had tried too many",
+        )
+        .by(&[HOW]);
         STALE = Measure::counter(
             "lookups_stale_total",
             "lookups",
@@ -172,6 +198,16 @@ pub mod common {
     /// A dependency was asked.
     pub(crate) fn dependency(name: &'static str, is_up: bool) {
         metrics::gauge!(DEPENDENCY_UP.name, DEPENDENCY.label => name).set(if is_up { 1.0 } else { 0.0 });
+    }
+
+    /// A connection was ended by us.
+    pub(crate) fn cut(why: &'static str) {
+        metrics::counter!(CONNECTIONS_CUT.name, WHY.label => why).increment(1);
+    }
+
+    /// A credential was refused.
+    pub(crate) fn stranger(how: &'static str) {
+        metrics::counter!(STRANGERS.name, HOW.label => how).increment(1);
     }
 
     /// An old answer was used.

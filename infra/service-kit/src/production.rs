@@ -4,6 +4,7 @@
 //! Must not repeat a password, and must not connect to anything: what the stores themselves lack is found when they are
 //! checked (`kafka::check_topics`, `stores::check_clickhouse`).
 
+use crate::client_address::{ClientSettings, TrustedProxies};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
 use crate::stores;
 use anyhow::ensure;
@@ -44,6 +45,17 @@ impl ClickHouseSettings {
             "CLICKHOUSE_URL={}://{host}:{port}: production wants TLS to ClickHouse; write https:// and its HTTPS port, and set TELEMETRY_CLICKHOUSE_CA for an authority of your own",
             url.scheme()
         )
+    }
+}
+
+impl ClientSettings {
+    /// Refuses silence about proxies: behind one that is not named, all clients are one client, and share its limits.
+    pub fn harden(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.trusted_proxies != TrustedProxies::Unsaid,
+            "TELEMETRY_TRUSTED_PROXIES is not set: production wants to know who stands before it; name the networks of the reverse proxies, or write none where clients connect directly"
+        );
+        Ok(())
     }
 }
 
@@ -102,6 +114,14 @@ mod tests {
             assert!(said.starts_with("CLICKHOUSE_URL=http://") && said.contains("https://"), "{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
+    }
+
+    #[test]
+    fn a15_who_stands_before_the_service_has_to_be_said() {
+        let with = |said: &str| ClientSettings { trusted_proxies: said.parse().unwrap(), ..ClientSettings::default() };
+        assert!(with("").harden().unwrap_err().to_string().starts_with("TELEMETRY_TRUSTED_PROXIES is not set: "));
+        with("none").harden().unwrap();
+        with("10.0.0.0/8").harden().unwrap();
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Token buckets (decisions.md, "rate limits"): one for each API key, person or client address.
+//! Token buckets (docs/api/http.md#rates): one for each API key, person or client address.
 //!
 //! Must not grow without end: buckets of keys that a caller can make up, such as addresses, are swept once they are full.
 
 use crate::http::ApiError;
-use governor::clock::{Clock as _, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{Quota, RateLimiter};
 use schemas::ids::ApiKeyId;
 use schemas::problem::Code;
 use std::hash::Hash;
@@ -14,31 +16,46 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How many admissions lie between two sweeps.
 const SWEEP_EVERY: u32 = 4_096;
 
+/// How many times its rate a bucket of requests a second holds; one of requests a minute holds a minute's.
+const SECONDS_AT_ONCE: NonZeroU32 = NonZeroU32::new(2).expect("two is not zero");
+
+type Buckets<K, C> = RateLimiter<K, DefaultKeyedStateStore<K>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
 /// Buckets of one surface, by what `K` names.
-pub struct Rates<K: Hash + Eq + Copy = ApiKeyId> {
-    buckets: Option<DefaultKeyedRateLimiter<K>>,
+pub struct Rates<K: Hash + Eq + Copy = ApiKeyId, C: Clock + Clone = DefaultClock> {
+    buckets: Option<Buckets<K, C>>,
     capacity: u32,
-    clock: DefaultClock,
+    clock: C,
     admissions: AtomicU32,
 }
 
 impl<K: Hash + Eq + Copy> Rates<K> {
-    /// `per_second` requests of one key go on for ever, twice as many at once; 0 admits all.
+    /// `per_second` requests of one key go on for ever, exactly twice as many at once; 0 admits all.
     pub fn per_key(per_second: u32) -> Self {
-        Self::of(per_second, |rate| Quota::per_second(rate).allow_burst(rate.saturating_mul(NonZeroU32::MIN.saturating_add(1))))
+        Self::by_the_second(per_second, DefaultClock::default())
     }
 
-    /// `per_minute` requests of one key, all at once if it likes; 0 admits all.
+    /// `per_minute` requests of one key, exactly so many at once if it likes; 0 admits all.
     pub fn per_minute(per_minute: u32) -> Self {
-        Self::of(per_minute, Quota::per_minute)
+        Self::by_the_minute(per_minute, DefaultClock::default())
+    }
+}
+
+impl<K: Hash + Eq + Copy, C: Clock + Clone> Rates<K, C> {
+    fn by_the_second(rate: u32, clock: C) -> Self {
+        Self::of(rate, clock, |rate| Quota::per_second(rate).allow_burst(rate.saturating_mul(SECONDS_AT_ONCE)))
     }
 
-    fn of(rate: u32, quota: impl Fn(NonZeroU32) -> Quota) -> Self {
+    fn by_the_minute(rate: u32, clock: C) -> Self {
+        Self::of(rate, clock, Quota::per_minute)
+    }
+
+    fn of(rate: u32, clock: C, quota: impl Fn(NonZeroU32) -> Quota) -> Self {
         let quota = NonZeroU32::new(rate).map(quota);
         Self {
-            buckets: quota.map(RateLimiter::keyed),
+            buckets: quota.map(|quota| RateLimiter::new(quota, DefaultKeyedStateStore::default(), clock.clone())),
             capacity: quota.map_or(u32::MAX, |quota| quota.burst_size().get()),
-            clock: DefaultClock::default(),
+            clock,
             admissions: AtomicU32::new(0),
         }
     }
@@ -59,7 +76,7 @@ impl<K: Hash + Eq + Copy> Rates<K> {
             .retry_after(wait))
     }
 
-    fn sweep_now_and_then(&self, buckets: &DefaultKeyedRateLimiter<K>) {
+    fn sweep_now_and_then(&self, buckets: &Buckets<K, C>) {
         if self.admissions.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == SWEEP_EVERY - 1 {
             buckets.retain_recent();
             buckets.shrink_to_fit();
@@ -70,16 +87,50 @@ impl<K: Hash + Eq + Copy> Rates<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use governor::clock::FakeRelativeClock;
+    use std::time::Duration;
     use uuid::Uuid;
 
+    /// How many of far too many requests at this moment are admitted.
+    fn admitted<C: Clock + Clone>(rates: &Rates<&str, C>, key: &'static str) -> usize {
+        (0..10_000).filter(|_| rates.admit(key).is_ok()).count()
+    }
+
     #[test]
-    fn a_key_over_its_rate_waits_and_others_do_not() {
+    fn a_bucket_by_the_second_holds_exactly_twice_its_rate_and_fills_at_its_rate() {
+        for rate in [1, 5, 200] {
+            let clock = FakeRelativeClock::default();
+            let rates = Rates::by_the_second(rate, clock.clone());
+            let rate = rate as usize;
+            assert_eq!((admitted(&rates, "a"), admitted(&rates, "b")), (2 * rate, 2 * rate), "each key has its own");
+            for (seconds, again) in [(1, rate), (2, 2 * rate), (3, 2 * rate), (60, 2 * rate), (1, rate)] {
+                clock.advance(Duration::from_secs(seconds));
+                assert_eq!(admitted(&rates, "a"), again, "{rate} a second, {seconds} seconds later");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_by_the_minute_holds_exactly_a_minutes_and_fills_at_its_rate() {
+        for rate in [1, 60, 600] {
+            let clock = FakeRelativeClock::default();
+            let rates = Rates::by_the_minute(rate, clock.clone());
+            let rate = rate as usize;
+            assert_eq!(admitted(&rates, "a"), rate);
+            for (seconds, again) in [(60, rate), (30, rate / 2), (3_600, rate)] {
+                clock.advance(Duration::from_secs(seconds));
+                // Half of what one a minute fills stays in the bucket, and the next hour fills it up.
+                assert_eq!(admitted(&rates, "a"), again, "{rate} a minute, {seconds} seconds later");
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_over_its_rate_is_told_how_long_to_wait_and_a_rate_of_nothing_is_no_limit() {
         let rates = Rates::per_key(5);
-        let (one, two) = (ApiKeyId(Uuid::from_u128(1)), ApiKeyId(Uuid::from_u128(2)));
-        let admitted = (0..100).filter(|_| rates.admit(one).is_ok()).count();
-        assert!((10..20).contains(&admitted), "{admitted}");
-        assert_eq!(rates.admit(one).unwrap_err().code(), Code::TooManyRequests);
-        assert!(rates.admit(two).is_ok());
+        let one = ApiKeyId(Uuid::from_u128(1));
+        let refused = (0..1_000).find_map(|_| rates.admit(one).err()).unwrap();
+        assert_eq!(refused.code(), Code::TooManyRequests);
         assert!((0..1_000).all(|_| Rates::per_key(0).admit(one).is_ok()));
     }
 

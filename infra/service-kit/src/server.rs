@@ -1,13 +1,26 @@
-//! Serving a router on a listener: deadlines on heads, a cap on connections, and a stop that ends in bounded time.
+//! Serving a router on a listener: deadlines on heads and on the reading of answers, a cap on connections in all and of one
+//! address, and a stop that ends in bounded time.
 //!
 //! Must not bind: the listener is handed in, so that tests serve on port 0.
 
-use crate::client_address::Peer;
+mod framing;
+mod guarded;
+mod pace;
+mod shares;
+
+pub use pace::Pace;
+
+use crate::client_address::{ClientSettings, Peer};
+use crate::http::Malformed;
+use crate::measures::common as measures;
 use axum::Router;
 use axum::body::Body;
+use guarded::Guarded;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use shares::{Place, Shares};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +39,22 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
+/// What the clients of a listener may do.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// The share of one address, and whose it is not.
+    pub clients: ClientSettings,
+    /// How fast answers have to be read.
+    pub pace: Pace,
+}
+
+impl Limits {
+    /// These clients, at the usual pace.
+    pub fn of(clients: &ClientSettings) -> Self {
+        Self { clients: clients.clone(), pace: Pace::default() }
+    }
+}
+
 /// Opens the listener of a setting, or says which setting to change.
 pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
@@ -34,26 +63,28 @@ pub async fn listen(address: SocketAddr, setting: &str) -> anyhow::Result<TcpLis
 }
 
 /// Serves until `stop` is cancelled, then finishes what is in progress within [`DRAIN_DEADLINE`].
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let shares = Shares::new(limits.clients);
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &connections) => accepted,
+            accepted = accept(&listener, &connections, &shares) => accepted,
         };
-        let (stream, peer, permit) = accepted;
-        // Small answers must not wait for the client's delayed acknowledgement.
-        let _ = stream.set_nodelay(true);
+        let (stream, peer, places) = accepted;
         let service = TowerToHyperService::new(router.clone());
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_DEADLINE)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
-                TokioIo::new(stream),
-                hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                TokioIo::new(Guarded::new(stream, limits.pace)),
+                hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
                     request.extensions_mut().insert(Peer(peer));
+                    if let Some(malformed) = Malformed::find(&request) {
+                        request.extensions_mut().insert(malformed);
+                    }
                     hyper::service::Service::call(&service, request.map(Body::new))
                 }),
             );
@@ -61,7 +92,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         tokio::spawn(async move {
             // A connection that breaks is the client's matter; its request was counted by the boundary.
             let _ = watched.await;
-            drop(permit);
+            drop(places);
         });
     }
     drop(listener);
@@ -70,11 +101,19 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     }
 }
 
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, IpAddr, OwnedSemaphorePermit) {
+/// The next connection that may be one, with its places among all and among those of its address.
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+    shares: &Arc<Shares>,
+) -> (TcpStream, IpAddr, (OwnedSemaphorePermit, Place)) {
     let permit = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer.ip(), permit),
+            Ok((stream, peer)) => match shares.enter(peer.ip()) {
+                Some(place) => return (stream, peer.ip(), (permit, place)),
+                None => measures::cut(measures::ADDRESS_SHARE),
+            },
             Err(error) => {
                 tracing::warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;

@@ -1,11 +1,17 @@
 //! Settings every process shares, read from the command line and the environment; their `--help` is their
 //! documentation.
 //!
-//! Must refuse what it does not know: a misspelt setting is an error, never a default.
+//! Must refuse what nobody knows: a misspelt setting is an error, never a default. A setting of another service is none: one file of
+//! settings does for all of them.
 
+mod needed;
+
+pub use needed::Needed;
+
+use crate::http::Transport;
 use crate::kafka::security::KafkaSecurity;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
+use clap::{Args, Command, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,6 +20,9 @@ use std::path::PathBuf;
 
 /// Settings of this product start with one of these, except the three addresses every deployment already names.
 const PREFIXES: [&str; 2] = ["TELEMETRY_", "WEBHOOK_"];
+
+/// The settings of every binary, one a line; written with `docs/settings.md`, from the same source.
+const NAMES: &str = include_str!("settings/names.txt");
 
 /// Where a process listens and what it writes about itself.
 #[derive(Args, Clone, Debug)]
@@ -49,6 +58,11 @@ impl Profile {
     /// Whether settings and stores that are good for development only are refused.
     pub fn is_production(self) -> bool {
         self == Self::Production
+    }
+
+    /// How clients reach a surface that does not know its own address.
+    pub fn transport(self) -> Transport {
+        if self.is_production() { Transport::Https } else { Transport::Plain }
     }
 }
 
@@ -129,7 +143,8 @@ pub struct WebhookSettings {
     /// Receivers of webhooks that may be local, for development only; *:PORT is a further port of public ones
     #[arg(long, env = "WEBHOOK_ALLOW", default_value = "", value_name = "HOST:PORT[,HOST:PORT…]", hide_default_value = true)]
     pub webhook_allow: AllowedReceivers,
-    /// PEM file of a certificate authority to trust besides the system's, for receivers of one's own
+    /// PEM file of the certificate of an authority, not of a server, to trust besides the system's: what signed the certificates
+    /// of receivers of one's own
     #[arg(long, env = "WEBHOOK_EXTRA_CA", value_name = "FILE")]
     pub webhook_extra_ca: Option<PathBuf>,
     /// DNS server to ask where names point, instead of the system's
@@ -169,48 +184,6 @@ impl From<String> for Hidden {
 impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hidden")
-    }
-}
-
-/// Settings that only some modes of a binary need: read for all of them, missed by those that ask.
-#[derive(Clone, Debug)]
-pub struct Needed<S>(Result<S, String>);
-
-impl<S> Needed<S> {
-    /// The settings, or the end of the process with one line that names what is not set.
-    pub fn or_refuse(self) -> S {
-        self.0.unwrap_or_else(|missing| {
-            eprintln!("{missing}");
-            std::process::exit(2)
-        })
-    }
-}
-
-impl<S: Args> Args for Needed<S> {
-    fn augment_args(command: Command) -> Command {
-        S::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        S::augment_args_for_update(command)
-    }
-}
-
-impl<S: Args> FromArgMatches for Needed<S> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let command = S::augment_args(Command::new("needed"));
-        let is_missing = |argument: &&clap::Arg| argument.is_required_set() && !matches.contains_id(argument.get_id().as_str());
-        let missing: Vec<&str> =
-            command.get_arguments().filter(is_missing).filter_map(|argument| argument.get_env()?.to_str()).collect();
-        if missing.is_empty() {
-            return S::from_arg_matches(matches).map(|settings| Self(Ok(settings)));
-        }
-        Ok(Self(Err(format!("not set, and this mode needs it: {} (--help lists every setting)", missing.join(", ")))))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 
@@ -266,7 +239,8 @@ fn environment_names() -> BTreeSet<String> {
 }
 
 fn first_unknown(command: &Command, present: BTreeSet<String>) -> Option<String> {
-    let known: BTreeSet<&str> = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str()).collect();
+    let own = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str());
+    let known: BTreeSet<&str> = own.chain(NAMES.lines()).collect();
     present.into_iter().find(|name| PREFIXES.iter().any(|own| name.starts_with(own)) && !known.contains(name.as_str()))
 }
 
@@ -282,10 +256,11 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_setting_is_found_and_foreign_ones_are_left_alone() {
+    fn a_misspelt_setting_is_found_and_those_of_others_are_left_alone() {
         let present = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let unknown = |names| first_unknown(&Sample::command(), present(names));
         assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
+        assert_eq!(unknown(&["TELEMETRY_OIDC_PROVIDERS", "TELEMETRY_SPILL_DIR", "WEBHOOK_ALLOW"]), None, "of another service");
         assert_eq!(unknown(&["TELEMETRY_LISTEM"]).as_deref(), Some("TELEMETRY_LISTEM"));
     }
 

@@ -2,7 +2,10 @@
 //!
 //! Must not hold a query of any service; those stand in the file of their noun.
 
+mod version;
+
 use crate::egress::trust;
+use crate::roles;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, bail};
 use hyper_util::client::legacy::Client;
@@ -58,13 +61,24 @@ pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<Pg
     options.context("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
 }
 
-/// Brings the tables of PostgreSQL up to this build; safe when several processes start at once.
+/// Brings the tables of PostgreSQL up to this build, and what each service may do with them; safe when several processes start at
+/// once.
 pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     drop(pool.acquire().await.map_err(|error| absent_postgres(pool, &error))?);
     // One that a newer build has applied is left alone: the steps only add, and this build may be on its way out.
     let mut migrations = sqlx::migrate!("../../schemas/postgres");
     migrations.set_ignore_missing(true);
-    migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")
+    migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")?;
+    roles::create_missing(pool, None).await?;
+    if newest_applied(pool).await? > MIGRATIONS.iter().map(|migration| migration.version).max() {
+        // This build does not know whose the newer tables are, and would take them from everybody.
+        return Ok(());
+    }
+    roles::grant(pool).await
+}
+
+async fn newest_applied(pool: &PgPool) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await
 }
 
 /// Names the address without user and password.
@@ -94,6 +108,12 @@ fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Erro
     anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
 }
 
+/// Without user and password.
+fn address(settings: &ClickHouseSettings) -> String {
+    let url = url::Url::parse(&settings.clickhouse_url).ok();
+    url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
+}
+
 /// Names the address without user and password.
 fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
@@ -102,8 +122,7 @@ fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::E
             "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `stream-workers prepare`, or correct the name"
         );
     }
-    let url = url::Url::parse(&settings.clickhouse_url).ok();
-    let address = url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default();
+    let address = address(settings);
     if ["(AUTHENTICATION_FAILED)", "(REQUIRED_PASSWORD)", "(WRONG_PASSWORD)"].iter().any(|why| error.to_string().contains(why)) {
         return anyhow::anyhow!(
             "CLICKHOUSE_URL={address}: ClickHouse refuses the user; correct its name or password in the address"
@@ -114,10 +133,8 @@ fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::E
 
 /// Refuses to run on tables that this build does not know.
 pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
-    let applied: Result<Option<i64>, _> =
-        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await;
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
-    match applied {
+    match newest_applied(pool).await {
         Ok(found) if found >= newest => Ok(()),
         Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `identity-api migrate`"),
         Err(sqlx::Error::Database(error)) => Err(refusing_postgres(pool, error.as_ref())),
@@ -130,9 +147,11 @@ pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
     timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
 }
 
-/// A client of the database that holds the tables.
+/// A client of the database that holds the tables. None of its reads goes by what the server remembers of earlier
+/// conditions: that has made it count too few rows ([`version`]).
 pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    Ok(clickhouse_server(settings)?.with_database(&settings.clickhouse_database))
+    let client = clickhouse_server(settings)?.with_database(&settings.clickhouse_database);
+    Ok(client.with_setting("use_query_condition_cache", "0"))
 }
 
 fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
@@ -163,8 +182,16 @@ fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client>
     Ok(clickhouse::Client::with_http_client(http))
 }
 
+/// Refuses a server that counts wrongly. By a client without any setting: an older server may not know it.
+async fn check_version(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let found: Result<String, _> = clickhouse_server(settings)?.query("SELECT version()").fetch_one().await;
+    let found = found.map_err(|error| absent_clickhouse(settings, &error))?;
+    version::refuse(&found).map_err(|why| anyhow::anyhow!("CLICKHOUSE_URL={}: {why}", address(settings)))
+}
+
 /// Creates the database and the tables that are missing.
 pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    check_version(settings).await?;
     let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
     let created = clickhouse_server(settings)?.query(&create).execute().await;
     created.map_err(|error| absent_clickhouse(settings, &error))?;
@@ -177,6 +204,7 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
 
 /// Refuses tables whose engine, keys or settings would break exactness.
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    check_version(settings).await?;
     let client = clickhouse(settings)?;
     for contract in schemas::store::CLICKHOUSE_TABLES {
         let found = table(contract.table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;

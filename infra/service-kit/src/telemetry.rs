@@ -2,11 +2,27 @@
 //!
 //! Must not label a metric with anything a caller chose: labels come from enums and route templates.
 
+use crate::http::{Transport, shield};
 use crate::measures::{announce, common};
+use crate::server;
 use crate::settings::{LogFormat, ProcessSettings};
 use anyhow::Context;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
+
+/// How often what histograms have collected is summed up, whether or not somebody scrapes.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Prometheus' text format.
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Seconds; from a fast hit to a request at its deadline, and to an event that waited for an outage to end.
 const DURATION_BUCKETS: &[f64] =
@@ -15,13 +31,44 @@ const DURATION_BUCKETS: &[f64] =
 /// Starts logging and the Prometheus listener.
 pub fn start(settings: &ProcessSettings) -> anyhow::Result<()> {
     start_logs(settings)?;
-    PrometheusBuilder::new()
-        .with_http_listener(settings.metrics_listen)
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)?
-        .install()
+    let listener = listen(settings.metrics_listen)
         .with_context(|| format!("TELEMETRY_METRICS_LISTEN={}: cannot listen; choose a free address", settings.metrics_listen))?;
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), DURATION_BUCKETS)?
+        .install_recorder()?;
+    // Both end with the process: the last scrape may come while everything else drains.
+    tokio::spawn(keep_up(handle.clone()));
+    tokio::spawn(server::serve(
+        listener,
+        exposition(move || handle.render()),
+        server::Limits::default(),
+        CancellationToken::new(),
+    ));
     announce(common::MEASURES);
     Ok(())
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+async fn keep_up(handle: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        handle.run_upkeep();
+    }
+}
+
+/// What the metrics listener serves. Without the boundary of the surfaces: scrapes are no requests to be counted.
+pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    let shielded = map_response(|mut response: Response| {
+        shield(response.headers_mut(), Transport::Plain);
+        std::future::ready(response)
+    });
+    let metrics = move || async move { ([(CONTENT_TYPE, TEXT_FORMAT)], render()) };
+    Router::new().route("/metrics", get(metrics)).layer(shielded)
 }
 
 /// Starts logging alone, for what ends by itself and has no listener.

@@ -2,7 +2,9 @@
 //!
 //! Must never skip: a server that is absent fails the test with the command that brings it.
 
+mod clickhouse_proxy;
 mod dns;
+mod documented;
 mod log;
 mod npm;
 mod process;
@@ -11,6 +13,7 @@ mod seed;
 mod stores;
 mod threats;
 
+pub use clickhouse_proxy::{ClickHouseProxy, ClickHouseRequest};
 pub use dns::{DnsRecord, TestDns};
 pub use log::{SetAside, TestLog};
 pub use npm::npm_package;
@@ -20,7 +23,10 @@ pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;
 pub use threats::{ThreatTest, every_row_has_a_test, threat_rows};
 
+use crate::client_address::ClientSettings;
+use crate::server::Limits;
 use axum::Router;
+use documented::Undocumented;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,21 +34,29 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// How long an eventual truth may take on a busy machine; a broker waits 45 s for a member that was killed.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A router served on a port of its own until it is dropped.
+/// A router served on a port of its own until it is dropped. Whatever it has answered must stand in the OpenAPI document.
 pub struct TestServer {
     /// `http://127.0.0.1:<port>`.
     pub url: String,
     _stop: DropGuard,
+    _undocumented: Undocumented,
 }
 
 impl TestServer {
-    /// Serves `router`.
+    /// Serves `router`. All of a test's clients have one address, so that no share of connections is kept.
     pub async fn start(router: Router) -> Self {
+        let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
+        Self::with(Limits::of(&clients), router).await
+    }
+
+    /// Serves `router` within these limits.
+    pub async fn with(limits: Limits, router: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port 0 is always free");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
         let stop = CancellationToken::new();
-        tokio::spawn(crate::server::serve(listener, router, stop.clone()));
-        Self { url, _stop: stop.drop_guard() }
+        let undocumented = Undocumented::default();
+        tokio::spawn(crate::server::serve(listener, undocumented.watch(router), limits, stop.clone()));
+        Self { url, _stop: stop.drop_guard(), _undocumented: undocumented }
     }
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
+pub struct Message {
     pub(super) key: Option<String>,
     headers: Vec<(Cow<'static, str>, String)>,
     pub(super) value: Vec<u8>,

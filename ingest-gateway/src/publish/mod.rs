@@ -29,7 +29,7 @@ use breaker::Breaker;
 use budget::Budget;
 use drain::Drain;
 use link::{Failure, Link};
-use message::Message;
+pub use message::Message;
 use schemas::log::LogRecord;
 use schemas::problem::Code;
 use service_kit::crash_point;
@@ -98,18 +98,22 @@ impl Log {
         })))
     }
 
+    /// A record as the log takes it; 413 when it is too large for that.
+    pub fn message(&self, record: &LogRecord, request_id: &str) -> Result<Message, ApiError> {
+        Message::of(record, request_id)
+    }
+
     /// Appends a record and waits until it is durable.
-    pub async fn append(&self, record: &LogRecord, request_id: &str) -> Result<(), ApiError> {
-        let message = Message::of(record, request_id)?;
+    pub async fn append(&self, message: &Message) -> Result<(), ApiError> {
         let _entered = self.enter().ok_or_else(overloaded)?;
         if self.0.breaker.is_closed()
-            && let Some(handed_over) = self.0.link.send(&message)
+            && let Some(handed_over) = self.0.link.send(message)
             && self.is_acknowledged(handed_over).await?
         {
             crash_point::reached("after_ack_before_answer");
             return Ok(());
         }
-        self.spill(&message).await
+        self.spill(message).await
     }
 
     /// Whether so many requests wait already that another is better refused at once.

@@ -8,7 +8,7 @@ use crate::State;
 use crate::batch::Batch;
 use crate::bodies::{self, WriteRequest};
 use crate::limits::Limits;
-use crate::raw::{RawObject, as_array};
+use crate::raw::as_array;
 use crate::validate::{Context, Faults, Member, members, strict};
 use axum::Json;
 use axum::body::Body;
@@ -47,18 +47,19 @@ pub(crate) async fn upload_session(
 }
 
 async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
-    let object = bodies::as_object(bodies::as_text(&request.body)?)?;
+    let (bytes, large) = (request.body.len(), &state.large);
     let idempotency_key = request.idempotency_key.as_deref();
-    let unnamed = unnamed_session(caller.org_id, idempotency_key, &request.body);
-    let (mut facts, batch) = read_session(&object, unnamed, &state.limits, state.clock.now(), caller)?;
+    let unnamed = || unnamed_session(caller.org_id, idempotency_key, &request.body);
+    let read = || read_session(&request.body, unnamed, &state.limits, state.clock.now(), caller);
+    let (mut facts, batch) = large.run(bytes, read).await?;
     let session_id = facts.session_id;
-    let mut batch = batch.admit(state, caller).await?.normalise(caller.org_id, idempotency_key);
-    let claim = state.claim(&batch, request)?;
+    let bound = batch.admit(state, caller).await?;
+    let (mut batch, claim) = large.run(bytes, || state.claim(bound.normalise(caller.org_id, idempotency_key), request)).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
-    batch.fill_in_from(change.known());
-    let created = state.accept(caller, RecordKind::Session, Some(facts), batch.events, &request.request_id, &claim).await?;
+    large.run(bytes, || batch.fill_in_from(change.known())).await;
+    let created = state.accept(caller, RecordKind::Session, Some(facts), batch.events, request, &claim).await?;
     change.commit().await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(SessionUploaded { status: "ok", session_id, events_created: created, outcome_recorded })))
@@ -74,19 +75,18 @@ pub(crate) fn unnamed_session(org: OrgId, idempotency_key: Option<&str>, body: &
 
 /// Everything a session document says, with its events checked one by one. Pure.
 pub(crate) fn read_session<'a>(
-    object: &RawObject<'a>,
-    unnamed: SessionId,
+    body: &'a [u8],
+    unnamed: impl FnOnce() -> SessionId,
     limits: &'a Limits,
     now: DateTime<Utc>,
     caller: &Caller,
 ) -> Result<(SessionFacts, Batch<'a>), ApiError> {
-    if let Some(name) = facts::first_repeated(object) {
-        return Err(bodies::invalid(format!("the member {name} stands twice")));
-    }
+    let object = &bodies::as_object(bodies::as_text(body)?)?;
+    facts::require_once(object)?;
     let mut faults = Faults::default();
     bodies::check_version(object, &mut faults);
     let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
-    let session_id = session_id.unwrap_or(unnamed);
+    let session_id = session_id.unwrap_or_else(unnamed);
     let facts = facts::read(object, session_id, now, limits, &mut faults);
     let events = listed(object.get("events"), limits.max_events, &mut faults);
     let context = Context {

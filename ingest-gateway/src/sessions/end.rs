@@ -6,6 +6,7 @@ use super::change::{Change, to_the_end};
 use super::{facts, store};
 use crate::State;
 use crate::bodies::{self, WriteRequest};
+use crate::limits::Limits;
 use crate::validate::{Faults, Member, members};
 use axum::Json;
 use axum::body::Body;
@@ -14,7 +15,7 @@ use axum::http::Request;
 use schemas::ids::SessionId;
 use schemas::log::RecordKind;
 use schemas::problem::Code;
-use schemas::session::SessionFacts;
+use schemas::session::{Outcome, SessionFacts};
 use serde::Serialize;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
@@ -39,18 +40,8 @@ pub(crate) async fn end_session(
 
 async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<Json<SessionEnded>, ApiError> {
     let now = state.clock.now();
-    let object = bodies::as_object(bodies::as_text(&request.body)?)?;
-    if let Some(name) = facts::first_repeated(&object) {
-        return Err(bodies::invalid(format!("the member {name} stands twice")));
-    }
-    let mut faults = Faults::default();
-    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
-    if object.get("session_id").is_none() {
-        faults.add(Member("session_id"), "required", "session_id is required");
-    }
-    let outcome = facts::read_outcome(&object, &state.limits, &mut faults);
-    faults.into_result_as(Code::InvalidRequest)?;
-    let session_id = session_id.ok_or_else(|| bodies::invalid("session_id is missing"))?;
+    let read = || read_end(&request.body, &state.limits);
+    let (session_id, outcome) = state.large.run(request.body.len(), read).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {
@@ -59,7 +50,21 @@ async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<J
         store::Ended::Yes => {}
     }
     let facts = SessionFacts { ended_at: Some(now), outcome, ..SessionFacts::of(session_id) };
-    state.append(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), &request.request_id).await?;
+    state.append(caller, RecordKind::SessionEnded, Some(facts), Vec::new(), request).await?;
     change.commit().await?;
     Ok(Json(SessionEnded { status: "ok", session_id }))
+}
+
+/// Which session a body ends, and with what outcome. Pure.
+pub(crate) fn read_end(body: &[u8], limits: &Limits) -> Result<(SessionId, Option<Outcome>), ApiError> {
+    let object = bodies::as_object(bodies::as_text(body)?)?;
+    facts::require_once(&object)?;
+    let mut faults = Faults::default();
+    let session_id = members::session(object.get("session_id"), Member("session_id"), &mut faults);
+    if object.get("session_id").is_none() {
+        faults.add(Member("session_id"), "required", "session_id is required");
+    }
+    let outcome = facts::read_outcome(&object, limits, &mut faults);
+    faults.into_result_as(Code::InvalidRequest)?;
+    session_id.map(|session_id| (session_id, outcome)).ok_or_else(|| bodies::invalid("session_id is missing"))
 }

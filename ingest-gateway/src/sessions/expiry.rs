@@ -3,7 +3,6 @@
 //! Must not delete a session while a click token of it is left: whoever follows the link may still be shown its events. Nor
 //! while a record that leaves its agent to be looked up may be on the log, where that ends at all: a replay looks again.
 
-use crate::tokens::OVERSTAY;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use service_kit::clock::Clock;
@@ -38,15 +37,14 @@ pub(crate) fn start(pool: PgPool, clock: Clock, kafka: KafkaSettings, expiry: &S
 
 /// Deletes what may be deleted now. Asks the log each time: its retention may be changed while gateways run.
 async fn round(pool: &PgPool, now: DateTime<Utc>, kafka: &KafkaSettings, wished: TimeDelta) -> anyhow::Result<u64> {
-    let keep = kept_for(wished, kafka::retention(kafka, &kafka.topic).await?);
+    let keep = keep(wished, kafka::retention(kafka, &kafka.topic).await?);
     let Some(before) = keep.and_then(|keep| now.checked_sub_signed(keep)) else { return Ok(0) };
     Ok(housekeeping::delete_in_batches(pool, OLD, before).await?)
 }
 
-/// As wished, or as long as the log is kept; `None` is for ever. With a log that is kept for ever the operator decides.
-fn kept_for(wished: TimeDelta, log: Retention) -> Option<TimeDelta> {
-    let Retention::For(kept) = log else { return Some(wished) };
-    Some(TimeDelta::from_std(kept).ok()?.checked_add(&OVERSTAY)?.max(wished))
+/// For how long a session is kept; `None` is for ever. A record asks for its agent as of its acceptance.
+fn keep(wished: TimeDelta, log: Retention) -> Option<TimeDelta> {
+    log.outlived(Some(wished), TimeDelta::zero())
 }
 
 #[cfg(test)]
@@ -73,9 +71,9 @@ mod tests {
     fn a_session_outlives_every_record_that_may_have_to_ask_for_its_agent() {
         let for_days = |days: u64| Retention::For(std::time::Duration::from_secs(days * 86_400));
         for (wished, log, expected) in [(40, Retention::ForEver, 40), (40, for_days(7), 40), (30, for_days(90), 120)] {
-            assert_eq!(kept_for(TimeDelta::days(wished), log), Some(TimeDelta::days(expected)), "{wished} {log:?}");
+            assert_eq!(keep(TimeDelta::days(wished), log), Some(TimeDelta::days(expected)), "{wished} {log:?}");
         }
-        assert_eq!(kept_for(DAY, Retention::For(std::time::Duration::MAX)), None, "what cannot be reckoned is for ever");
+        assert_eq!(keep(DAY, Retention::For(std::time::Duration::MAX)), None, "what cannot be reckoned is for ever");
     }
 
     #[tokio::test]

@@ -2,18 +2,21 @@
 //!
 //! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
 
-use crate::limits::{Limits, MAX_DATA_LEVELS};
-use crate::raw::{RawObject, as_array, as_str, depth};
+use crate::limits::Limits;
+use crate::raw::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member, members};
-use crate::{privacy, redact};
+use crate::{bodies, privacy, redact};
 use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
 use serde_json::value::RawValue;
+use service_kit::http::ApiError;
 use url::Url;
 use uuid::Uuid;
 
 const DEFAULT_CURRENCY: &str = "USD";
+/// Members of an outcome that this build reads.
+const OUTCOME: &[&str] = &["type", "value_amount", "currency"];
 const MANIFEST_SUFFIX: &str = "/.well-known/content-telemetry.json";
 
 /// Members of a session this build reads; every other one is kept as written.
@@ -35,8 +38,8 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Refuses a body in which a member this build reads stands twice.
-pub(super) fn first_repeated(object: &RawObject<'_>) -> Option<&'static str> {
-    KNOWN.iter().copied().find(|name| object.repeats(name))
+pub(super) fn require_once(object: &RawObject<'_>) -> Result<(), ApiError> {
+    bodies::require_once(object, KNOWN)
 }
 
 /// Everything a body says about `session_id`.
@@ -67,9 +70,7 @@ pub(super) fn read(
         faults.add(Member("ended_at"), "before_start", "ended_at lies before started_at");
     }
     facts.outcome = read_outcome(object, limits, faults);
-    let extra = object.retain(|name| !KNOWN.contains(&name));
-    check_own_members(extra.as_deref(), Member("session"), limits, faults);
-    facts.extra = extra.and_then(|extra| privacy::strip_members(&extra, facts.privacy_level));
+    facts.extra = own_members(object, KNOWN, Member("session"), limits, facts.privacy_level, faults);
     redact::withhold_from_session(&mut facts);
     facts
 }
@@ -123,20 +124,22 @@ fn prior_sessions(object: &RawObject<'_>, faults: &mut Faults) -> Vec<SessionId>
     sessions
 }
 
-/// Members that this build does not know are kept, within the limits of an event's `data`.
-fn check_own_members(extra: Option<&RawValue>, member: Member, limits: &Limits, faults: &mut Faults) {
-    let Some(extra) = extra else { return };
-    if extra.get().len() > limits.max_data_bytes {
-        let detail = format!("the members that are not known are larger than {} bytes", limits.max_data_bytes);
-        faults.add(member, "too_large", detail);
-    }
-    // the object around them is not a level of theirs
-    if depth(extra) > MAX_DATA_LEVELS + 1 {
-        faults.add(member, "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
-    }
+/// Members that this build does not know are kept, within the limits of an event's `data` and as far as the level lets them. A
+/// broken limit ends the work on them.
+fn own_members(
+    object: &RawObject<'_>,
+    known: &[&str],
+    member: Member,
+    limits: &Limits,
+    level: Option<PrivacyLevel>,
+    faults: &mut Faults,
+) -> Option<Box<RawValue>> {
+    let is_kept = members::check_unknown(object, known, member, limits.max_data_bytes, faults);
+    let own = is_kept.then(|| object.retain(|name| !known.contains(&name)))?;
+    privacy::strip_members(&own?, level)
 }
 
-/// The outcome that a body carries, with the defaults of decisions.md filled in. It is no part of the conversation:
+/// The outcome that a body carries, with its defaults filled in (docs/api/sessions.md#outcome). It is no part of the conversation:
 /// whatever the session's level, it keeps none of the conversation's members, so that the same outcome said twice is
 /// the same.
 pub(super) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
@@ -145,7 +148,7 @@ pub(super) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut F
         faults.add(Member("outcome"), "wrong_type", "outcome must be an object");
         return None;
     };
-    if ["type", "value_amount", "currency"].iter().any(|name| object.repeats(name)) {
+    if object.first_repeated(OUTCOME).is_some() {
         faults.add(Member("outcome"), "repeated", "a member of outcome stands twice");
         return None;
     }
@@ -155,14 +158,8 @@ pub(super) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut F
     }
     let value_amount = amount(&object, faults);
     let currency = currency(&object, faults);
-    let extra = object.retain(|name| !matches!(name, "type" | "value_amount" | "currency"));
-    check_own_members(extra.as_deref(), Member("outcome"), limits, faults);
-    Some(Outcome {
-        outcome_type: outcome_type?,
-        value_amount: value_amount?,
-        currency: currency?,
-        extra: extra.and_then(|extra| privacy::strip_members(&extra, Some(PrivacyLevel::Minimal))),
-    })
+    let extra = own_members(&object, OUTCOME, Member("outcome"), limits, Some(PrivacyLevel::Minimal), faults);
+    Some(Outcome { outcome_type: outcome_type?, value_amount: value_amount?, currency: currency?, extra })
 }
 
 fn amount(object: &RawObject<'_>, faults: &mut Faults) -> Option<i64> {

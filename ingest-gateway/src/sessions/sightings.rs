@@ -1,4 +1,4 @@
-//! Sessions that nobody started: events that name one create it for their reporter (design.md, "Stores"), because
+//! Sessions that nobody started: events that name one create it for their reporter (docs/api/sessions.md#sessions-nobody-started), because
 //! real emitters never call start.
 //!
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
@@ -116,24 +116,22 @@ impl Sightings {
                 (Some(kept), left)
             }
         };
-        let (queue, waiting) = mpsc::channel(MAX_WAITING);
+        let (queue, incoming) = mpsc::channel(MAX_WAITING);
         let capacity = NonZeroUsize::new(REMEMBERED).expect("the constant is not zero");
         let written = Arc::new(Mutex::new(LruCache::new(capacity)));
         metrics::sessions_waiting(left.len());
-        let waiting_already = left.iter().map(Sighting::short).collect();
-        let (written_already, attempt) = (Arc::clone(&written), None);
         let writer = Writer {
             pool,
             clock,
             memory,
-            written: written_already,
+            written: Arc::clone(&written),
             away_until: None,
+            waiting: left.iter().map(Sighting::short).collect(),
             left,
-            waiting: waiting_already,
             kept,
-            attempt,
+            attempt: None,
         };
-        tokio::spawn(writer.run(waiting));
+        tokio::spawn(writer.run(incoming));
         Ok(Self { written, queue })
     }
 

@@ -6,16 +6,19 @@ use super::change::{Change, to_the_end};
 use super::{assigned_id, facts};
 use crate::State;
 use crate::bodies::{self, WriteRequest};
+use crate::limits::Limits;
 use crate::raw::RawObject;
 use crate::validate::Faults;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
 use schemas::event_key::Identity;
 use schemas::ids::SessionId;
 use schemas::log::RecordKind;
 use schemas::problem::Code;
+use schemas::session::SessionFacts;
 use serde::Serialize;
 use service_kit::auth::{Caller, Reporter};
 use service_kit::http::ApiError;
@@ -40,24 +43,33 @@ pub(crate) async fn start_session(
 
 async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionStarted>), ApiError> {
     let now = state.clock.now();
-    let text = bodies::as_text(&request.body)?;
-    let object = if text.trim().is_empty() { RawObject::default() } else { bodies::as_object(text)? };
-    if let Some(name) = facts::first_repeated(&object) {
-        return Err(bodies::invalid(format!("the member {name} stands twice")));
-    }
     let session_id = match request.idempotency_key.as_deref() {
         Some(idempotency_key) => assigned_id(&Identity::Started { org: caller.org_id, idempotency_key }),
         None => SessionId(Uuid::new_v4()),
     };
-    let mut faults = Faults::default();
-    let mut facts = facts::read(&object, session_id, now, &state.limits, &mut faults);
-    faults.into_result_as(Code::InvalidRequest)?;
-    facts.initiator_type.get_or_insert_with(|| "user".to_owned());
-    facts.started_at.get_or_insert(now);
+    let read = || read_start(&request.body, session_id, &state.limits, now);
+    let mut facts = state.large.run(request.body.len(), read).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     change.merge(&mut facts).await?;
-    state.append(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), &request.request_id).await?;
+    state.append(caller, RecordKind::SessionStarted, Some(facts), Vec::new(), request).await?;
     change.commit().await?;
     Ok((StatusCode::CREATED, Json(SessionStarted { session_id })))
+}
+
+/// What a body says about the session that it starts. Pure.
+pub(crate) fn read_start(
+    body: &[u8],
+    session_id: SessionId,
+    limits: &Limits,
+    now: DateTime<Utc>,
+) -> Result<SessionFacts, ApiError> {
+    let text = bodies::as_text(body)?;
+    let object = if text.trim().is_empty() { RawObject::default() } else { bodies::as_object(text)? };
+    facts::require_once(&object)?;
+    let mut faults = Faults::default();
+    let mut facts = facts::read(&object, session_id, now, limits, &mut faults);
+    faults.into_result_as(Code::InvalidRequest)?;
+    facts.started_at.get_or_insert(now);
+    Ok(facts)
 }

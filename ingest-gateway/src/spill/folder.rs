@@ -2,6 +2,7 @@
 //!
 //! Must not be shared: one process at a time, held by a lock that the system releases however the process ends.
 
+use super::disk::{Disk, Segment};
 use anyhow::Context;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -23,19 +24,20 @@ pub(crate) struct Position {
 /// A folder that is ours.
 pub(super) struct Folder {
     path: PathBuf,
+    disk: Box<dyn Disk>,
     _lock: File,
 }
 
 impl Folder {
     /// Creates the folder where it is missing and takes its lock.
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> anyhow::Result<Self> {
         let setting = || format!("TELEMETRY_SPILL_DIR={}", path.display());
         fs::create_dir_all(path)
             .with_context(|| format!("{}: cannot be created; name a folder that can be written", setting()))?;
         let lock = File::create(path.join(LOCK));
         let lock = lock.with_context(|| format!("{}: cannot be written; name a folder that can", setting()))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), disk, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 anyhow::bail!("{}: another process spills there; give each gateway a folder of its own", setting())
             }
@@ -59,10 +61,10 @@ impl Folder {
     }
 
     /// A new segment to append to, findable after a power failure.
-    pub(super) fn create_segment(&self, number: u64) -> io::Result<File> {
-        let file = File::options().append(true).create_new(true).open(self.segment(number))?;
+    pub(super) fn create_segment(&self, number: u64) -> io::Result<Box<dyn Segment>> {
+        let segment = self.disk.create(&self.segment(number))?;
         self.sync()?;
-        Ok(file)
+        Ok(segment)
     }
 
     pub(super) fn open_segment(&self, number: u64) -> io::Result<File> {
@@ -109,7 +111,7 @@ impl Folder {
     }
 
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        self.disk.sync_folder(&self.path)
     }
 
     fn segment(&self, number: u64) -> PathBuf {

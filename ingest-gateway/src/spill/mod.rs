@@ -13,9 +13,12 @@
 //! Must not know what an entry means: payloads are bytes.
 
 mod backlog;
+mod disk;
 mod folder;
 mod frame;
 mod inventory;
+#[cfg(test)]
+mod power;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -24,6 +27,7 @@ pub(crate) use backlog::{Backlog, Spilled};
 pub(crate) use folder::Position;
 pub(crate) use inventory::{Inventory, Pending};
 
+use disk::{Disk, RealDisk};
 use folder::Folder;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +62,11 @@ pub(crate) struct Spill {
 impl Spill {
     /// Opens a folder, with what an earlier process left in it.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> anyhow::Result<(Self, Backlog)> {
-        let folder = Arc::new(Folder::open(path)?);
+        Self::open_on(Box::new(RealDisk), path, max_bytes)
+    }
+
+    fn open_on(disk: Box<dyn Disk>, path: &Path, max_bytes: u64) -> anyhow::Result<(Self, Backlog)> {
+        let folder = Arc::new(Folder::open(path, disk)?);
         let drained = folder.checkpoint();
         let inventory = Arc::new(Inventory::new(folder.segments()?, drained, max_bytes));
         let segment_bytes = SEGMENT_BYTES.min(max_bytes / SEGMENTS_OF_A_QUOTA);

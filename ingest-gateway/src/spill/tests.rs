@@ -4,9 +4,9 @@ use super::{Backlog, Pending, Refusal, Spill};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const QUOTA: u64 = 1024 * 1024;
+pub(super) const QUOTA: u64 = 1024 * 1024;
 
-fn read_all(backlog: &mut Backlog) -> Vec<Vec<u8>> {
+pub(super) fn read_all(backlog: &mut Backlog) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
         match backlog.read().unwrap() {
@@ -26,7 +26,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-fn payload(number: usize) -> Vec<u8> {
+pub(super) fn payload(number: usize) -> Vec<u8> {
     format!("payload {number}").into_bytes()
 }
 
@@ -42,7 +42,7 @@ async fn left_behind(count: usize) -> tempfile::TempDir {
 }
 
 /// Waits until the writer's thread has let go of the lock.
-fn gone(spill: Spill, backlog: Backlog) {
+pub(super) fn gone(spill: Spill, backlog: Backlog) {
     let folder = std::sync::Arc::downgrade(&backlog.folder);
     drop((spill, backlog));
     while folder.upgrade().is_some() {

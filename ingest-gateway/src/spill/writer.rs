@@ -3,13 +3,13 @@
 //! Must not answer before the fsync, and must leave nothing behind of what it answered with an error.
 
 use super::Refusal;
+use super::disk::Segment;
 use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
 use crate::metrics;
 use crate::seldom::Seldom;
 use service_kit::crash_point;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -38,7 +38,7 @@ struct Writer {
 /// The segment that is written to.
 struct Active {
     number: u64,
-    file: File,
+    file: Box<dyn Segment>,
     /// Up to here it was fsynced.
     durable_bytes: u64,
     end: End,
@@ -157,8 +157,7 @@ impl Writer {
 
 impl Active {
     fn cut(&mut self) -> io::Result<()> {
-        self.file.set_len(self.durable_bytes)?;
-        self.file.sync_all()?;
+        self.file.cut(self.durable_bytes)?;
         self.end = End::Clean;
         Ok(())
     }

@@ -13,9 +13,6 @@ use service_kit::settings::KafkaSettings;
 use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A record outlives the log's retention until its segment is rolled and the broker has looked.
-pub(crate) const OVERSTAY: TimeDelta = TimeDelta::days(30);
-
 /// How long click tokens are kept.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TokenExpiry {
@@ -26,13 +23,9 @@ pub struct TokenExpiry {
 }
 
 impl TokenExpiry {
-    /// For how long after its making a token is kept; `None` is for ever. A wish that is shorter than the log is kept gives
-    /// way to it, but with a log that is kept for ever the operator decides how far back a replay can resolve tokens.
+    /// For how long after its making a token is kept; `None` is for ever.
     fn keep(&self, log: Retention) -> Option<TimeDelta> {
-        let wished = self.click_token_keep.map(|days| TimeDelta::days(i64::from(days)));
-        let Retention::For(kept) = log else { return wished };
-        let needed = TimeDelta::from_std(kept).ok().and_then(|kept| kept.checked_add(&(CLICK_TOKEN_LIFETIME + OVERSTAY)))?;
-        Some(wished.unwrap_or(needed).max(needed))
+        log.outlived(self.click_token_keep.map(|days| TimeDelta::days(days.into())), CLICK_TOKEN_LIFETIME)
     }
 }
 

@@ -1,72 +1,108 @@
 //! Which session an event belongs to: its own, the envelope's, or the one behind a click token
-//! (decisions.md, "session binding").
+//! (docs/api/events.md#session-binding).
 //!
 //! Must not look tokens up: what they stand for is handed in.
 
 use super::{Context, Faults, Member, ValidEvent};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::{OrgId, SessionId};
-use schemas::secrets::SecretHash;
+use schemas::secrets::{PlainClickToken, SecretHash};
+use schemas::site::Site;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Which session an event belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// None.
     Free,
     /// The reporter's own.
     Own(SessionId),
-    /// The one behind a click token, of the organisation that issued it.
-    Clicked { token: SecretHash, org: OrgId, session: SessionId },
-    /// The one behind a click token that nobody can look up now; it must turn out to be the one the reporter names,
-    /// if it names one.
+    /// The one behind a click token; the reporter may name it besides.
+    Clicked { token: SecretHash, click: Arc<Click>, named: Option<SessionId> },
+    /// The one behind a click token that nobody can look up now, or else the one that the reporter names, if it names one.
     Unresolved { token: SecretHash, named: Option<SessionId> },
+    /// The one that the reporter names, if it names one, beside a click token that binds nothing.
+    Beside { token: SecretHash, named: Option<SessionId> },
+}
+
+/// What a click token stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Click {
+    /// Whose session it is: the organisation that issued the token.
+    pub(crate) org: OrgId,
+    pub(crate) session: SessionId,
+    /// The link that the token was made for.
+    pub(crate) url: String,
+    /// Whose host that is.
+    pub(crate) site: Option<Site>,
 }
 
 /// A click token of the request that is not known to be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Presented {
     pub(crate) hash: SecretHash,
     /// What it stands for; none when it cannot be looked up now.
-    pub(crate) clicked: Option<(OrgId, SessionId)>,
+    pub(crate) click: Option<Arc<Click>>,
 }
 
 /// The request's click tokens; one that is absent is unknown or expired.
 pub(crate) type Tokens = HashMap<String, Presented>;
 
-/// The token an event goes by: its own, else the envelope's.
+/// The token that may bind an event: its own, else the envelope's.
 pub(crate) fn token_of<'a>(event: &'a ValidEvent<'_>, context: &'a Context<'_>) -> Option<&'a str> {
-    event.ctx_token.as_deref().or_else(|| context.ctx_token.as_deref().filter(|_| may_carry_token(&event.event_type)))
+    event.ctx_token.as_deref().or(context.ctx_token.as_deref()).filter(|_| may_be_bound(&event.event_type))
+}
+
+/// Whether an event has nothing but a click token to be bound by.
+pub(super) fn goes_by_token(event: &ValidEvent<'_>, context: &Context<'_>) -> bool {
+    token_of(event, context).is_some() && session_of(event, context).is_none()
 }
 
 /// Binds one event, or adds the fault that says why it cannot be.
 pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens: &Tokens, faults: &mut Faults) -> Binding {
-    let member = Member("ctx_token");
     if context.is_whole_session && event.session_id.is_some_and(|session| Some(session) != context.session_id) {
         faults.add(Member("session_id"), "session_mismatch", "an event of a whole session belongs to that session");
         return Binding::Free;
     }
-    let own = event.session_id.or(context.session_id);
+    let named = session_of(event, context);
     let Some(token) = token_of(event, context) else {
-        require_session(event, own.is_some() || context.is_binding_unclear, faults);
-        return own.map_or(Binding::Free, Binding::Own);
+        require_session(event, named.is_some() || context.is_binding_unclear, faults);
+        return match (event.ctx_token.as_deref().map(hash), named) {
+            (Some(token), named) => Binding::Beside { token, named },
+            (None, Some(named)) => Binding::Own(named),
+            (None, None) => Binding::Free,
+        };
     };
-    if !may_carry_token(&event.event_type) {
-        faults.add(member, "not_allowed", format!("{} may not carry a ctx_token", event.event_type));
-        return Binding::Free;
+    match (tokens.get(token), named) {
+        (Some(Presented { hash, click: None }), named) => Binding::Unresolved { token: *hash, named },
+        (Some(Presented { hash, click: Some(click) }), named) => {
+            if named.is_some_and(|named| named != click.session) {
+                let detail = "the click token belongs to another session than session_id";
+                faults.add(Member("ctx_token"), "session_mismatch", detail);
+            }
+            Binding::Clicked { token: *hash, click: Arc::clone(click), named }
+        }
+        // Real documents carry the tokens of other issuers.
+        (None, Some(_)) => Binding::Beside { token: hash(token), named },
+        (None, None) => {
+            faults.add(Member("ctx_token"), "unknown_token", "the click token is unknown or expired");
+            Binding::Free
+        }
     }
-    let Some(Presented { hash: token, clicked }) = tokens.get(token).copied() else {
-        faults.add(member, "unknown_token", "the click token is unknown or expired");
-        return Binding::Free;
-    };
-    let Some((org, session)) = clicked else { return Binding::Unresolved { token, named: own } };
-    if own.is_some_and(|own| own != session) {
-        faults.add(member, "session_mismatch", "the click token belongs to another session than session_id");
-    }
-    Binding::Clicked { token, org, session }
 }
 
-fn may_carry_token(event_type: &EventType) -> bool {
+/// The session that an event names, or the document around it.
+fn session_of(event: &ValidEvent<'_>, context: &Context<'_>) -> Option<SessionId> {
+    event.session_id.or(context.session_id)
+}
+
+fn hash(token: &str) -> SecretHash {
+    PlainClickToken::presented(token).hash()
+}
+
+/// Whether a click token can bind an event of the type.
+fn may_be_bound(event_type: &EventType) -> bool {
     *event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout
 }
 
@@ -76,9 +112,19 @@ fn require_session(event: &ValidEvent<'_>, has_session: bool, faults: &mut Fault
     // An unknown role, or a session that does not parse, is a fault of its own already.
     let is_unclear = (event.source_role.is_none() && event.members.get("source_role").is_some())
         || event.members.get("session_id").is_some()
-        || event.members.get("ctx_token").is_some();
-    let may_lack = (event.event_type == EventType::ContentRetrieved && is_observer) || is_unclear;
-    if !has_session && !may_lack {
-        faults.add(Member("session_id"), "required", format!("{} needs a session_id", event.event_type));
+        || (event.members.get("ctx_token").is_some() && event.ctx_token.is_none());
+    let is_retrieval = event.event_type == EventType::ContentRetrieved;
+    if has_session || (is_retrieval && is_observer) || is_unclear {
+        return;
     }
+    let detail = match is_retrieval {
+        true => {
+            "content_retrieved by an agent needs a session_id: name the session it happened in (POST /sessions/start makes one), \
+             or say by source_role that origin, edge or index observed it"
+                .to_owned()
+        }
+        false if may_be_bound(&event.event_type) => format!("{} needs a session_id or a ctx_token", event.event_type),
+        false => format!("{} needs a session_id", event.event_type),
+    };
+    faults.add(Member("session_id"), "required", detail);
 }

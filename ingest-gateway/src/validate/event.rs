@@ -2,13 +2,14 @@
 //!
 //! Must not reach for anything outside its arguments.
 
+use super::bind::goes_by_token;
 use super::strict::{self, Around};
 use super::{Faults, Member, members, repeats};
 use crate::bodies;
 use crate::envelope::Envelope;
 use crate::limits::{Limits, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
-use crate::raw::{RawObject, as_str, depth};
+use crate::raw::{RawObject, as_str};
 use crate::sessions::Told;
 use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
 use chrono::{DateTime, Utc};
@@ -168,8 +169,8 @@ pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, fau
         members: object,
     };
     check_role(&event, faults);
-    check_content(&event, faults);
-    check_unknown(&event, context, faults);
+    check_content(&event, context, faults);
+    members::check_unknown(&event.members, KNOWN, Member("event"), context.limits.max_data_bytes, faults);
     Some(event)
 }
 
@@ -212,19 +213,6 @@ fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> 
     role
 }
 
-/// What this build does not know is kept, within the limits of `data`.
-fn check_unknown(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) {
-    let unknown = || event.members.members().filter(|(name, _)| !KNOWN.contains(name));
-    let bytes: usize = unknown().map(|(name, value)| name.len() + value.get().len()).sum();
-    if bytes > context.limits.max_data_bytes {
-        let detail = format!("the members that are not known are larger than {} bytes", context.limits.max_data_bytes);
-        faults.add(Member("event"), "too_large", detail);
-    }
-    if unknown().any(|(_, value)| depth(value) > MAX_DATA_LEVELS) {
-        faults.add(Member("event"), "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
-    }
-}
-
 fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {
     if let Some(role) = event.source_role.filter(|role| !event.event_type.allows(*role)) {
         let detail = format!("{} may not be reported by {}", event.event_type, role.as_str());
@@ -232,8 +220,10 @@ fn check_role(event: &ValidEvent<'_>, faults: &mut Faults) {
     }
 }
 
-fn check_content(event: &ValidEvent<'_>, faults: &mut Faults) {
+/// What an event is about. One that goes by a click token is about the token's link; the public rules know no such thing.
+fn check_content(event: &ValidEvent<'_>, context: &Context<'_>, faults: &mut Faults) {
     let is_named = event.members.get("content_url").is_some() || event.members.get("content_id").is_some();
+    let is_named = is_named || (!context.is_strict && goes_by_token(event, context));
     if event.event_type.family() == EventFamily::Content && !is_named {
         faults.add(Member("content_url"), "required", format!("{} needs content_url or content_id", event.event_type));
     }

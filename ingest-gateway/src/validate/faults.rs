@@ -8,7 +8,7 @@ use service_kit::http::ApiError;
 /// Most faults one answer lists.
 const MAX_LISTED: usize = 100;
 
-/// The fault of a member that is read and stands twice (decisions.md, "duplicate known keys").
+/// The fault of a member that is read and stands twice (docs/api/http.md#bodies).
 pub(super) const REPEATED: &str = "repeated";
 
 /// Where a fault lies, by member name.

@@ -3,7 +3,7 @@
 //! Must not know any rule between members.
 
 use super::{Faults, Member};
-use crate::limits::EARLIEST_AT_MS;
+use crate::limits::{EARLIEST_AT_MS, MAX_DATA_LEVELS};
 use crate::raw::{RawObject, as_str, depth};
 use chrono::{DateTime, FixedOffset, Utc};
 use schemas::event::MAX_STRING_BYTES;
@@ -11,6 +11,7 @@ use schemas::event_key::canonical_id;
 use schemas::ids::SessionId;
 use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -89,9 +90,28 @@ pub(crate) fn instant(
     Some(at_ms)
 }
 
-/// RFC 3339 with an offset. chrono also reads a space between date and time, which RFC 3339 leaves to agreement.
+/// RFC 3339 with an offset, also as real emitters write it: a space for the `T`, an offset without its colon.
 pub(crate) fn parse_instant(text: &str) -> Option<DateTime<FixedOffset>> {
-    matches!(text.as_bytes().get(10), Some(b'T' | b't')).then(|| DateTime::parse_from_rfc3339(text).ok())?
+    if !matches!(text.as_bytes().get(BETWEEN_DATE_AND_TIME), Some(b'T' | b't' | b' ')) {
+        return None;
+    }
+    let minutes = text.len().checked_sub(2).filter(|_| has_bare_offset(text));
+    let spelled = minutes.map_or(Cow::Borrowed(text), |at| Cow::Owned(format!("{}:{}", &text[..at], &text[at..])));
+    DateTime::parse_from_rfc3339(&spelled).ok()
+}
+
+/// RFC 3339 to the letter, as the public schemas mean it. chrono also reads a space between date and time, which RFC 3339
+/// leaves to agreement.
+pub(crate) fn parse_rfc_3339(text: &str) -> Option<DateTime<FixedOffset>> {
+    matches!(text.as_bytes().get(BETWEEN_DATE_AND_TIME), Some(b'T' | b't')).then(|| DateTime::parse_from_rfc3339(text).ok())?
+}
+
+const BETWEEN_DATE_AND_TIME: usize = 10;
+
+/// Whether it ends as `+0000` does; the date before it has its own hyphens.
+fn has_bare_offset(text: &str) -> bool {
+    let offset = text.len().checked_sub(5).filter(|at| *at > BETWEEN_DATE_AND_TIME).and_then(|at| text.as_bytes().get(at..));
+    offset.is_some_and(|offset| matches!(offset[0], b'+' | b'-') && offset[1..].iter().all(u8::is_ascii_digit))
 }
 
 /// An object within the limits of size and depth.
@@ -111,9 +131,30 @@ pub(crate) fn object<'a>(
         faults.add(member, "too_large", format!("{} is larger than {max_bytes} bytes", member.0));
         return None;
     }
-    if depth(value) > max_levels {
+    if depth(value.get()) > max_levels {
         faults.add(member, "too_deep", format!("{} nests deeper than {max_levels} levels", member.0));
         return None;
     }
     Some(value)
+}
+
+/// Whether the members that this build does not know keep the limits of `data`, each of depth, all together of size.
+pub(crate) fn check_unknown(
+    object: &RawObject<'_>,
+    known: &[&str],
+    member: Member,
+    max_bytes: usize,
+    faults: &mut Faults,
+) -> bool {
+    let unknown = || object.members().filter(|(name, _)| !known.contains(name));
+    let bytes: usize = unknown().map(|(name, value)| name.len() + value.get().len()).sum();
+    if bytes > max_bytes {
+        faults.add(member, "too_large", format!("the members that are not known are larger than {max_bytes} bytes"));
+        return false;
+    }
+    let is_too_deep = unknown().any(|(_, value)| depth(value.get()) > MAX_DATA_LEVELS);
+    if is_too_deep {
+        faults.add(member, "too_deep", format!("a member that is not known nests deeper than {MAX_DATA_LEVELS} levels"));
+    }
+    !is_too_deep
 }

@@ -6,18 +6,30 @@ use super::faults::REPEATED;
 use super::{Faults, KNOWN, Member, strict};
 use crate::privacy::TURN;
 use crate::raw::RawObject;
+use std::sync::LazyLock;
 
 /// Adds a fault for every member that this service reads and that stands twice in an event.
 pub(super) fn check(event: &RawObject<'_>, faults: &mut Faults) {
-    for name in KNOWN.iter().filter(|name| event.repeats(name)) {
-        add(name, faults);
+    for place in event.repeated(|name| KNOWN.iter().position(|known| *known == name)) {
+        add(KNOWN[place], faults);
     }
-    for (holder, fields) in [("data", strict::known_in_data()), (TURN, strict::known_in_turn())] {
+    for (holder, known) in [("data", &*IN_DATA), (TURN, &*IN_TURN)] {
         let Some(object) = event.get(holder).and_then(|value| RawObject::parse(value.get()).ok()) else { continue };
-        for field in fields.filter(|field| object.repeats(strict::last_part(field))) {
-            add(field, faults);
+        for place in object.repeated(|name| known.binary_search_by_key(&name, |(known, _)| known).ok()) {
+            add(known[place].1, faults);
         }
     }
+}
+
+/// Names with their dotted places, by name; fewer than 128.
+static IN_DATA: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| by_name(strict::known_in_data()));
+static IN_TURN: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| by_name(strict::known_in_turn()));
+
+fn by_name(fields: impl Iterator<Item = &'static str>) -> Vec<(&'static str, &'static str)> {
+    let mut named: Vec<_> = fields.map(|field| (strict::last_part(field), field)).collect();
+    named.sort_unstable();
+    named.dedup();
+    named
 }
 
 fn add(field: &'static str, faults: &mut Faults) {

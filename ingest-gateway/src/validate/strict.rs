@@ -1,10 +1,10 @@
-//! Strict mode: the public 1.0 rules whole (standard.md; the public JSON schemas and their application layer), for a
+//! Strict mode: the public 1.0 rules whole (docs/api/events.md#strict-mode: the public JSON schemas and what they say beside them), for a
 //! caller or a gateway that asks for them. The looser rules of `validate` hold as well; these only add faults.
 //!
 //! Must not repeat what the looser rules refuse already, must report every fault at once, and must not change
 //! anything: what strict mode accepts is stored as loose mode would store it.
 //!
-//! Where spec.md and the public rules differ, spec.md wins: click tokens start with `ctx_` as well as `ct_`, an event
+//! Where docs/api and the public rules differ, docs/api wins: click tokens start with `ctx_` as well as `ct_`, an event
 //! may name its own session, and `checkout_completed` is a type that may carry a token.
 
 mod shape;

@@ -1,29 +1,23 @@
-//! K6: every document of the public suite, posted as it is, in loose and in strict mode: fixture → outcome.
+//! Documents of our own (`tests/documents`), one for each rule that the public suite exercises, in default and in strict
+//! mode: document → outcome.
 //!
-//! Must not change a document, and must not skip: without the suite it fails and says where it looks.
-//!
-//! The click tokens of the documents were minted elsewhere, so each test plants them first, for the session that its
-//! document names; `token123` stays unknown.
+//! Must not change a document, save that `{token}` stands for a click token, which lives for 90 days only.
 
 use crate::harness::{Answer, Gateway, answer};
 use schemas::identity::OrgType;
-use schemas::secrets::PlainClickToken;
-use serde_json::Value;
+use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where the suite lies when this is not set: `shared/fixtures` beside the checkout.
-const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
-/// A session for tokens whose document names none.
-const ISSUING_SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-
-const EVENTS: &str = "/events";
-const BULK: &str = "/sessions/bulk";
+pub(crate) const EVENTS: &str = "/events";
+pub(crate) const BULK: &str = "/sessions/bulk";
+/// Where a click token of the reporter's own goes.
+const PLACE_OF_TOKEN: &str = "{token}";
 
 /// What a document gets.
 #[derive(Clone, Copy, Debug)]
-enum Outcome {
+pub(crate) enum Outcome {
     /// 201 with this many events.
     Created(usize),
     /// 422 with exactly these faults, as `index.field:code`.
@@ -31,185 +25,177 @@ enum Outcome {
 }
 use Outcome::{Created, Refused};
 
-/// Document, endpoint, outcome in loose mode, outcome in strict mode.
-type Row = (&'static str, &'static str, Outcome, Outcome);
+/// Document, endpoint, outcome in default mode, outcome in strict mode.
+pub(crate) type Row = (&'static str, &'static str, Outcome, Outcome);
 
-const VALID: &[Row] = &[
-    ("valid/event-batch-agent.json", EVENTS, Created(4), Created(4)),
-    ("valid/event-batch-destination-engagements.json", EVENTS, Created(2), Created(2)),
-    ("valid/event-batch-grounding-provenance.json", EVENTS, Created(2), Created(2)),
-    ("valid/event-standalone-agent.json", EVENTS, Created(1), Created(1)),
-    ("valid/event-standalone-child-session.json", EVENTS, Created(1), Created(1)),
-    ("valid/event-standalone-engaged-ctx-token.json", EVENTS, Created(1), Created(1)),
-    ("valid/event-standalone-engaged-redirect.json", EVENTS, Created(1), Created(1)),
-    ("valid/event-standalone-index.json", EVENTS, Created(1), Created(1)),
-    ("valid/event-standalone-origin.json", EVENTS, Created(1), Created(1)),
-    ("valid/session-citation-contradiction.json", BULK, Created(6), Created(6)),
-    ("valid/session-earlier-turn-click.json", BULK, Created(5), Created(5)),
-    ("valid/session-engagement-types.json", BULK, Created(9), Created(9)),
-    ("valid/session-evidence-reference.json", BULK, Created(1), Created(1)),
-    ("valid/session-repeated-link-engagement.json", BULK, Created(5), Created(5)),
-    ("valid/turn-privacy-summary.json", BULK, Created(1), Created(1)),
+const ACCEPTED: &[Row] = &[
+    ("accepted/batch-of-an-agent.json", EVENTS, Created(4), Created(4)),
+    ("accepted/batch-of-clicks-by-token.json", EVENTS, Created(2), Created(2)),
+    ("accepted/batch-of-groundings.json", EVENTS, Created(2), Created(2)),
+    ("accepted/event-of-a-child-session.json", EVENTS, Created(1), Created(1)),
+    ("accepted/event-of-a-click-by-token.json", EVENTS, Created(1), Created(1)),
+    ("accepted/event-of-a-redirected-click.json", EVENTS, Created(1), Created(1)),
+    ("accepted/event-of-an-agent.json", EVENTS, Created(1), Created(1)),
+    ("accepted/event-of-an-index.json", EVENTS, Created(1), Created(1)),
+    ("accepted/event-of-an-origin.json", EVENTS, Created(1), Created(1)),
+    // With tokens of other issuers, which nobody here knows.
+    ("accepted/session-clicked-in-a-later-turn.json", BULK, Created(5), Created(5)),
+    ("accepted/session-of-a-turn-at-summary.json", BULK, Created(1), Created(1)),
+    ("accepted/session-of-other-engagements.json", BULK, Created(9), Created(9)),
+    ("accepted/session-that-contradicts.json", BULK, Created(6), Created(6)),
+    ("accepted/session-with-a-link-shown-twice.json", BULK, Created(5), Created(5)),
+    ("accepted/session-with-evidence.json", BULK, Created(1), Created(1)),
 ];
 
-const INVALID: &[Row] = &[
+const REFUSED: &[Row] = &[
+    // The address hash is stripped.
+    ("refused/batch-address-hash.json", EVENTS, Created(1), Refused(&["0.data.ip_hash:withdrawn"])),
     // Any opaque string may be a token; this one was never minted.
     (
-        "invalid/batch-ctx-token-bad-pattern.json",
+        "refused/batch-by-a-token-of-no-shape.json",
         EVENTS,
         Refused(&["0.ctx_token:unknown_token"]),
         Refused(&["ctx_token:bad_token", "0.ctx_token:unknown_token"]),
     ),
     // The token binds the engagement; the grounding beside it has no session.
     (
-        "invalid/batch-ctx-token-non-engagement.json",
+        "refused/batch-by-a-token-with-a-grounding.json",
         EVENTS,
         Refused(&["0.session_id:required"]),
         Refused(&["ctx_token:not_allowed", "0.session_id:required"]),
     ),
-    ("invalid/batch-engaged-missing-presentation-id.json", EVENTS, Created(1), Refused(&["0.presentation_id:required"])),
+    ("refused/batch-engaged-without-presentation.json", EVENTS, Created(1), Refused(&["0.presentation_id:required"])),
     (
-        "invalid/batch-missing-session-mixed-retrieval.json",
+        "refused/batch-grounding-of-nothing.json",
+        EVENTS,
+        Refused(&["0.content_url:required"]),
+        Refused(&["0.content_url:required"]),
+    ),
+    // What stands above the level is stripped.
+    ("refused/batch-text-at-minimal.json", EVENTS, Created(1), Refused(&["0.turn.query_text:privacy_violation"])),
+    (
+        "refused/batch-without-a-session.json",
         EVENTS,
         Refused(&["0.session_id:required", "1.session_id:required"]),
         Refused(&["session_id:required", "0.session_id:required", "1.session_id:required"]),
     ),
-    // Stored as `unclassified`.
-    ("invalid/citation-type-invalid.json", BULK, Created(1), Refused(&["0.data.citation_type:unknown_value"])),
-    ("invalid/ctx-token-on-grounded.json", BULK, Refused(&["0.ctx_token:not_allowed"]), Refused(&["0.ctx_token:not_allowed"])),
-    // A repeat is no fault, and changes nothing.
-    ("invalid/duplicate-event-id.json", BULK, Created(3), Refused(&["1.id:duplicate"])),
-    ("invalid/engaged-missing-identifier.json", BULK, Refused(&["1.content_url:required"]), Refused(&["1.content_url:required"])),
     (
-        "invalid/grounded-missing-identifier-batch.json",
-        EVENTS,
-        Refused(&["0.content_url:required"]),
-        Refused(&["0.content_url:required"]),
-    ),
-    ("invalid/legacy-schema-version-0-1.json", BULK, Created(1), Refused(&["schema_version:unknown_value"])),
-    // An id that is no UUID is an id.
-    ("invalid/malformed-event-id.json", BULK, Created(1), Refused(&["0.id:bad_uuid"])),
-    // What stands above the level is stripped.
-    (
-        "invalid/privacy-violation-query-at-minimal-batch.json",
-        EVENTS,
-        Created(1),
-        Refused(&["0.turn.query_text:privacy_violation"]),
-    ),
-    // In a whole session the retrieval has a session, and its observer may stay unsaid.
-    ("invalid/retrieved-missing-source-role.json", BULK, Created(1), Refused(&["0.source_role:required"])),
-    ("invalid/shared-ctx-token-two-presentations.json", BULK, Created(4), Refused(&["3.ctx_token:shared"])),
-    // The token is passed over for what cannot carry one; then there is no session.
-    (
-        "invalid/standalone-ctx-token-non-engagement.json",
+        "refused/event-by-a-token-that-is-a-grounding.json",
         EVENTS,
         Refused(&["0.session_id:required"]),
         Refused(&["ctx_token:not_allowed", "0.session_id:required"]),
     ),
     (
-        "invalid/standalone-malformed-session-id.json",
+        "refused/event-of-a-session-that-is-no-uuid.json",
         EVENTS,
         Refused(&["session_id:bad_uuid"]),
         Refused(&["session_id:bad_uuid"]),
     ),
-    // The address hash is stripped.
-    ("invalid/withdrawn-ip-hash-batch.json", EVENTS, Created(1), Refused(&["0.data.ip_hash:withdrawn"])),
+    // Stored as `unclassified`.
+    ("refused/session-citation-of-no-class.json", BULK, Created(1), Refused(&["0.data.citation_type:unknown_value"])),
+    (
+        "refused/session-engaged-with-nothing.json",
+        BULK,
+        Refused(&["1.content_url:required"]),
+        Refused(&["1.content_url:required"]),
+    ),
+    // An id that is no UUID is an id.
+    ("refused/session-id-of-an-event-is-no-uuid.json", BULK, Created(1), Refused(&["0.id:bad_uuid"])),
+    ("refused/session-of-version-0-1.json", BULK, Created(1), Refused(&["schema_version:unknown_value"])),
+    ("refused/session-one-token-two-presentations.json", BULK, Created(4), Refused(&["3.ctx_token:shared"])),
+    // In a whole session the retrieval has a session, and its observer may stay unsaid.
+    ("refused/session-retrieval-by-nobody.json", BULK, Created(1), Refused(&["0.source_role:required"])),
+    // Kept as its hash.
+    ("refused/session-token-on-a-grounding.json", BULK, Created(1), Refused(&["0.ctx_token:not_allowed"])),
+    // A repeat is no fault, and changes nothing.
+    ("refused/session-two-events-of-one-id.json", BULK, Created(3), Refused(&["1.id:duplicate"])),
 ];
 
 fn folder() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
-    let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(beside, PathBuf::from);
-    let is_there = folder.join("valid").is_dir() && folder.join("invalid").is_dir();
-    assert!(is_there, "the public suite is not in {}: put it there, or name its folder in {FOLDER_VARIABLE}", folder.display());
-    folder
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents")
 }
 
-fn document(name: &str) -> (String, Value) {
+/// A click token of the reporter's own.
+async fn mint(gateway: &Gateway, key: &str) -> String {
+    let session = gateway.post_to("/sessions/start", key, &json!({})).await.body["session_id"].clone();
+    let link = json!({"session_id": session, "content_url": "https://tide-tables.example/harbours/leeward"});
+    let minted = gateway.post_to("/click-tokens", key, &link).await;
+    minted.body["token"].as_str().expect("a token is minted").to_owned()
+}
+
+/// The text of one of our documents, as it is sent.
+async fn own_document(gateway: &Gateway, org: &SeededOrg, name: &str) -> String {
     let text = std::fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let value = serde_json::from_str(&text).expect("a fixture is JSON");
-    (text, value)
+    if text.contains(PLACE_OF_TOKEN) { text.replace(PLACE_OF_TOKEN, &mint(gateway, &org.key).await) } else { text }
 }
 
-/// Makes the tokens of a document known, as those of the session it names.
-async fn plant_tokens(gateway: &Gateway, org: &SeededOrg, document: &Value) {
-    let session = document["session_id"].as_str().and_then(|named| uuid::Uuid::try_parse(named).ok());
-    let session = session.unwrap_or_else(|| ISSUING_SESSION.parse().expect("it is a UUID"));
-    let events = document["events"].as_array().cloned().unwrap_or_default();
-    let tokens: BTreeSet<&str> =
-        events.iter().chain([document]).filter_map(|holder| holder["ctx_token"].as_str()).filter(|t| *t != "token123").collect();
-    for token in tokens {
-        sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind(org.id.0)
-            .bind(session)
-            .execute(&gateway.stores.pool)
-            .await
-            .expect("a session is planted");
-        sqlx::query(
-            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
-             VALUES ($1, $2, $3, 'https://www.example.com/', now(), now() + interval '90 days') \
-             ON CONFLICT (token_hash) DO UPDATE SET organization_id = $2, session_id = $3",
-        )
-        .bind(PlainClickToken::presented(token).hash().as_bytes().as_slice())
-        .bind(org.id.0)
-        .bind(session)
-        .execute(&gateway.stores.pool)
-        .await
-        .expect("a token is planted");
-    }
-}
-
-async fn post(gateway: &Gateway, key: &str, path: &str, body: String) -> Answer {
+pub(crate) async fn post(gateway: &Gateway, key: &str, path: &str, body: String) -> Answer {
     answer(gateway.request_to(path, Some(key)).body(body)).await
 }
 
-fn faults(answer: &Answer) -> Vec<String> {
+/// Why the answer is not the expected one.
+pub(crate) fn verdict(name: &str, expected: &Outcome, answer: &Answer) -> Option<String> {
     let place = |index: Option<u64>| index.map(|index| format!("{index}.")).unwrap_or_default();
-    answer.faults().into_iter().map(|(index, field, code)| format!("{}{field}:{code}", place(index))).collect()
+    let faults: Vec<String> =
+        answer.faults().into_iter().map(|(index, field, code)| format!("{}{field}:{code}", place(index))).collect();
+    let is_met = match expected {
+        Created(count) => answer.status == 201 && answer.body["events_created"] == *count,
+        Refused(expected) => answer.status == 422 && faults == *expected,
+    };
+    (!is_met).then(|| format!("{name}: expected {expected:?}, got {} {faults:?} {}", answer.status, answer.body))
+}
+
+/// An agent of its own for each document, held to the public rules or not.
+pub(crate) async fn reporter(gateway: &Gateway, name: &str, is_strict: bool) -> SeededOrg {
+    let org = gateway.seed().org(name, OrgType::Agent).await;
+    if is_strict {
+        gateway.seed().make_strict(org.id).await;
+    }
+    org
 }
 
 async fn check(gateway: &Gateway, rows: &[Row], is_strict: bool) {
     let mut wrong = Vec::new();
-    for (name, path, loose, strict) in rows {
-        let org = gateway.seed().org(name, OrgType::Agent).await;
-        if is_strict {
-            gateway.seed().make_strict(org.id).await;
-        }
-        let (text, document) = document(name);
-        plant_tokens(gateway, &org, &document).await;
+    for (name, path, default, strict) in rows {
+        let org = reporter(gateway, name, is_strict).await;
+        let text = own_document(gateway, &org, name).await;
         let answer = post(gateway, &org.key, path, text).await;
-        let expected = if is_strict { strict } else { loose };
-        let is_met = match expected {
-            Created(count) => answer.status == 201 && answer.body["events_created"] == *count,
-            Refused(expected) => answer.status == 422 && faults(&answer) == *expected,
-        };
-        if !is_met {
-            wrong.push(format!("{name}: expected {expected:?}, got {} {:?} {}", answer.status, faults(&answer), answer.body));
-        }
+        wrong.extend(verdict(name, if is_strict { strict } else { default }, &answer));
     }
     assert!(wrong.is_empty(), "strict: {is_strict}\n{}", wrong.join("\n"));
 }
 
-#[tokio::test]
-async fn valid_documents_are_accepted_in_both_modes() {
-    let gateway = Gateway::start().await;
-    check(&gateway, VALID, false).await;
-    check(&gateway, VALID, true).await;
+/// Every document below two folders.
+pub(crate) fn listed(folder: &Path, kinds: [&str; 2]) -> BTreeSet<String> {
+    let of = |kind: &str| {
+        let entries = std::fs::read_dir(folder.join(kind)).expect("the documents can be listed");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry is read").file_name();
+        entries.map(|entry| format!("{kind}/{}", name(entry).to_string_lossy())).collect::<Vec<_>>()
+    };
+    kinds.into_iter().flat_map(of).collect()
 }
 
 #[tokio::test]
-async fn invalid_documents_get_what_the_decisions_say_in_both_modes() {
+async fn good_documents_are_accepted_in_both_modes() {
     let gateway = Gateway::start().await;
-    check(&gateway, INVALID, false).await;
-    check(&gateway, INVALID, true).await;
+    check(&gateway, ACCEPTED, false).await;
+    check(&gateway, ACCEPTED, true).await;
+}
+
+#[tokio::test]
+async fn each_broken_rule_is_named_in_strict_mode_and_handled_as_promised_in_default_mode() {
+    let gateway = Gateway::start().await;
+    check(&gateway, REFUSED, false).await;
+    check(&gateway, REFUSED, true).await;
 }
 
 #[test]
-fn every_document_of_the_suite_has_its_row() {
-    let listed: BTreeSet<String> = VALID.iter().chain(INVALID).map(|row| row.0.to_owned()).collect();
-    let present: BTreeSet<String> = ["valid", "invalid"]
-        .into_iter()
-        .flat_map(|kind| std::fs::read_dir(folder().join(kind)).expect("the suite can be listed").map(move |entry| (kind, entry)))
-        .map(|(kind, entry)| format!("{kind}/{}", entry.expect("an entry is read").file_name().to_string_lossy()))
-        .collect();
-    assert_eq!(listed, present);
+fn every_document_has_its_row_and_says_what_it_is_for() {
+    let rows: BTreeSet<String> = ACCEPTED.iter().chain(REFUSED).map(|row| row.0.to_owned()).collect();
+    assert_eq!(rows, listed(&folder(), ["accepted", "refused"]));
+    for name in rows {
+        let text = std::fs::read_to_string(folder().join(&name)).expect("it is read");
+        let document: Value = serde_json::from_str(&text).expect("it is JSON");
+        assert!(document["_says"].is_string(), "{name}");
+    }
 }

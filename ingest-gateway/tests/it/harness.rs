@@ -8,6 +8,7 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::roles::Role;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 use service_kit::{http, kafka};
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl Gateway {
     async fn start_as(stores: TestStores, durability: Durability, limits: Limits) -> Self {
         let spill = tempfile::tempdir().expect("a folder is made");
         let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
-        let settings = Settings { limits, durability, ..Settings::on(stores.kafka.clone(), stores.postgres.clone()) };
+        let settings =
+            Settings { limits, durability, ..Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres) };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }

@@ -63,3 +63,38 @@ async fn an_upload_without_a_session_id_is_one_session_however_often_it_is_sent(
     assert_ne!(first.body["session_id"], other.body["session_id"]);
     assert_eq!(keys(&gateway, 3).await.len(), 2);
 }
+
+/// The same header and body from two organisations: two of everything, and neither is refused or answered as the other's.
+#[tokio::test]
+async fn two_organisations_with_one_idempotency_key_and_one_body_share_nothing() {
+    let gateway = Gateway::start().await;
+    let orgs = [gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await];
+    // By an edge, with an id, without one, and as a whole session.
+    let bare = retrieval("https://a.test/1");
+    let body = json!({"events": [bare, with(bare.clone(), json!({"id": "e1"})), with(bare.clone(), json!({"type": "content_cited", "source_role": null, "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8"}))]});
+    let whole = json!({"agent_id": "bot", "events": [bare]});
+    let mut sessions = BTreeSet::new();
+    for org in &orgs {
+        for (path, body) in [("/events", &body), ("/sessions/bulk", &whole), ("/sessions/start", &json!({}))] {
+            let (first, retry) =
+                (post(&gateway, path, &org.key, path, body).await, post(&gateway, path, &org.key, path, body).await);
+            assert_eq!((first.status, retry.status), (201, 201), "{path}: {}", first.body);
+            assert_eq!(first.body["session_id"], retry.body["session_id"], "{path}");
+            if path == "/events" || path == "/sessions/bulk" {
+                let sent = body["events"].as_array().map_or(0, Vec::len);
+                assert_eq!((&first.body["events_created"], &retry.body["events_created"]), (&json!(sent), &json!(0)), "{path}");
+            }
+            sessions.extend(first.body["session_id"].as_str().map(|id| (path, id.to_owned())));
+        }
+        let unnamed = gateway.post_to("/sessions/bulk", &org.key, &whole).await;
+        sessions.insert(("by its body", unnamed.body["session_id"].as_str().expect("an id").to_owned()));
+    }
+    assert_eq!(sessions.len(), 6, "each organisation has sessions of its own: {sessions:?}");
+    let records = gateway.records(usize::try_from(gateway.record_count()).unwrap()).await;
+    let of = |org: &service_kit::testing::SeededOrg| {
+        let own = records.iter().filter(|record| record.org == org.id);
+        own.flat_map(|record| &record.events).map(|event| event.key.0).collect::<BTreeSet<u128>>()
+    };
+    let (one, two) = (of(&orgs[0]), of(&orgs[1]));
+    assert!(one.len() == two.len() && one.is_disjoint(&two), "and events of its own");
+}

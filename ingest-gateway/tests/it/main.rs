@@ -2,6 +2,7 @@
 //!
 //! Must not look inside the crate: what is tested is what a caller and a consumer of the log see.
 
+mod click_tokens;
 mod clicks_away;
 mod conversations;
 mod credentials;
@@ -15,13 +16,16 @@ mod harness;
 mod hostile;
 mod idempotency;
 mod key_uses;
+mod limits;
 mod outage_harness;
 mod outages;
+mod public_suite;
 mod records;
 mod refusals;
 mod sessions;
 mod sessions_away;
 mod siege;
+mod strangers;
 mod strict;
 mod threat_table;
 mod threats;

@@ -11,6 +11,7 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
+use service_kit::roles::Role;
 use service_kit::settings::KafkaSettings;
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually, free_address};
 use std::path::{Path, PathBuf};
@@ -153,7 +154,7 @@ pub(crate) fn process_settings(
         ("KAFKA_BROKERS", kafka.kafka_brokers.clone()),
         ("TELEMETRY_TOPIC", kafka.topic.clone()),
         ("TELEMETRY_REJECTED_TOPIC", kafka.rejected_topic.clone()),
-        ("DATABASE_URL", stores.postgres.database_url.clone()),
+        ("DATABASE_URL", stores.signed_in_as(Role::Gateway).postgres.database_url),
         ("TELEMETRY_SPILL_DIR", spill.to_string_lossy().into_owned()),
     ];
     (settings, format!("http://{listen}"))

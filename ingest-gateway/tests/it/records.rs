@@ -35,7 +35,7 @@ async fn an_event_is_normalised_before_the_log() {
     let record = gateway.records(1).await.remove(0);
     let event = &record.events[0];
     assert_eq!(event.content_url.as_deref(), Some("https://www.a.test/x?b=1"));
-    assert_eq!((event.site.as_str(), event.at_ms), ("test.a.www", 1_793_527_200_123));
+    assert_eq!((event.site.as_str(), event.at_ms), ("test.a", 1_793_527_200_123));
     assert_eq!(event.id.as_deref(), Some(SESSION));
     assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(SESSION));
     assert_eq!((event.agent_id.as_deref(), event.source_role), (Some("bot"), Some(SourceRole::Agent)));

@@ -8,7 +8,7 @@ use crate::outage_harness::{BINARY, process_settings};
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::process::raise_open_files;
-use service_kit::testing::{Seed, TestProcess, TestStores, client};
+use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 const SLOW_SOCKETS: usize = 5_000;
+/// Clients that never read. Each may hold a few hundred kilobytes on either side.
+const SILENT_SOCKETS: usize = 1_000;
 /// What this process needs besides the slow sockets.
 const OTHER_FILES: u64 = 1_000;
 /// How many files the gateway may open until it asks for more.
@@ -38,7 +40,9 @@ impl Besieged {
     async fn start() -> Self {
         let (stores, spill) = (TestStores::fresh().await, tempfile::tempdir().expect("a folder is made"));
         let key = Seed(&stores.pool).org("agent", OrgType::Agent).await.key;
-        let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
+        let (mut settings, url) = process_settings(&stores, &stores.kafka, spill.path());
+        // All that besiege it have one address here.
+        settings.push(("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0".to_owned()));
         let usual = format!("ulimit -S -n {USUAL_LIMIT} && exec \"$0\"");
         let mut process = TestProcess::start(Path::new("/bin/sh"), &["-c", &usual, BINARY], &settings);
         process.answers(&format!("{url}/health")).await;
@@ -125,6 +129,35 @@ async fn s9_five_thousand_slow_sockets_keep_nobody_from_being_served_and_are_cut
         };
         assert!(is_fitting, "{stops:?} is told {said:.80}");
     }
+    besieged.report("after", 20).await;
+}
+
+/// Opens one socket, asks for far more than fits into the buffers on the way, and reads nothing.
+async fn ask_and_read_nothing(address: String) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
+    let asked = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(500);
+    stream.write_all(asked.as_bytes()).await.expect("the gateway listens");
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_and_are_cut_off() {
+    let may_open = raise_open_files();
+    let needed = SILENT_SOCKETS as u64 + OTHER_FILES;
+    assert!(may_open >= needed, "this test opens {needed} files and may open {may_open}: raise the hard limit (ulimit -H -n)");
+    let besieged = Besieged::start().await;
+    let before = besieged.report("before", 300).await;
+    let idle = besieged.process.open_files();
+    let address = besieged.url.trim_start_matches("http://").to_owned();
+    let opening: JoinSet<_> = (0..SILENT_SOCKETS).map(|_| ask_and_read_nothing(address.clone())).collect();
+    let silent = opening.join_all().await;
+    let during = besieged.report("during", 300).await;
+    println!("p99 {:?} before and {:?} during", p99(&before), p99(&during));
+    eventually("every one of them is cut off", || async {
+        (besieged.process.open_files() < idle + SILENT_SOCKETS / 10).then_some(())
+    })
+    .await;
+    drop(silent);
     besieged.report("after", 20).await;
 }
 

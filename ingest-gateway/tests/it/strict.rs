@@ -55,9 +55,9 @@ async fn faults_of_the_envelope_of_each_event_and_between_them_come_together() {
         [
             "document_type:required",
             "schema_version:unknown_value",
+            "0.timestamp:bad_timestamp",
             "0.output_id:required",
             "0.data.citation_type:unknown_value",
-            "0.timestamp:bad_timestamp",
             "1.presentation_id:required",
             "2.id:duplicate",
             "2.type:unknown_type",

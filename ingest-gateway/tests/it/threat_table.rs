@@ -39,14 +39,27 @@ const TESTS: &[ThreatTest] = &[
     ("E4", THREATS, "e4_names_that_are_no_type_are_refused"),
     ("E4", EMITTERS, "content_displayed_is_the_old_name_of_content_presented"),
     ("E5", LOOKALIKES, "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
+    ("E5", SITE, "a_host_with_www_is_the_host_without_it_unless_that_is_a_public_suffix"),
+    (
+        "E5",
+        "query-api/tests/it/visibility.rs",
+        "e5_a_domain_is_asked_for_with_or_without_www_and_rows_of_before_are_still_its_owners",
+    ),
     ("E6", SITE, "within_is_decided_on_label_boundaries"),
     ("E6", "query-api/tests/it/resolve.rs", "the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed"),
     ("E7", LOOKALIKES, "e5_every_spelling_of_a_host_has_one_owner_for_reports_and_for_resolve"),
-    ("E7", SITE, "what_is_not_a_content_url_is_refused"),
+    ("E7", "schemas/src/site/content_url.rs", "what_is_not_a_content_url_is_refused"),
     ("E8", RECORDS, "an_event_is_normalised_before_the_log"),
     ("E9", THREATS, "e9_an_instant_is_kept_to_the_millisecond_or_refused"),
     ("E10", LOOKALIKES, "e10_a_batch_sent_fifty_five_times_counts_once"),
     ("E11", LOOKALIKES, "e11_a_claimed_correlation_id_takes_nothing_from_its_real_observer"),
+    ("E11", ONE, "e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_once_and_another_page_is_another"),
+    ("E11", ONE, "e11_what_was_keyed_by_the_former_rule_stays_what_it_was_also_when_the_store_is_rebuilt"),
+    ("E11", PAGE, "e11_every_spelling_of_one_page_has_one_key_and_different_pages_have_two"),
+    ("E11", PAGE, "e11_spellings_of_one_page_agree_as_the_documented_table_says"),
+    ("E11", KEY, "e11_the_keys_of_stored_rows_never_change_of_no_kind"),
+    ("E11", KEY, "e11_every_key_but_a_retrievals_is_of_one_organisation"),
+    ("E11", "stream-workers/src/fold.rs", "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat"),
     ("E12", LOOKALIKES, "e12_the_first_payload_of_an_id_stays"),
     ("E13", RECORDS, "a_retry_gets_the_same_keys_and_another_caller_gets_others"),
     ("E14", THREATS, "e14_spellings_of_an_id_are_one_event"),
@@ -56,7 +69,7 @@ const TESTS: &[ThreatTest] = &[
     ("E17", "ingest-gateway/tests/it/durability.rs", "a_2xx_means_durable"),
     ("E18", THREATS, "e18_the_largest_request_still_fits_the_log"),
     ("E19", SESSIONS, "a_click_token_binds_an_engagement_to_its_session"),
-    ("E20", THREATS, "e20_only_engagements_and_checkouts_carry_a_token"),
+    ("E20", THREATS, "e20_only_engagements_and_checkouts_are_bound_by_a_token"),
     ("E21", THREATS, "e21_a_session_may_lack_only_where_the_specification_says"),
     ("E22", THREATS, "e22_an_events_own_session_wins_over_the_envelopes"),
     ("E23", REFUSALS, "the_envelope_keeps_its_own_rules"),
@@ -78,10 +91,26 @@ const TESTS: &[ThreatTest] = &[
     ("S10", OF_SESSIONS, "s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer"),
 ];
 
+/// What was found by attacking the service.
+const FOUND: &[ThreatTest] = &[
+    ("A1", LINEAR, "a1_every_write_route_goes_over_each_byte_of_a_body_a_bounded_number_of_times_however_deep_it_nests"),
+    ("A1", LINEAR, "a1_a_broken_limit_ends_the_work"),
+    ("A1", "ingest-gateway/src/large.rs", "a1_a_large_body_does_not_keep_the_thread_that_serves_others"),
+    ("S15", SIEGE, "s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_and_are_cut_off"),
+    ("A11", STRANGERS, "a11_a_flood_of_unknown_keys_is_429_after_as_many_look_ups_as_its_address_has_and_known_keys_write_on"),
+    ("A11", STRANGERS, "a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up"),
+    ("A16", CLICK_TOKENS, "s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to"),
+];
+
+const CLICK_TOKENS: &str = "ingest-gateway/tests/it/click_tokens.rs";
 const CREDENTIALS: &str = "ingest-gateway/tests/it/credentials.rs";
 const EMITTERS: &str = "ingest-gateway/tests/it/emitters.rs";
 const ENCODINGS: &str = "ingest-gateway/tests/it/encodings.rs";
 const HOSTILE: &str = "ingest-gateway/tests/it/hostile.rs";
+const LINEAR: &str = "infra/loadgen/tests/it/linear.rs";
+const KEY: &str = "schemas/src/event_key.rs";
+const ONE: &str = "infra/all-in-one/tests/it/one_retrieval.rs";
+const PAGE: &str = "schemas/src/site/page.rs";
 const LOOKALIKES: &str = "infra/all-in-one/tests/it/lookalikes.rs";
 const OF_SESSIONS: &str = "ingest-gateway/tests/it/threats_sessions.rs";
 const RECORDS: &str = "ingest-gateway/tests/it/records.rs";
@@ -89,9 +118,11 @@ const REFUSALS: &str = "ingest-gateway/tests/it/refusals.rs";
 const SESSIONS: &str = "ingest-gateway/tests/it/sessions.rs";
 const SIEGE: &str = "ingest-gateway/tests/it/siege.rs";
 const SITE: &str = "schemas/src/site.rs";
+const STRANGERS: &str = "ingest-gateway/tests/it/strangers.rs";
 const THREATS: &str = "ingest-gateway/tests/it/threats.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, threat_rows('X', 1..=21).chain(threat_rows('E', 1..=24)).chain(threat_rows('S', 1..=10)));
+    every_row_has_a_test(FOUND, ["A1", "A11", "A16", "S15"].map(str::to_owned));
 }

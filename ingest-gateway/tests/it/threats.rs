@@ -77,6 +77,10 @@ async fn e9_an_instant_is_kept_to_the_millisecond_or_refused() {
         ("2025-12-31T12:00:00.5-12:00", 1_767_225_600_500),
         ("2026-01-01t00:00:00z", 1_767_225_600_000),
         ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+        ("2026-01-01T00:00:00+0000", 1_767_225_600_000),
+        ("2026-01-01 02:00:00.25+0200", 1_767_225_600_250),
+        ("2025-12-31 18:30:00-05:30", 1_767_225_600_000),
+        ("2026-01-01 00:00:00Z", 1_767_225_600_000),
     ];
     let events = kept.map(|(instant, _)| with(retrieval(URL), json!({"timestamp": instant})));
     let accepted = gateway.post(&key, &json!({"events": events})).await;
@@ -90,7 +94,12 @@ async fn e9_an_instant_is_kept_to_the_millisecond_or_refused() {
         ("9999-12-31T23:59:59Z", "in_the_future"),
         ("+12345-01-01T00:00:00Z", "bad_timestamp"),
         ("2026-01-01T00:00:00", "bad_timestamp"),
-        ("2026-01-01 00:00:00Z", "bad_timestamp"),
+        ("2026-01-01_00:00:00Z", "bad_timestamp"),
+        ("2026-01-01  00:00:00Z", "bad_timestamp"),
+        ("2026-01-01 00:00:00", "bad_timestamp"),
+        ("2026-01-01T00:00:00+00", "bad_timestamp"),
+        ("2026-01-01T00:00:00+2500", "bad_timestamp"),
+        ("2026-01-0100", "bad_timestamp"),
         ("2026-01-01", "bad_timestamp"),
         ("2026-02-30T00:00:00Z", "bad_timestamp"),
         ("1767225600", "bad_timestamp"),
@@ -141,13 +150,13 @@ async fn e18_the_largest_request_still_fits_the_log() {
 }
 
 #[tokio::test]
-async fn e20_only_engagements_and_checkouts_carry_a_token() {
+async fn e20_only_engagements_and_checkouts_are_bound_by_a_token() {
     let (gateway, key) = gateway_and_key().await;
     for event_type in EventType::SPECIFIED {
-        let carrying = with(event(event_type.as_str()), json!({"ctx_token": "ctx_never_minted"}));
+        let carrying = with(event(event_type.as_str()), json!({"ctx_token": "ctx_never_minted", "session_id": null}));
         let may = event_type == EventType::ContentEngaged || event_type.family() == EventFamily::Checkout;
-        let code = if may { "unknown_token" } else { "not_allowed" };
-        assert_eq!(verdict(&gateway, &key, &carrying).await, Err(vec![format!("ctx_token:{code}")]), "{event_type}");
+        let fault = if may { "ctx_token:unknown_token" } else { "session_id:required" };
+        assert_eq!(verdict(&gateway, &key, &carrying).await, Err(vec![fault.to_owned()]), "{event_type}");
     }
 }
 
@@ -163,6 +172,19 @@ async fn e21_a_session_may_lack_only_where_the_specification_says() {
             let expected = if may { Ok(()) } else { Err(vec!["session_id:required".to_owned()]) };
             let reported = with(event(event_type.as_str()), members);
             assert_eq!(verdict(&gateway, &key, &reported).await, expected, "{event_type} by {role:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_retrieval_by_an_agent_without_a_session_is_told_the_way_out() {
+    let (gateway, key) = gateway_and_key().await;
+    for role in [json!("agent"), Value::Null] {
+        let refused = gateway.post(&key, &json!({"events": [with(retrieval(URL), json!({"source_role": role}))]})).await;
+        assert_eq!(refused.status, 422);
+        let detail = refused.body["errors"][0]["detail"].as_str().unwrap_or_default();
+        for way in ["session_id", "POST /sessions/start", "source_role", "origin, edge or index"] {
+            assert!(detail.contains(way), "{detail}");
         }
     }
 }

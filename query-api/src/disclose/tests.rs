@@ -11,7 +11,7 @@ use serde_json::json;
 use service_kit::testing::random_seed;
 use uuid::Uuid;
 
-/// What each level may show, said once more and by hand: decisions.md, "manifest".
+/// What each level may show, said once more and by hand: docs/api/click-tokens.md#members-of-a-manifest.
 fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static str]) {
     const COUNTS: &[&str] = &["query_tokens", "response_tokens", "tokens_ingested", "excerpt_tokens"];
     const WORDS: &[&str] = &[
@@ -28,10 +28,31 @@ fn allowed(level: PrivacyLevel) -> (&'static [&'static str], &'static [&'static 
     ];
     match level {
         PrivacyLevel::Minimal => (&[], COUNTS),
-        PrivacyLevel::Intent => (&[], WORDS),
-        PrivacyLevel::Summary | PrivacyLevel::Full => (&["turn_id", "output_id"], WORDS),
+        PrivacyLevel::Intent | PrivacyLevel::Summary | PrivacyLevel::Full => (&["turn_id", "output_id"], WORDS),
     }
 }
+
+/// The words of the standard that a manifest may say, once more and by hand.
+const STANDARD_WORDS: [&str; 18] = [
+    "session",
+    "turn",
+    "direct_quote",
+    "paraphrase",
+    "reference",
+    "contradiction",
+    "unclassified",
+    "primary",
+    "supporting",
+    "mentioned",
+    "content",
+    "source_reference",
+    "link",
+    "snippet",
+    "inline_quote",
+    "card",
+    "detail_view",
+    "embed",
+];
 
 fn whole(events: &[SessionEvent]) -> SessionEvents {
     SessionEvents { events: events.to_vec(), is_whole: true }
@@ -63,7 +84,7 @@ fn check(manifest: &ClickManifest, level: PrivacyLevel, spelt: &[String], contex
             let is_of_its_kind = match name.as_str() {
                 "cached" => value.is_boolean(),
                 name if name.starts_with("tokens_") || name.ends_with("_tokens") => value.is_u64(),
-                _ => value.as_str().is_some_and(|word| word.len() <= 64 && !word.contains(' ')),
+                _ => value.as_str().is_some_and(|word| STANDARD_WORDS.contains(&word)),
             };
             assert!(is_of_its_kind, "{context}: {name} {value}");
         }
@@ -165,7 +186,7 @@ fn c7_each_level_shows_what_it_is_to_show() {
     for (level, reference, expected) in [
         (PrivacyLevel::Full, Some("t1"), words.clone()),
         (PrivacyLevel::Summary, Some("t1"), words.clone()),
-        (PrivacyLevel::Intent, None, words),
+        (PrivacyLevel::Intent, Some("t1"), words),
         (PrivacyLevel::Minimal, None, json!({"excerpt_tokens": 12})),
     ] {
         let mut generator = Generator::new(StdRng::seed_from_u64(1));
@@ -207,4 +228,42 @@ fn an_event_from_before_its_owner_is_not_the_owners_to_show() {
     let consents = Consents::from_times(&[("com.example", Some(1_000))]);
     assert!(!consents.cover("com.example", 999) && consents.cover("com.example", 1_000));
     assert!(!consents.cover("com.example.www", 1_000), "hosts are asked about one by one");
+}
+
+#[test]
+fn a7_of_data_a_manifest_says_nothing_but_words_of_the_standard_flags_and_counts_of_tokens() {
+    let clicked = Generator::new(StdRng::seed_from_u64(1)).clicked(Some(PrivacyLevel::Full));
+    let id = clicked.scope.session().to_string();
+    let half = u64::from_str_radix(&clicked.scope.session().0.simple().to_string()[..16], 16).unwrap();
+    let free = json!({"scope": id, "cached": id, "citation_type": id.replace('-', "_"), "position": "prim4ry", "presentation_kind": "Content",
+        "presentation_type": "my_widget", "query_tokens": half | 1 << 60, "response_tokens": -1, "tokens_ingested": 1.5, "excerpt_tokens": id});
+    let shown = manifest(&clicked, &whole(&[cited(&free)]), &Consents::to(&SITES[..1]));
+    assert_eq!(Value::from(shown.events[0].data.clone()), json!({}));
+    let told = json!({"scope": "turn", "cached": false, "query_tokens": 100_000_000});
+    let shown = manifest(&clicked, &whole(&[cited(&told)]), &Consents::to(&SITES[..1]));
+    assert_eq!(Value::from(shown.events[0].data.clone()), told);
+}
+
+#[test]
+fn a7_the_texts_of_a_manifest_hold_the_id_in_no_spelling_at_any_level() {
+    for level in PrivacyLevel::ALL {
+        let mut generator = Generator::new(StdRng::seed_from_u64(9));
+        let clicked = generator.clicked(Some(level));
+        let (spelt, consents) = (generator.spelt, Consents::to(&SITES[..1]));
+        let event = |turn_id: &str, output_id: &str, url: &str| SessionEvent {
+            turn_id: turn_id.to_owned(),
+            output_id: output_id.to_owned(),
+            content_url: url.to_owned(),
+            ..cited(&json!({}))
+        };
+        let url = "https://www.example.com/a";
+        let mut events: Vec<SessionEvent> = spelt.iter().map(|spelt| event(spelt, &format!("o-{spelt}"), url)).collect();
+        events.extend(spelt.iter().map(|spelt| event("t", "o", &format!("{url}?x={spelt}"))));
+        for (key, event) in (0..).zip(&mut events) {
+            event.key = key;
+        }
+        let shown = manifest(&clicked, &whole(&events), &consents);
+        assert_eq!(shown.events.len(), spelt.len(), "an event is withheld with its URL");
+        assert!(shown.events.iter().all(|event| event.turn_id.is_none() && event.output_id.is_none()), "{level:?}");
+    }
 }

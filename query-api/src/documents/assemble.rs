@@ -4,11 +4,13 @@
 //! Must keep values as they were reported, numbers with every digit, and must not make up what was not said.
 
 use super::{Facts, level_of};
-use crate::event_data::Members;
-use crate::sql::SessionEvent;
-use chrono::{DateTime, SecondsFormat, Utc};
+use crate::event_data::{self, Members};
+use crate::lists::BY_OTHER;
+use crate::sql::{SessionEvent, SessionEvents};
+use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
+use schemas::instant;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -102,7 +104,7 @@ impl Parts {
 }
 
 /// The session document.
-pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent]) -> Box<RawValue> {
+pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent], clicks: SessionEvents) -> Box<RawValue> {
     let mut parts = Parts::default();
     parts.put("document_type", "session");
     parts.put("schema_version", "1.0");
@@ -110,9 +112,9 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     let agent = agent_of(facts, events);
     parts.put_some("agent_id", agent);
     parts.put_some("content_scope", facts.content_scope.as_ref());
-    parts.put("started_at", written(started_at(facts, events)));
-    parts.put_some("ended_at", facts.ended_at.map(written));
-    parts.extend("initiator_type", facts.initiator_type.as_ref());
+    parts.put("started_at", instant::text(started_at(facts, events)));
+    parts.put_some("ended_at", facts.ended_at.map(instant::text));
+    parts.extend("initiator_type", Some(&facts.initiator_type));
     parts.extend("external_session_id", facts.external_session_id.as_ref());
     parts.extend("prior_session_ids", Some(&facts.prior_session_ids).filter(|sessions| !sessions.is_empty()));
     parts.extend("privacy_level", facts.privacy_level.map(level_of));
@@ -131,8 +133,29 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     let (core, others): (Vec<&SessionEvent>, Vec<&SessionEvent>) = events.partition(|event| is_of_the_standard(event));
     let written = |events: Vec<&SessionEvent>| events.into_iter().map(|told| event(told, agent)).collect::<Vec<_>>();
     parts.put("events", written(core));
+    let mut others = written(others);
+    parts.extend("clicks_left_out", Some(true).filter(|_| !clicks.is_whole));
+    others.extend(by_others(clicks));
     // What the reporter may have called so itself gives way.
-    parts.extend("events", Some(written(others)).filter(|others| !others.is_empty()));
+    parts.extend("events", Some(others).filter(|others| !others.is_empty()));
+    parts.finish()
+}
+
+/// What others did with the session's click tokens, by time: that it happened, and hardly anything of what they say of it.
+fn by_others(mut clicks: SessionEvents) -> Vec<Box<RawValue>> {
+    clicks.events.sort_by_key(|click| click.at_ms);
+    clicks.events.iter().map(by_other).collect()
+}
+
+fn by_other(click: &SessionEvent) -> Box<RawValue> {
+    let mut parts = Parts::default();
+    parts.put("type", &click.event_type);
+    parts.put_some("timestamp", DateTime::from_timestamp_millis(click.at_ms).map(instant::text));
+    parts.put_some("source_role", SourceRole::from_code(click.role));
+    parts.put_some("content_url", Some(&click.content_url).filter(|url| !url.is_empty()));
+    let data = event_data::of_click(&click.event_type, &click.data);
+    parts.put_some("data", Some(data).filter(|data| !data.is_empty()));
+    parts.put("reported_by", BY_OTHER);
     parts.finish()
 }
 
@@ -166,7 +189,7 @@ fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
     let given = |text: &'_ String| Some(text.clone()).filter(|text| !text.is_empty());
     let mut parts = Parts::default();
     parts.put("type", &event.event_type);
-    parts.put_some("timestamp", DateTime::from_timestamp_millis(event.at_ms).map(written));
+    parts.put_some("timestamp", DateTime::from_timestamp_millis(event.at_ms).map(instant::text));
     parts.put_some("source_role", SourceRole::from_code(event.role));
     for (name, text, must_be_uuid) in [
         ("id", &event.event_id, true),
@@ -195,10 +218,6 @@ fn event(event: &SessionEvent, agent: Option<&str>) -> Box<RawValue> {
 /// Empty text is no object; nothing else is stored that is none.
 fn parse(object: &str) -> Members {
     serde_json::from_str(object).unwrap_or_default()
-}
-
-fn written(instant: DateTime<Utc>) -> String {
-    instant.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 fn raw<T: Serialize>(value: &T) -> Box<RawValue> {

@@ -3,6 +3,7 @@
 //!
 //! Must be made of its own words and of the conditions of [`Within`] only: nothing that a caller wrote.
 
+use super::faces::ROLE;
 use super::statements::{ON_PAGE, listed, precedence, shown_by};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
@@ -62,11 +63,8 @@ const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_
 pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &Found, total: &str) -> String {
     let precedence = precedence(within);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
-    let order = [
-        ("toUnixTimestamp64Milli(at)", "at_ms"),
-        ("if(event_id = '', toString(toUUID(leftPad(lower(hex(event_key)), 32, '0'))), event_id)", "id"),
-    ]
-    .map(shown);
+    let id = within.face.id();
+    let order = [("toUnixTimestamp64Milli(at)", "at_ms"), (id.as_str(), "id")].map(shown);
     let on_page = format!(
         "SELECT event_key, {order}{sites} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
         beyond = if within.is_late.is_some() { BEYOND } else { "" },
@@ -74,26 +72,17 @@ pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: 
         sites = if found.is_by_site { String::new() } else { format!(", {SITES}") },
         rows = found.rows_of(&as_new(within, offset)),
     );
-    let wide = [
-        ("toString(event_type)", "type"),
-        ("session_id", "session"),
-        ("platform_id", "platform"),
-        ("toString(agent_id)", "agent"),
-        ("content_url", "url"),
-        ("content_telemetry_id", "telemetry_id"),
-        ("toUInt8(source_role)", "role"),
-        ("data", "reported"),
-        ("extra", "unknown"),
-    ]
-    .map(shown);
+    let wide = [("toString(event_type)", "type"), (ROLE, "role"), ("data", "reported"), ("extra", "unknown")].map(shown);
+    let by_face = within.face.columns().map(|(expression, name)| shown((expression.as_str(), name)));
     let items = format!(
         "SELECT * FROM on_page INNER JOIN ( \
-           SELECT event_key, {wide}, arraySort(groupUniqArray(toUInt8(source_role))) AS roles \
+           SELECT event_key, {wide}, {by_face}, arraySort(groupUniqArray({ROLE})) AS roles \
            FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
         wide = wide.join(", "),
+        by_face = by_face.join(", "),
         rows = found.rows_of("on_page"),
     );
-    let names = "id, type, session, platform, agent, url, telemetry_id, role, at_ms, reported, unknown, roles, \
+    let names = "id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, reported, unknown, roles, \
                  last_ms, last.1 AS last_id, last.2 AS last_key, held";
     listed(&[("retrievals", retrievals), ("on_page", &on_page)], total, &items, names, NEWEST_FIRST)
 }

@@ -1,14 +1,15 @@
 //! The same reads for the usual case, several times cheaper: without merging what the store has not merged yet.
 //!
 //! A retrieval is odd when that would not be exact: two observations of one role (repeats not merged yet, two edges or
-//! agents with one id), some of its reports in time and some not, a conversation's report among them. A statement of this
+//! agents with one id), one that does not merge beside one that does, some of its reports in time and some not, a conversation's report among them. A statement of this
 //! file counts the odd ones it meets in the same moment; unless there are none its answer is void, and the one of
 //! [`super::statements`] is asked instead. So every answer is exact, and is of one moment.
 //!
 //! Must not answer anything that the statement it stands for would answer otherwise.
 
 use super::event_page::{Found, event_page};
-use super::statements::{IS_AGENTS, MOST_FIRST, NONE, ON_PAGE, Shown, listed, reported_in_window, shown_by};
+use super::faces::{AGENT, NONE, PLATFORM, ROLE, SESSION};
+use super::statements::{MOST_FIRST, ON_PAGE, Shown, is_agents, listed, reported_in_window, shown_by};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -33,23 +34,25 @@ fn retrievals(within: &Within, columns: &[Shown<'_>], aggregates: &[&str], or_od
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     let (on_hosts, in_time) = (&within.on_hosts, &within.row_in_time);
     format!(
-        "SELECT *, reports != bitCount(observers) OR has_turn OR NOT all_in_time OR {or_odd} AS is_odd FROM ( \
+        "SELECT *, reports != bitCount(observers) OR (observers > 1 AND bitTest(observers, 0)) OR has_turn OR NOT all_in_time \
+           OR {or_odd} AS is_odd FROM ( \
            SELECT event_key, {columns}, count() AS reports, groupBitOr(toUInt8(bitShiftLeft(1, observer))) AS observers, \
              max(startsWith(event_type, 'turn_')) AS has_turn, max({in_time}) AS some_in_time, min({in_time}) AS all_in_time \
            FROM {OBSERVATIONS} WHERE {on_hosts}{candidates} GROUP BY event_key) \
          WHERE some_in_time",
         columns = columns.join(", "),
-        candidates = reported_in_window(within, on_hosts),
+        candidates = reported_in_window(within, std::slice::from_ref(on_hosts)),
     )
 }
 
 /// The figures of a summary: retrievals by type and by the set of roles that saw them (`role` holds a bit for each, `sessions`
 /// how many are odd), then sessions in all, by role and by agent, and each agent's retrievals.
 pub(super) fn summary(within: &Within) -> String {
-    let of_agents = format!("countIf({IS_AGENTS}) AS of_agents");
-    let or_odd = "of_agents > 1 OR (observers > 1 AND bitTest(observers, 0))";
-    let role = "max(toUInt8(source_role)) AS one_role";
-    let retrievals = retrievals(within, &[("event_type", "shown_type")], &[role, &of_agents], or_odd);
+    let is_agents = is_agents();
+    let of_agents = format!("countIf({is_agents}) AS of_agents");
+    let or_odd = "of_agents > 1";
+    let role = format!("max({ROLE}) AS one_role");
+    let retrievals = retrievals(within, &[("event_type", "shown_type")], &[&role, &of_agents], or_odd);
     format!(
         "SELECT 'seen' AS figure, toString(shown_type) AS event_type, \
            toUInt8(if(observers = 1, bitShiftLeft(1, one_role), observers)) AS role, {NONE} AS org, '' AS agent, \
@@ -58,8 +61,8 @@ pub(super) fn summary(within: &Within) -> String {
          UNION ALL SELECT multiIf(grouping(role) = 0, 'source', grouping(agent) = 0, 'agent', 'total') AS figure, '', role, org, agent, \
            if(figure = 'agent', sum(of_agents), 0), uniqExactMerge(of_sessions) \
          FROM ( \
-           SELECT toUInt8(source_role) AS role, platform_id AS org, toString(agent_id) AS agent, countIf({IS_AGENTS}) AS of_agents, \
-             uniqExactStateIf(session_id, session_id != {NONE}) AS of_sessions \
+           SELECT {ROLE} AS role, {PLATFORM} AS org, {AGENT} AS agent, countIf({is_agents}) AS of_agents, \
+             uniqExactStateIf({SESSION}, {SESSION} != {NONE}) AS of_sessions \
            FROM {OBSERVATIONS} WHERE {visible} AND {in_time} GROUP BY role, org, agent) \
          GROUP BY GROUPING SETS ((org), (role, org), (org, agent))",
         visible = within.visible,
@@ -95,8 +98,8 @@ pub(super) fn urls(within: &Within) -> String {
     let on_page = format!("SELECT * FROM urls ORDER BY {MOST_FIRST} {ON_PAGE}");
     let items = format!(
         "SELECT * FROM on_page LEFT JOIN ( \
-           SELECT content_url AS url, uniqExact((platform_id, session_id)) AS unique_sessions FROM {OBSERVATIONS} \
-           WHERE {visible} AND {in_time} AND session_id != {NONE} AND content_url IN (SELECT url FROM on_page) \
+           SELECT content_url AS url, uniqExact(({PLATFORM}, {SESSION})) AS unique_sessions FROM {OBSERVATIONS} \
+           WHERE {visible} AND {in_time} AND {SESSION} != {NONE} AND content_url IN (SELECT url FROM on_page) \
            GROUP BY url) AS seen_by USING (url)",
         visible = within.visible,
         in_time = within.row_in_time,

@@ -36,15 +36,15 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
     let site = Site::from_domain(&asked.domain).map_err(|_| anyhow::anyhow!("{} is no domain", asked.domain))?;
     let owned = OwnedSite { site, visible_from: None, except: Vec::new(), formerly: Vec::new() };
     let seen = Visibility::of_everything(OrgId(Uuid::nil()), &[owned]);
-    let (since, until) = asked.window.clone();
-    let period = Period::parse(since, until).map_err(|_| anyhow::anyhow!("the window is none"))?;
+    let (since, until) = &asked.window;
+    let period = Period::parse(since.as_deref(), until.as_deref()).map_err(|_| anyhow::anyhow!("the window is none"))?;
     let own = OwnReports::planned(OrgId(asked.reporter));
     let last = Place { at_ms: 0, id: "0".to_owned(), key: 0 };
     let begun = Walk::parse(None, DateTime::UNIX_EPOCH).ok().context("a walk begins without a place")?;
     let walk = Walk::parse(Some(&begun.next(&last)), DateTime::UNIX_EPOCH).ok().context("a walk goes on where it says")?;
 
     let owners = || Within::new(&seen, &period);
-    let reporters = || Within::of_reporter(&own, &period);
+    let reporters = || Within::of_party(&own, &period);
     type Conditions<'a> = &'a (dyn Fn() -> Within + Sync);
     let (of_owner, of_reporter): (Conditions<'_>, Conditions<'_>) = (&owners, &reporters);
     let onward = || owners().on(&walk);

@@ -95,6 +95,8 @@ pub(crate) struct EventRow {
     pub(crate) url: String,
     pub(crate) telemetry_id: String,
     pub(crate) role: u8,
+    /// 1 where another reported it, by a click token of who reads.
+    pub(crate) by_other: u8,
     pub(crate) at_ms: i64,
     pub(crate) reported: String,
     pub(crate) unknown: String,

@@ -1,9 +1,10 @@
-//! The events of one session, as its own organisation reported them.
+//! The events of one session: what its own organisation reported, and apart from it what others did with its click tokens.
 //!
-//! Must not bring what others reported into a session that a click token bound: that is theirs to tell.
+//! Must not let those others decide what is read of the organisation's own: whoever has a token can report any number.
 
 use super::{Telemetry, is_too_large, refused};
 use crate::disclose;
+use crate::event_data::shown;
 use crate::session_scope::SessionScope;
 use schemas::problem::Code;
 use schemas::store::OBSERVATIONS;
@@ -13,11 +14,18 @@ use service_kit::http::ApiError;
 /// Events of one session that are read at most, oldest first.
 const MAX_EVENTS: usize = 50_000;
 
+/// The types that a click token can bind and of whose `data` anything is shown.
+const CLICK_TYPES: [&str; 2] = ["content_engaged", "checkout_completed"];
+
 /// Bytes of a value that a manifest shows, as JSON: no word of a vocabulary is as long, whatever its escapes.
 const MAX_VALUE: usize = 512;
 
-/// Bytes of one session at most.
+/// Events of others that are read at most, those accepted first.
+const MAX_CLICKS: usize = 1_000;
+
+/// Bytes of one session at most, and of what a manifest is made of: all of it is looked through for the session's id.
 const MAX_BYTES: &str = "67108864";
+const MAX_MANIFEST_BYTES: &str = "33554432";
 
 /// One reported event.
 #[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
@@ -52,8 +60,20 @@ pub(crate) struct SessionEvents {
 pub(crate) enum SessionPart {
     /// What a manifest is made of: grounded, cited and presented content, and the turns for their privacy level.
     Disclosable,
-    /// Everything.
+    /// Everything that its organisation reported.
     Whole,
+    /// What others bound to it by a click token.
+    Clicks,
+}
+
+impl SessionPart {
+    fn max_events(self) -> usize {
+        if self == Self::Clicks { MAX_CLICKS } else { MAX_EVENTS }
+    }
+
+    fn max_bytes(self) -> &'static str {
+        if self == Self::Disclosable { MAX_MANIFEST_BYTES } else { MAX_BYTES }
+    }
 }
 
 /// The rows of a session are found by their projection, and then by the sorting key, whatever session their repeats name.
@@ -63,8 +83,14 @@ pub(super) fn statement(part: SessionPart) -> String {
         SessionPart::Disclosable => {
             " AND event_type IN ('content_grounded', 'content_cited', 'content_presented', 'turn_started', 'turn_completed')"
         }
-        SessionPart::Whole => "",
+        SessionPart::Whole | SessionPart::Clicks => "",
     };
+    // The order of acceptance cannot be made up: nobody crowds out what was there before.
+    let (whose, order) = match part {
+        SessionPart::Clicks => ("org_id != {org:UUID}", "version DESC, event_key, observer, site"),
+        _ => ("org_id = {org:UUID}", "at, version DESC, event_key, observer, site"),
+    };
+    let most = part.max_events();
     let [data, extra, content_id, content_telemetry_id, event_id, agent_id] = texts(part);
     let session = "platform_id = {org:UUID} AND session_id = {session:UUID}";
     format!(
@@ -75,10 +101,10 @@ pub(super) fn statement(part: SessionPart) -> String {
            SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
              turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
            FROM {OBSERVATIONS} \
-           WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session}) AND org_id = {{org:UUID}} \
+           WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session} AND {whose}) AND {whose} \
            ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
          WHERE {session}{types} \
-         ORDER BY at, version DESC, event_key, observer, site LIMIT {MAX_EVENTS} + 1"
+         ORDER BY {order} LIMIT {most} + 1"
     )
 }
 
@@ -90,7 +116,10 @@ fn texts(part: SessionPart) -> [String; 6] {
         let whole = ["data", "extra", "content_id", "content_telemetry_id", "event_id", "toString(agent_id)"];
         return whole.map(str::to_owned);
     }
-    let names: Vec<String> = disclose::members_of_data().map(|name| format!("'{name}'")).collect();
+    let names: Vec<String> = match part {
+        SessionPart::Clicks => CLICK_TYPES.iter().flat_map(|of| shown::of_click(of)).map(|name| format!("'{name}'")).collect(),
+        _ => disclose::members_of_data().map(|name| format!("'{name}'")).collect(),
+    };
     let members = "JSONExtractKeysAndValuesRaw(data)";
     let data = format!(
         "multiIf(startsWith(event_type, 'turn_'), '', empty({members}), data, \
@@ -98,6 +127,9 @@ fn texts(part: SessionPart) -> [String; 6] {
              arrayFilter(member -> member.1 IN ({names}) AND length(member.2) <= {MAX_VALUE}, {members})), ','), '}}'))",
         names = names.join(", "),
     );
+    if part == SessionPart::Clicks {
+        return [&data, "''", "''", "''", "''", "''"].map(str::to_owned);
+    }
     let level = "JSONExtractRaw(extra, 'turn', 'privacy_level')";
     let extra = format!(
         "multiIf(NOT startsWith(event_type, 'turn_'), '', NOT isValidJSON(extra), extra, JSONType(extra, 'turn') != 'Object', '', \
@@ -109,7 +141,7 @@ fn texts(part: SessionPart) -> [String; 6] {
 impl Telemetry {
     /// The session's events.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
-        let query = self.client.query(&statement(part)).with_setting("max_result_bytes", MAX_BYTES);
+        let query = self.client.query(&statement(part)).with_setting("max_result_bytes", part.max_bytes());
         // What is large goes before the rows are sorted, not after.
         let query = query.with_setting("query_plan_execute_functions_after_sorting", "0");
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());
@@ -123,8 +155,8 @@ impl Telemetry {
             },
             () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
-        let is_whole = events.len() <= MAX_EVENTS;
-        events.truncate(MAX_EVENTS);
+        let is_whole = events.len() <= part.max_events();
+        events.truncate(part.max_events());
         Ok(SessionEvents { events, is_whole })
     }
 }

@@ -10,20 +10,21 @@
 //! `MATERIALIZED` makes one step serve the total and the page, so that both are of one moment.
 
 use super::event_page::{Found, SITES, event_page};
+use super::faces::{AGENT, Face, NONE, PLATFORM, ROLE, SESSION};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
-
-/// No session is stored as all zero; no platform is written likewise.
-pub(super) const NONE: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 
 /// Which observation represents its retrieval, smallest first: the agent's, then edge, origin, index, no role; of
 /// equal roles the first accepted (the larger version), then the smaller organisation. One number, because comparing
 /// tuples is several times slower; and not the UUID itself, because ClickHouse compares its second half first.
+/// The role is the reported one: of two reports of one id without a role the first stays.
 const PRECEDENCE: &str = "bitShiftLeft(toUInt256(if(source_role = '', 5, toUInt8(source_role))), 192) \
                           + bitShiftLeft(toUInt256(bitNot(version)), 128) + toUInt128(org_id)";
 
-/// Whether an agent stands behind an observation: without that it names no agent (design.md, "Counting contract").
-pub(super) const IS_AGENTS: &str = "(source_role = 'agent' OR session_id != toUUID('00000000-0000-0000-0000-000000000000'))";
+/// Whether an agent stands behind an observation: without that it names no agent (docs/api/counting.md#figures).
+pub(super) fn is_agents() -> String {
+    format!("({ROLE} = 1 OR {SESSION} != {NONE})")
+}
 
 /// What is read of a retrieval: an expression on its representing observation, and its name.
 pub(super) type Shown<'a> = (&'a str, &'a str);
@@ -62,29 +63,32 @@ fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], 
 /// A retrieval of the window has a report in the window; not every such report is of a retrieval of the window. All
 /// rows of its key are read, wherever and whenever they happened: one of them may say that it happened elsewhen.
 fn candidates(within: &Within) -> String {
-    let visible = &within.visible;
-    let keys = reported_in_window(within, visible);
-    if within.is_by_site {
+    let keys = reported_in_window(within, &within.found_by);
+    if within.face == Face::Owner {
         return keys;
     }
-    // Without FINAL the rows of a reporter are found by their projection, and then by the sorting key.
-    format!(" AND (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {visible}{keys})")
+    // Without FINAL the rows of a party are found by their index or projection, and then by the sorting key.
+    let rows = |found_by: &String| format!("SELECT site, event_key FROM {OBSERVATIONS} WHERE {found_by}{keys}");
+    let rows: Vec<String> = within.found_by.iter().map(rows).collect();
+    format!(" AND (site, event_key) IN ({})", rows.join(" UNION ALL "))
 }
 
-/// Only keys with a report in the window, of the rows that `rows` chooses; any without a window.
-pub(super) fn reported_in_window(within: &Within, rows: &str) -> String {
-    let keys =
-        |reported: &String| format!(" AND event_key IN (SELECT event_key FROM {OBSERVATIONS} WHERE {rows} AND {reported})");
-    within.reported_in_time.as_ref().map(keys).unwrap_or_default()
+/// Only keys with a report in the window, of the rows that any of `found_by` chooses; any without a window.
+pub(super) fn reported_in_window(within: &Within, found_by: &[String]) -> String {
+    let Some(reported) = &within.reported_in_time else { return String::new() };
+    let keys = |found_by: &String| format!("SELECT event_key FROM {OBSERVATIONS} WHERE {found_by} AND {reported}");
+    let keys: Vec<String> = found_by.iter().map(keys).collect();
+    format!(" AND event_key IN ({})", keys.join(" UNION ALL "))
 }
 
 /// The figures of a summary, in parts that add up. What is counted once per retrieval comes from `shown`; sessions
 /// come from the observations, first collapsed by session. Counting an agent's observations counts its retrievals,
 /// except where one retrieval has several of agents: these few are counted by their keys.
 pub(super) fn summary(within: &Within) -> String {
+    let is_agents = is_agents();
     let aggregates =
-        ["groupBitOr(toUInt8(bitShiftLeft(1, toUInt8(source_role)))) AS roles", &format!("countIf({IS_AGENTS}) AS of_agents")];
-    let shown = retrievals(within, &[("event_type", "shown_type")], &aggregates, "");
+        [format!("groupBitOr(toUInt8(bitShiftLeft(1, {ROLE}))) AS roles"), format!("countIf({is_agents}) AS of_agents")];
+    let shown = retrievals(within, &[("event_type", "shown_type")], &aggregates.each_ref().map(String::as_str), "");
     let several = "(SELECT event_key FROM shown WHERE of_agents > 1)";
     let visible = &within.visible;
     let counted = if within.is_timed { " AND event_key IN (SELECT event_key FROM shown)" } else { "" };
@@ -98,26 +102,27 @@ pub(super) fn summary(within: &Within) -> String {
            ARRAY JOIN per_role AS seen, [1, 2, 3, 4] AS code \
          UNION ALL SELECT multiIf(grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, '', role, org, agent, \
              if(figure = 'agent', sum(of_one), 0), uniqExactIf((org, session), session != {NONE}) \
-           FROM (SELECT toUInt8(source_role) AS role, platform_id AS org, toString(agent_id) AS agent, session_id AS session, \
-                   countIf({IS_AGENTS} AND event_key NOT IN {several}) AS of_one \
+           FROM (SELECT {ROLE} AS role, {PLATFORM} AS org, {AGENT} AS agent, {SESSION} AS session, \
+                   countIf({is_agents} AND event_key NOT IN {several}) AS of_one \
                  FROM {OBSERVATIONS} FINAL WHERE {visible}{counted} GROUP BY role, org, agent, session) \
            GROUP BY GROUPING SETS ((), (role), (org, agent)) \
-         UNION ALL SELECT 'agent', '', 0, platform_id, toString(agent_id), uniqExact(event_key), 0 \
-           FROM {OBSERVATIONS} FINAL WHERE {visible} AND {IS_AGENTS} AND event_key IN {several} GROUP BY platform_id, agent_id"
+         UNION ALL SELECT 'agent', '', 0, {PLATFORM}, {AGENT}, uniqExact(event_key), 0 \
+           FROM {OBSERVATIONS} FINAL WHERE {visible} AND {is_agents} AND event_key IN {several} GROUP BY {PLATFORM}, {AGENT}"
     )
 }
 
 /// A page of events, newest first, ties by id. Only times are read of every retrieval, ids of those that may be on the
 /// page, and what is wide of those that are.
 pub(super) fn events(within: &Within, offset: u64) -> String {
-    let retrievals = retrievals(within, &[], if within.is_by_site { &[] } else { &[SITES] }, "");
+    let is_by_site = within.face == Face::Owner;
+    let retrievals = retrievals(within, &[], if is_by_site { &[] } else { &[SITES] }, "");
     let (before, after) = (format!("FINAL WHERE {} AND ", within.visible), String::new());
-    event_page(within, offset, &retrievals, &Found { before, after, is_by_site: within.is_by_site }, &all_of("retrievals"))
+    event_page(within, offset, &retrievals, &Found { before, after, is_by_site }, &all_of("retrievals"))
 }
 
 /// A page of URLs, most events first.
 pub(super) fn urls(within: &Within) -> String {
-    let sessions = format!("groupUniqArrayIf((platform_id, session_id), session_id != {NONE}) AS sessions");
+    let sessions = format!("groupUniqArrayIf(({PLATFORM}, {SESSION}), {SESSION} != {NONE}) AS sessions");
     let retrievals = retrievals(within, &[("event_type", "shown_type"), ("content_url", "url")], &[&sessions], "");
     let urls = format!(
         "SELECT url, count() AS events, uniqExactArray(sessions) AS unique_sessions, \
@@ -132,7 +137,7 @@ pub(super) fn urls(within: &Within) -> String {
 /// reporter.
 pub(super) fn corroboration(within: &Within) -> String {
     let agent = agent_columns();
-    let claimants = format!("groupUniqArrayIf(org_id, source_role IN ('agent', '') AND {IS_AGENTS}) AS claimants");
+    let claimants = format!("groupUniqArrayIf(org_id, {ROLE} IN (0, 1) AND {}) AS claimants", is_agents());
     let servers = "groupUniqArrayIf(org_id, source_role IN ('edge', 'origin')) AS servers";
     let retrievals = retrievals(
         within,
@@ -163,8 +168,8 @@ pub(super) fn corroboration(within: &Within) -> String {
 
 /// Whose agent, and which; nobody's where no agent stands behind the representing observation.
 fn agent_columns() -> (String, String) {
-    let is_claim = format!("source_role IN ('agent', '') AND {IS_AGENTS}");
-    (format!("if({is_claim}, platform_id, {NONE})"), format!("if({is_claim}, toString(agent_id), '')"))
+    let is_claim = format!("{ROLE} IN (0, 1) AND {}", is_agents());
+    (format!("if({is_claim}, {PLATFORM}, {NONE})"), format!("if({is_claim}, {AGENT}, '')"))
 }
 
 /// What a funnel is split by.

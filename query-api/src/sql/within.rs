@@ -3,6 +3,7 @@
 //! Must not put a host or a time into the text, and must keep statement and parameters within what ClickHouse takes
 //! over HTTP, however many domains an owner has: 1,000 fields of 128 KiB each, the statement being one of them.
 
+use super::faces::Face;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use crate::walk::{Place, Walk};
@@ -34,8 +35,10 @@ pub(super) struct Within {
     pub(super) reported_in_time: Option<String>,
     /// On a row: it was accepted after the walk through the list began, and is of less weight than any from before.
     pub(super) is_late: Option<String>,
-    /// Whether `visible` says which part of the sorting key to read.
-    pub(super) is_by_site: bool,
+    /// Who reads. An owner's `visible` says which part of the sorting key to read.
+    pub(super) face: Face,
+    /// On a row: conditions of which each is served by one index, and of which every visible row fulfils one.
+    pub(super) found_by: Vec<String>,
     values: Vec<(String, Value)>,
 }
 
@@ -64,7 +67,7 @@ fn end_of(hosts: &[Site]) -> String {
 
 impl Within {
     pub(super) fn new(visibility: &Visibility, period: &Period) -> Self {
-        let mut within = Self::empty(true);
+        let mut within = Self::empty(Face::Owner);
         let own = within.sites("own", visibility.own().iter().map(|own| &own.site));
         let verified = within.sites("verified", visibility.own().iter().map(|own| &own.site).chain(visibility.foreign()));
 
@@ -91,22 +94,25 @@ impl Within {
         }
         within.on_hosts = within.visible.clone();
         within.visible.push_str(NO_TURNS);
+        within.found_by = vec![within.visible.clone()];
         within.in_time = in_time.join(" AND ");
         within.limit_to(period);
         within
     }
 
-    /// Whatever an organisation has reported itself, its conversations' turns with it.
-    pub(super) fn of_reporter(own: &OwnReports, period: &Period) -> Self {
-        let mut within = Self::empty(false);
+    /// Whatever an organisation has reported itself, its conversations' turns with it, and what others did with its click
+    /// tokens.
+    pub(super) fn of_party(own: &OwnReports, period: &Period) -> Self {
+        let mut within = Self::empty(Face::Party);
         let org = within.value("org".to_owned(), "UUID", Value::Text(own.organization_id().to_string()));
-        within.visible = format!("org_id = {org}");
+        within.found_by = vec![format!("org_id = {org}"), format!("issuer_id = {org}")];
+        within.visible = format!("({})", within.found_by.join(" OR "));
         within.in_time = "1".to_owned();
         within.limit_to(period);
         within
     }
 
-    fn empty(is_by_site: bool) -> Self {
+    fn empty(face: Face) -> Self {
         Self {
             on_hosts: String::new(),
             visible: String::new(),
@@ -117,7 +123,8 @@ impl Within {
             needs_site: false,
             reported_in_time: None,
             is_late: None,
-            is_by_site,
+            face,
+            found_by: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -209,7 +216,7 @@ impl Within {
     }
 }
 
-/// Conversations are nobody's but the agent's, whatever the row says (threats R17).
+/// Conversations are nobody's but the agent's, whatever the row says (docs/api/reads.md#who-may-read).
 const NO_TURNS: &str = " AND NOT startsWith(event_type, 'turn_')";
 /// The years 1900 and 2299: what `at` can hold, and more than an accepted event has.
 const FIRST_MS: i64 = -2_208_988_800_000;

@@ -10,14 +10,14 @@ use serde_json::Value;
 use service_kit::testing::random_seed;
 
 const BLOCKS: u128 = 20;
-const HOSTS: [&str; 3] = ["example.com", "www.example.com", "a.b.example.com"];
+const HOSTS: [&str; 3] = ["example.com", "news.example.com", "a.b.example.com"];
 
 /// `domain`, `since` and `until`, each or none.
 fn filter(random: &mut StdRng) -> Vec<(&'static str, String)> {
     let (one, other) = (random.random_range(0..10), random.random_range(0..10));
     let at = |second: u32| format!("2026-01-01T00:00:0{second}Z");
     let all = [
-        ("domain", (*["example.com", "www.example.com", "b.example.com"].choose(random).unwrap()).to_owned()),
+        ("domain", (*["example.com", "news.example.com", "b.example.com"].choose(random).unwrap()).to_owned()),
         ("since", at(one.min(other))),
         ("until", at(one.max(other))),
     ];

@@ -1,4 +1,4 @@
-//! design.md, "Counting contract", figure by figure.
+//! docs/api/counting.md#figures, one by one.
 
 use crate::world::{Observation, World, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
@@ -18,7 +18,7 @@ async fn the_counting_contract_holds_figure_by_figure() {
             seen("example.com", 1).role(Index).by(22).session(9),
             // One seen by the edge only.
             seen("www.example.com", 2).role(Edge).by(20),
-            // Events of the first agent, in its session 7 and a new one; the last has no role.
+            // Events of the first agent, in its session 7 and a new one; the last says no role, which only an agent has.
             seen("www.example.com", 3).role(Agent).by(10).session(7).agent("alpha").named("content_cited"),
             seen("www.example.com", 4).role(Agent).by(10).session(8).agent("alpha").named("content_cited"),
             seen("www.example.com", 5).by(10).session(8).agent("alpha2").named("content_engaged"),
@@ -42,7 +42,7 @@ async fn the_counting_contract_holds_figure_by_figure() {
                 {"event_type": "content_engaged", "count": 1},
             ],
             "events_by_source": [
-                {"source_role": "agent", "count": 4, "sessions": 3},
+                {"source_role": "agent", "count": 5, "sessions": 3},
                 {"source_role": "edge", "count": 2, "sessions": 0},
                 {"source_role": "origin", "count": 1, "sessions": 0},
                 {"source_role": "index", "count": 1, "sessions": 1},

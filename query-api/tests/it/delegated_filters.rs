@@ -1,4 +1,4 @@
-//! R4: whatever is asked, a partner's answer is the grantor's to the byte. How many: `TEST_ROUNDS` (threats.md: 1000).
+//! R4: whatever is asked, a partner's answer is the grantor's to the byte. How many: `TEST_ROUNDS` (1000 as it is meant).
 
 use crate::model::{Read, owners, random_rows, refill};
 use crate::world::World;

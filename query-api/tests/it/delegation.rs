@@ -14,7 +14,7 @@ async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
     let grantor = world.seed().owner_of("example.com").await;
     world.seed().owner_of("blog.example.com").await;
     let id = grantor.id.to_string();
-    let hosts = ["example.com", "www.example.com", "blog.example.com", "other.test"];
+    let hosts = ["example.com", "news.example.com", "blog.example.com", "other.test"];
     let rows: Vec<_> = (0..40_u128)
         .flat_map(|key| {
             let host = hosts[usize::try_from(key % 4).unwrap()];
@@ -28,7 +28,7 @@ async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
     world.insert(&rows).await;
     let filters: [&[(&str, &str)]; 7] = [
         &[],
-        &[("domain", "www.example.com")],
+        &[("domain", "news.example.com")],
         &[("domain", "blog.example.com")],
         &[("since", "2026-01-01T00:00:10Z")],
         &[("until", "2026-01-01T00:00:20Z"), ("domain", "example.com")],

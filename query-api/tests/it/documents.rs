@@ -64,7 +64,9 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
         events.as_array().unwrap().iter().map(|event| event["content_url"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(urls(&document["events"]), ["https://a.test/1", "https://a.test/2"], "{}", answer.text);
-    assert_eq!(urls(&document["extensions"]["events"]), ["https://a.test/3"], "a checkout is no event of the standard");
+    let beside = &document["extensions"]["events"];
+    assert_eq!(urls(beside), ["https://a.test/3", "https://a.test/s"], "a checkout is no event of the standard");
+    assert_eq!((&beside[0]["reported_by"], &beside[1]["reported_by"]), (&json!(null), &json!("other")));
     assert!(
         answer.text.contains(r#""n":1.10"#) && answer.text.contains(r#""big":123456789012345678901234567890"#),
         "{}",
@@ -201,7 +203,7 @@ async fn the_level_of_a_turn_holds_however_much_stands_beside_it() {
     let large = "x".repeat(60_000);
     for (extra, shows_turns) in [
         (format!(r#"{{"turn":{{"privacy_level":"full","query_text":"{large}"}},"note":"{large}"}}"#), true),
-        (format!(r#"{{"turn":{{"privacy_level":"intent","query_text":"{large}"}}}}"#), false),
+        (format!(r#"{{"turn":{{"privacy_level":"minimal","query_text":"{large}"}}}}"#), false),
         (format!(r#"{{"turn":{{"query_text":"{large}"}}}}"#), false),
         (r#"{"turn":{"privacy_level":7}}"#.to_owned(), false),
         (r#"{"turn":{"privacy_level":"s\u0075mmary"}}"#.to_owned(), true),

@@ -16,7 +16,7 @@ async fn world_of_some_events() -> (World, String, String) {
             let row =
                 seen("example.com", key).role(if key % 2 == 0 { Agent } else { Edge }).agent("=cmd(\"x\"),\n1").session(key % 9);
             let row = row.url(&format!("https://example.com/{}", key % 40)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#);
-            crate::world::Observation { org_id: agent.id.0, ..row }
+            row.of(agent.id)
         })
         .collect();
     world.insert(&rows).await;

@@ -27,7 +27,7 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
     let former = world.seed().org("former", OrgType::ContentOwner).await;
     owned(&world, former.id, "blog.example.com", 1_000, Some(3_000)).await;
     owned(&world, former.id, "deep.blog.example.com", 1_000, Some(2_000)).await;
-    let hosts = ["example.com", "www.example.com", "blog.example.com", "x.blog.example.com", "deep.blog.example.com"];
+    let hosts = ["example.com", "news.example.com", "blog.example.com", "x.blog.example.com", "deep.blog.example.com"];
     let rows: Vec<_> = hosts
         .iter()
         .flat_map(|host| [0, 1_500, 2_999, 3_000].map(|ms| (*host, ms)))
@@ -37,7 +37,7 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
     world.insert(&rows).await;
     for (domain, expected) in [
         ("example.com", 11),
-        ("www.example.com", 4),
+        ("news.example.com", 4),
         ("blog.example.com", 3),
         ("x.blog.example.com", 1),
         ("deep.blog.example.com", 1),

@@ -174,7 +174,7 @@ async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter()
         data: json!({"x": text}).to_string(),
         ..seen("example.com", key).role(schemas::event::SourceRole::Agent)
     };
-    let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| Observation { org_id: agent.id.0, ..row }).collect();
+    let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| row.of(agent.id)).collect();
     world.insert(&rows).await;
     heard.take();
     let summary = world.summary(&owner.key, &[]).await;

@@ -16,7 +16,7 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     let agents = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
-    let agents = agents.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/1.0","n":1.10}"#);
+    let agents = agents.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/1.0","n":1,"com.bot.n":1.10}"#);
     let others = [
         seen("www.example.com", 7).role(Edge).by(20).id("edges-own").data(r#"{"status":200}"#),
         seen("www.example.com", 7).role(Index).by(22),
@@ -33,12 +33,12 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
         "event_type": "content_retrieved",
         "content_url": "https://www.example.com/a?q=1",
         "event_timestamp": "2026-01-01T00:00:00.003Z",
-        "event_data": {"n": 1.10, "observers": ["agent", "edge", "origin", "index"], "user_agent": "Bot/1.0"},
+        "event_data": {"com.bot.n": 1.10, "observers": ["agent", "edge", "origin", "index"], "user_agent": "Bot/1.0"},
         "platform_id": platform(10),
         "agent_id": "alpha",
     });
     assert_eq!(page.json(), json!({"items": [item], "total": 1, "limit": 100, "offset": 0}));
-    assert!(page.text.contains(r#""n":1.10"#), "a number is shown as it was written");
+    assert!(page.text.contains(r#""com.bot.n":1.10"#), "a number is shown as it was written");
 }
 
 #[tokio::test]
@@ -46,9 +46,9 @@ async fn conversations_and_what_belongs_to_them_are_never_shown_to_an_owner() {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     let agent = world.seed().org("Agent", OrgType::Agent).await;
-    let own = |row: Observation| Observation { org_id: agent.id.0, ..row };
-    let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"scope":"full"}"#;
-    let extra = r#"{"turn":{"query_text":"planted"},"purpose":"search"}"#;
+    let own = |row: Observation| row.of(agent.id);
+    let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"position":"primary"}"#;
+    let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
     world
         .insert(&[
             // The gateway gives a turn no site; should a row have one, it is still nobody's but the agent's.
@@ -65,7 +65,7 @@ async fn conversations_and_what_belongs_to_them_are_never_shown_to_an_owner() {
         assert!(!answer.text.contains("planted") && !answer.text.contains("turn_completed"), "{path}: {}", answer.text);
     }
     let page = world.page(&owner.key, "/content-owners/events", &[]).await;
-    let shown = json!({"scope": "full", "nested": {}, "purpose": "search", "observers": ["agent"]});
+    let shown = json!({"position": "primary", "terms_ref": "t", "observers": ["agent"]});
     assert_eq!((&page["total"], &page["items"][0]["event_data"]), (&json!(1), &shown));
     let text = world.get(&agent.key, "/agent/events", &[]).await.text;
     assert_eq!(text.matches("planted").count(), 5, "its reporter reads all of it back: {text}");
@@ -76,7 +76,7 @@ async fn two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_ow
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     let agents = [world.seed().org("P", OrgType::Agent).await, world.seed().org("Q", OrgType::Platform).await];
-    let by = |org: &service_kit::testing::SeededOrg, row: Observation| Observation { org_id: org.id.0, ..row };
+    let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.of(org.id);
     world
         .insert(&[
             by(&agents[0], seen("example.com", 1).role(Agent).session(1).id("p1")),
@@ -141,7 +141,7 @@ async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
     world.seed().delegate(grantor.id, partner.id).await;
     let rows: Vec<_> = (0..60_u128)
         .flat_map(|key| {
-            let host = ["example.com", "www.example.com", "other.test"][usize::try_from(key % 3).unwrap()];
+            let host = ["example.com", "news.example.com", "other.test"][usize::try_from(key % 3).unwrap()];
             let at = i64::try_from(key % 7).unwrap();
             [seen(host, key).role(Edge).after(at), seen(host, key).role(Agent).by(key % 4).session(key % 5).after(at + 1)]
         })
@@ -150,7 +150,7 @@ async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
     let id = grantor.id.to_string();
     let filters: [&[(&str, &str)]; 3] = [
         &[],
-        &[("domain", "www.example.com"), ("limit", "3"), ("offset", "2")],
+        &[("domain", "news.example.com"), ("limit", "3"), ("offset", "2")],
         &[("since", "2026-01-01T00:00:00.003Z"), ("until", "2026-01-01T00:00:00.006Z")],
     ];
     let split: [&[(&str, &str)]; 2] = [&[("by", "url")], &[("by", "day"), ("limit", "1")]];

@@ -5,6 +5,8 @@
 mod arriving;
 mod clicks;
 mod clicks_planted;
+mod compressed;
+mod condition_cache;
 mod counting;
 mod delegated_filters;
 mod delegation;
@@ -27,6 +29,7 @@ mod readiness;
 mod resolve;
 mod routes;
 mod sessions_world;
+mod shared_tokens;
 mod threat_table;
 mod visibility;
 mod walks;

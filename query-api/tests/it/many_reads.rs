@@ -6,7 +6,10 @@ use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
 use reqwest::header::RETRY_AFTER;
 use schemas::event::SourceRole::Edge;
+use service_kit::client_address::ClientSettings;
+use service_kit::server::{Limits, Pace};
 use service_kit::testing::{TestServer, client, eventually};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -62,7 +65,7 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
     let world = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = world.seed().owner_of("example.com").await;
     // More than the buffers on the way hold.
-    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
     world.insert(&rows).await;
     let url = format!("{}/content-owners/events?limit=1000", world.server.url);
@@ -78,7 +81,7 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
 async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
     let world = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
     let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
-    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
     world.insert(&rows).await;
     let url = format!("{}/content-owners/events?limit=1000", world.server.url);
@@ -101,7 +104,7 @@ async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes
 async fn who_does_not_read_loses_its_place(accept: &str) {
     let world = world_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
     let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
-    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
     world.insert(&rows).await;
     let server = world.server.url.strip_prefix("http://").unwrap();
@@ -122,12 +125,75 @@ async fn who_does_not_read_loses_its_place(accept: &str) {
     assert!(rest.len() < 30_000_000 && !rest.ends_with(b"0\r\n\r\n"), "{accept}: {} bytes", rest.len());
 }
 
+/// A world whose readers have to take something in each `window`, or lose their connection; by the settings one organisation
+/// might have all `places`, for an hour each.
+async fn world_of_places(places: usize, window: Duration) -> World {
+    let reads = ReadSettings {
+        reads_per_key: 0,
+        reads_per_organization: 0,
+        reads_at_once: places,
+        read_seconds: 3_600,
+        ..ReadSettings::default()
+    };
+    let world = World::new().await;
+    let settings = Settings { reads, ..Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone()) };
+    let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
+    let limits = Limits { clients, pace: Pace { window, ..Pace::default() } };
+    let server = TestServer::with(limits, router(State::connect(&settings).await.unwrap())).await;
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
+    for host in ["example.com", "other.test"] {
+        let rows: Vec<_> = (0..1_000).map(|key| seen(host, key).role(Edge).data(&long)).collect();
+        world.insert(&rows).await;
+    }
+    world.served_by(server)
+}
+
+#[tokio::test]
+async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
+    let world = world_of_places(8, Duration::from_secs(600)).await;
+    let (one, two) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let third = world.seed().owner_of("third.test").await;
+    let mut stalled = Vec::new();
+    for (owner, expected) in [(&one, 4), (&two, 2)] {
+        let mut begun = 0;
+        for _ in 0..8 {
+            let (stream, status) = ask_and_do_not_read(&world, &owner.key).await;
+            begun += usize::from(status == "200");
+            stalled.push(stream);
+        }
+        assert_eq!(begun, expected, "of what was left it has no more than it leaves");
+    }
+    assert_eq!(world.ask(&third.key, &[]).await.status, 200, "the third is answered meanwhile");
+}
+
+#[tokio::test]
+async fn a15_who_reads_nothing_of_its_answer_loses_its_place_long_before_its_time_is_over() {
+    let world = world_of_places(1, Duration::from_secs(2)).await;
+    let (one, two) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let (_stalled, status) = ask_and_do_not_read(&world, &one.key).await;
+    assert_eq!(status, "200");
+    eventually("the place is free", || async { (world.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
+}
+
+/// A connection that has asked for much and has read the status of the answer alone.
+async fn ask_and_do_not_read(world: &World, key: &str) -> (TcpStream, String) {
+    let server = world.server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let request = format!(
+        "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\naccept: application/x-ndjson\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.unwrap();
+    (stream, String::from_utf8_lossy(&first[9..]).into_owned())
+}
+
 /// A document and a page of JSON that are larger than what goes out at once.
 #[tokio::test]
 async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
     let world = world_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = world.seed().owner_of("example.com").await;
-    let long = format!(r#"{{"note":"{}"}}"#, "x".repeat(30_000));
+    let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..400).map(|key| seen("example.com", key).role(Edge).data(&long).id(&key.to_string())).collect();
     world.insert(&rows).await;
     let url = format!("{}/content-owners/events?limit=400", world.server.url);

@@ -1,4 +1,4 @@
-//! Random rows against a second, naive reading of design.md's counting contract, in memory.
+//! Random rows against a second, naive reading of docs/api/counting.md#figures, in memory.
 
 use crate::world::{NEW_YEAR_MS, Observation, World, seen};
 use rand::rngs::StdRng;
@@ -28,7 +28,7 @@ const VERIFIED: [(usize, &str, i64); 7] = [
 
 const HOSTS: [&str; 16] = [
     "example.com",
-    "www.example.com",
+    "news.example.com",
     "blog.example.com",
     "a.blog.example.com",
     "deep.blog.example.com",
@@ -45,8 +45,15 @@ const HOSTS: [&str; 16] = [
     "nobody.test",
 ];
 
-const TYPES: [&str; 6] =
-    ["content_retrieved", "content_retrieved", "content_cited", "content_grounded", "com.example.shared", "turn_started"];
+const TYPES: [&str; 7] = [
+    "content_retrieved",
+    "content_retrieved",
+    "content_cited",
+    "content_grounded",
+    "content_engaged",
+    "com.example.shared",
+    "turn_started",
+];
 
 /// The owner of the longest verified suffix, and from when on it may see the host.
 fn owner_of(host: &str) -> Option<(usize, i64)> {
@@ -114,10 +121,10 @@ impl Read {
         self.since_ms.is_none_or(|since| at >= since) && self.until_ms.is_none_or(|until| at < until)
     }
 
-    /// What an organisation has reported itself, with turns and on whatever host.
+    /// What an organisation has reported itself, with turns and on whatever host, and what its click tokens bound.
     pub(crate) fn own<'a>(&self, rows: &'a [Observation], org: Uuid) -> Vec<Vec<&'a Observation>> {
         let mut retrievals: BTreeMap<u128, Vec<&Observation>> = BTreeMap::new();
-        for row in merged(rows).into_iter().filter(|row| row.org_id == org) {
+        for row in merged(rows).into_iter().filter(|row| row.org_id == org || row.platform_id == org) {
             retrievals.entry(row.event_key).or_default().push(row);
         }
         retrievals.into_values().filter(|observations| self.covers(representative(observations).at)).collect()
@@ -156,32 +163,36 @@ pub(crate) fn representative<'a>(observations: &[&'a Observation]) -> &'a Observ
 }
 
 pub(crate) fn sessions<'a>(observations: impl Iterator<Item = &'a &'a Observation>) -> u64 {
-    let distinct: BTreeSet<_> =
-        observations.map(|row| (row.org_id, row.session_id)).filter(|(_, session)| !session.is_nil()).collect();
+    let distinct: BTreeSet<_> = observations
+        .map(|row| row.as_owners_see())
+        .filter(|(_, session, _)| !session.is_nil())
+        .map(|(org, session, _)| (org, session))
+        .collect();
     distinct.len() as u64
 }
 
 fn count(retrievals: &[Vec<&Observation>]) -> Summary {
     let mut types: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut agents: BTreeSet<(Uuid, &str)> = BTreeSet::new();
-    let is_agents = |row: &&&Observation| row.source_role == 1 || !row.session_id.is_nil();
+    let mut agents: BTreeSet<(Uuid, String)> = BTreeSet::new();
+    let is_agents = |row: &&&Observation| row.counted_role() == 1 || !row.as_owners_see().1.is_nil();
+    let named = |row: &Observation| (row.as_owners_see().0, row.as_owners_see().2.to_owned());
     for observations in retrievals {
         *types.entry(&representative(observations).event_type).or_default() += 1;
-        agents.extend(observations.iter().filter(is_agents).map(|row| (row.org_id, row.agent_id.as_str())));
+        agents.extend(observations.iter().filter(is_agents).map(|row| named(row)));
     }
     let seen_by = |accepts: &dyn Fn(&&&Observation) -> bool| {
         let events = retrievals.iter().filter(|observations| observations.iter().any(|row| accepts(&row))).count() as u64;
         (events, sessions(retrievals.iter().flatten().filter(accepts)))
     };
     let by_role =
-        SourceRole::ALL.map(|role| (role, seen_by(&|row| row.source_role.unsigned_abs() == SourceRole::code(Some(role)))));
+        SourceRole::ALL.map(|role| (role, seen_by(&|row| row.counted_role().unsigned_abs() == SourceRole::code(Some(role)))));
     let mut by_type: Vec<_> = types.into_iter().map(|(name, count)| TypeCount { event_type: name.to_owned(), count }).collect();
     by_type.sort_by_key(|of| std::cmp::Reverse(of.count));
     let mut by_agent: Vec<_> = agents
         .into_iter()
         .map(|(org, agent)| {
-            let (event_count, session_count) = seen_by(&|row| is_agents(row) && row.org_id == org && row.agent_id == agent);
-            AgentCount { platform_id: org.to_string(), agent_id: agent.to_owned(), event_count, session_count }
+            let (event_count, session_count) = seen_by(&|row| is_agents(row) && named(row) == (org, agent.clone()));
+            AgentCount { platform_id: org.to_string(), agent_id: agent.clone(), event_count, session_count }
         })
         .collect();
     by_agent.sort_by_key(|agent| std::cmp::Reverse(agent.event_count));
@@ -213,7 +224,13 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
             let row = row.session(random.random_range(0..4)).agent(["", "alpha", "beta"].choose(random).unwrap());
             let row = row.url(&format!("https://{host}/{}", random.random_range(0..3)));
             let row = row.id(["", "a", "b", "B", "\u{e4}"].choose(random).unwrap());
-            let row = row.data(&format!("{{\"n\":{}.0}}", random.random_range(0..3)));
+            let row = row.data(&format!("{{\"org.example.n\":{}.0,\"n\":1}}", random.random_range(0..3)));
+            let row = match random.random_range(0..6) {
+                0 => row.bound(OrgId(Uuid::from_u128(orgs.choose(random).copied().unwrap())), 0),
+                _ => row,
+            };
+            let link = if row.platform_id == row.org_id { 0 } else { random.random_range(1..4) };
+            let row = Observation { link, ..row };
             match random.random_range(0..5) {
                 0 => row,
                 role => row.role(SourceRole::ALL[role - 1]),
@@ -225,7 +242,7 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
     let mut used = BTreeSet::new();
     for row in &mut rows {
         let coarse = row.version % 3;
-        let identity = |version| (row.event_key, row.org_id, row.observer, version);
+        let identity = |version| (row.event_key, row.org_id, version);
         if used.insert(identity(coarse)) {
             row.version = coarse;
         }

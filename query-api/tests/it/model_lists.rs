@@ -27,7 +27,7 @@ fn role_name(code: i8) -> &'static str {
 }
 
 fn is_agents(row: &Observation) -> bool {
-    matches!(row.source_role, 0 | 1) && (row.source_role == 1 || !row.session_id.is_nil())
+    matches!(row.counted_role(), 0 | 1) && (row.counted_role() == 1 || !row.as_owners_see().1.is_nil())
 }
 
 /// A longer run than the usual, where one is asked for.
@@ -35,29 +35,43 @@ pub(crate) fn given(variable: &str) -> Option<usize> {
     std::env::var_os(variable).map(|count| count.to_string_lossy().parse().unwrap())
 }
 
-/// Newest first, ties by id, then by key.
-pub(crate) fn events(retrievals: &[Retrieval<'_>], for_reporter: bool) -> Vec<Value> {
+/// Newest first, ties by id, then by key; for owners, or for a party to the events.
+pub(crate) fn events(retrievals: &[Retrieval<'_>], party: Option<Uuid>) -> Vec<Value> {
     let item = |observations: &Retrieval<'_>| {
         let shown = representative(observations);
+        let is_by_other = party.is_some_and(|party| shown.org_id != party);
+        let is_bound_by_other = party.is_some_and(|party| shown.platform_id != shown.org_id && shown.org_id == party);
         let event_id = match shown.event_id.as_str() {
-            "" => Uuid::from_u128(shown.event_key).to_string(),
-            reported => reported.to_owned(),
+            reported if !reported.is_empty() && !is_by_other => reported.to_owned(),
+            _ => Uuid::from_u128(shown.event_key).to_string(),
         };
-        let roles: BTreeSet<i8> = observations.iter().map(|row| row.source_role).filter(|role| *role > 0).collect();
+        let roles: BTreeSet<i8> = observations.iter().map(|row| row.counted_role()).filter(|role| *role > 0).collect();
         let mut data: Value = serde_json::from_str(&shown.data).unwrap();
+        if is_by_other {
+            data = json!({});
+        } else if party.is_none() {
+            data.as_object_mut().unwrap().remove("n");
+        }
         data["observers"] = roles.into_iter().map(role_name).collect();
+        let (platform, session, agent) = match party {
+            None => shown.as_owners_see(),
+            Some(_) if is_bound_by_other => (Uuid::nil(), Uuid::nil(), ""),
+            Some(_) => (shown.platform_id, shown.session_id, shown.agent_id.as_str()),
+        };
+        let is_hidden = is_bound_by_other && shown.link == 1;
         let mut item = json!({
             "event_id": event_id,
-            "session_id": id(shown.session_id),
+            "session_id": id(session),
             "event_type": shown.event_type,
-            "content_url": shown.content_url,
+            "content_url": if is_hidden { "" } else { &shown.content_url },
             "event_timestamp": instant(shown.at),
             "event_data": data,
-            "platform_id": shown.org_id.to_string(),
-            "agent_id": shown.agent_id,
+            "platform_id": id(platform),
+            "agent_id": agent,
         });
-        if for_reporter {
-            item["source_role"] = role_name(shown.source_role).into();
+        if party.is_some() {
+            item["source_role"] = role_name(shown.counted_role()).into();
+            item["reported_by"] = if is_by_other { "other" } else { "self" }.into();
             item["content_telemetry_id"] = "".into();
         }
         ((Reverse(shown.at), event_id, shown.event_key), item)
@@ -94,7 +108,8 @@ fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
 
 fn agent_of(observations: &Retrieval<'_>) -> (String, String) {
     let shown = representative(observations);
-    if is_agents(shown) { (shown.org_id.to_string(), shown.agent_id.clone()) } else { (String::new(), String::new()) }
+    let (platform, _, agent) = shown.as_owners_see();
+    if is_agents(shown) { (platform.to_string(), agent.to_owned()) } else { (String::new(), String::new()) }
 }
 
 fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
@@ -182,7 +197,7 @@ async fn every_list_equals_the_model() {
         let query = read.query();
         let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let limit = random.random_range(1..8);
-        let own = events(&read.own(&rows, reporter.id.0), true);
+        let own = events(&read.own(&rows, reporter.id.0), Some(reporter.id.0));
         // A reporter's own reports are narrowed by time alone.
         let by_time: Vec<_> = query.iter().copied().filter(|(name, _)| *name != "domain").collect();
         expect(&world, &reporter.key, "/agent/events", &by_time, &own, limit, &trace).await;
@@ -195,7 +210,7 @@ async fn every_list_equals_the_model() {
             }
             continue;
         };
-        expect(&world, key, "/content-owners/events", &query, &events(&seen, false), limit, &trace).await;
+        expect(&world, key, "/content-owners/events", &query, &events(&seen, None), limit, &trace).await;
         expect(&world, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
         expect(&world, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
         for by in ["agent", "url", "day"] {

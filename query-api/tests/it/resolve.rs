@@ -22,7 +22,11 @@ async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed(
     let (a, b) = (Some((a.id, "example.com")), Some((b.id, "blog.example.com")));
     for (parameter, given, domain, owner) in [
         ("domain", "example.com", "example.com", a),
-        ("domain", "Www.EXAMPLE.com.", "www.example.com", a),
+        ("domain", "Www.EXAMPLE.com.", "example.com", a),
+        ("domain", "www.x.blog.example.com", "x.blog.example.com", b),
+        ("domain", "www.www.example.com", "www.www.example.com", a),
+        ("domain", "www.co.uk", "www.co.uk", None),
+        ("url", "https://www.example.com/a", "example.com", a),
         ("domain", "example。com", "example.com", a),
         ("domain", "x.blog.example.com", "x.blog.example.com", b),
         ("domain", "notexample.com", "notexample.com", None),

@@ -13,6 +13,7 @@ use schemas::site::ContentUrl;
 use serde::Serialize;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::roles::Role;
 use service_kit::testing::{SeededOrg, TestServer, client};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -114,8 +115,8 @@ impl Clicks {
 
     pub(crate) async fn start_with(clicks: ClickSettings) -> Self {
         let (world, clock) = (World::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
-        let stores = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
-        let settings = Settings { clicks, ..stores };
+        let own = world.stores.signed_in_as(Role::Query);
+        let settings = Settings { clicks, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect_at(&settings, clock.clone()).await.unwrap();
         let world = world.served_by(TestServer::start(router(state)).await);
         let agent = world.seed().org("Agent", OrgType::Agent).await;

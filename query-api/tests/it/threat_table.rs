@@ -13,7 +13,7 @@ const TESTS: &[ThreatTest] = &[
     ("C5", CLICKS, "c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up"),
     ("C5", "ingest-gateway/tests/it/credentials.rs", "s3_every_write_route_answers_every_credential_as_the_table_says"),
     ("C6", DISCLOSE, "s10_c6_c7_c8_c9_ten_thousand_sessions_show_at_each_level_no_more_than_the_table_and_never_their_id"),
-    ("C6", "query-api/src/spellings.rs", "c6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text"),
+    ("C6", SPELLINGS, "c6_a_session_id_is_found_in_every_spelling_alone_and_within_other_text"),
     (
         "C6",
         "query-api/tests/it/clicks_planted.rs",
@@ -59,7 +59,7 @@ const READS: &[ThreatTest] = &[
     ("R10", SQL, "a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault"),
     ("R11", "query-api/src/period.rs", "since_after_until_is_refused"),
     ("R11", "query-api/src/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
-    ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_as_given_or_refused"),
+    ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_in_the_one_format_of_instants_or_refused"),
     (
         "R12",
         "query-api/tests/it/paging_ties.rs",
@@ -71,6 +71,9 @@ const READS: &[ThreatTest] = &[
     ("R12", PAGING, "what_arrives_later_but_happened_earlier_moves_no_page_before_it"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_for_random_histories_filters_and_windows"),
     ("R13", PERMUTED, "every_read_agrees_with_every_other_while_rows_arrive_and_merge"),
+    ("R14", CONDITIONS, "s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions"),
+    ("R14", CONDITIONS, "s1_a_server_that_may_count_too_few_rows_is_refused_in_one_line"),
+    ("R14", HISTORIES, "s1_every_read_asks_the_store_to_remember_no_condition_and_would_be_the_same_if_it_did"),
     ("R14", "query-api/tests/it/counting.rs", "repeats_count_once_before_they_merge"),
     ("R15", "query-api/tests/it/counting.rs", "the_counting_contract_holds_figure_by_figure"),
     ("R16", LISTS, "two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner"),
@@ -93,9 +96,39 @@ const READS: &[ThreatTest] = &[
     ("D5", RESOLVE, "d1_d5_resolving_calls_nobody_and_has_a_rate"),
 ];
 
+/// What was found by attack.
+const ATTACKS: &[ThreatTest] = &[
+    ("A6", CONSENT, "a6_a_host_and_a_parent_are_asked_about_once_however_many_lie_beneath_them"),
+    ("A6", CONSENT, "a6_what_is_asked_is_every_parent_and_nothing_else_whatever_the_order_of_the_hosts"),
+    ("A6", CONSENT, "a6_many_hosts_are_asked_about_in_questions_of_a_size"),
+    ("A6", "schemas/src/site.rs", "a6_a_host_of_more_labels_than_anybody_needs_is_nobodys"),
+    ("A7", SPELLINGS, "a7_each_byte_of_a_text_is_looked_at_a_fixed_number_of_times_whatever_stands_there"),
+    ("A7", DISCLOSE, "a7_of_data_a_manifest_says_nothing_but_words_of_the_standard_flags_and_counts_of_tokens"),
+    ("A7", DISCLOSE, "a7_the_texts_of_a_manifest_hold_the_id_in_no_spelling_at_any_level"),
+    ("A13", DATA, "a13_an_owner_is_shown_the_list_of_the_type_and_namespaced_names_and_nothing_else_at_any_depth"),
+    ("A13", DATA, "a13_what_is_nested_deeper_than_can_be_looked_through_in_passing_is_left_out"),
+    ("A13", DATA, "a13_the_reporter_reads_back_all_it_sent"),
+    ("A13", "query-api/src/event_data/shown.rs", "a13_the_list_in_docs_api_is_the_one_in_the_code"),
+    ("A16", SHARED, "a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format"),
+    ("A16", SHARED, "a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reported_them"),
+    ("A16", SHARED, "a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens_link_leads_to"),
+    ("A16", SHARED, "a16_own_reports_and_clicks_by_others_are_one_list_for_totals_windows_pages_and_walks"),
+    ("A16", SHARED, "a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own"),
+    ("A16", DATA, "a16_the_issuer_of_a_token_is_shown_of_anothers_data_what_was_clicked_and_what_was_paid"),
+    ("S18", SHARED, "a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format"),
+    (
+        "S18",
+        "infra/all-in-one/tests/it/whole_story/clicks.rs",
+        "s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level",
+    ),
+];
+
+const CONSENT: &str = "query-api/src/consent.rs";
+const DATA: &str = "query-api/src/event_data/tests.rs";
 const DELEGATION: &str = "query-api/tests/it/delegation.rs";
 const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
 const HELD_BACK: &str = "query-api/tests/it/held_back.rs";
+const CONDITIONS: &str = "query-api/tests/it/condition_cache.rs";
 const HISTORIES: &str = "infra/all-in-one/tests/it/histories.rs";
 const INJECTIONS: &str = "query-api/tests/it/injections.rs";
 const LISTS: &str = "query-api/tests/it/lists.rs";
@@ -106,7 +139,9 @@ const PERMUTED: &str = "query-api/tests/it/permuted.rs";
 const PROBES: &str = "infra/all-in-one/tests/it/probes.rs";
 const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
+const SHARED: &str = "query-api/tests/it/shared_tokens.rs";
 const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
+const SPELLINGS: &str = "query-api/src/spellings.rs";
 const SQL: &str = "query-api/src/sql.rs";
 const WALKS: &str = "query-api/tests/it/walks.rs";
 const CLICKS: &str = "query-api/tests/it/clicks.rs";
@@ -116,5 +151,6 @@ const MADE: &str = "ingest-gateway/tests/it/sessions.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, threat_rows('C', 1..=13));
+    every_row_has_a_test(ATTACKS, ["A6", "A7", "A13", "A16", "S18"].map(str::to_owned));
     every_row_has_a_test(READS, threat_rows('R', 1..=19).chain(threat_rows('D', 1..=5)));
 }

@@ -1,6 +1,6 @@
 //! Whose rows a key sees.
 
-use crate::world::{World, seen};
+use crate::world::{Observation, World, seen};
 use reqwest::StatusCode;
 use schemas::identity::{OrgType, Scope};
 use schemas::site::Site;
@@ -10,7 +10,7 @@ async fn an_owner_sees_its_domains_and_their_subdomains_on_label_boundaries_only
     let world = World::new().await;
     let a = world.seed().owner_of("example.com").await;
     let b = world.seed().owner_of("other.test").await;
-    let hosts = ["example.com", "www.example.com", "a.b.example.com"];
+    let hosts = ["example.com", "news.example.com", "a.b.example.com"];
     let strangers =
         ["notexample.com", "example-x.com", "example.com.evil.test", "example.co", "x.example.community", "other.test"];
     let rows: Vec<_> = hosts.iter().chain(&strangers).zip(1..).map(|(host, key)| seen(host, key)).collect();
@@ -18,12 +18,27 @@ async fn an_owner_sees_its_domains_and_their_subdomains_on_label_boundaries_only
     assert_eq!(world.total(&a.key, &[]).await, 3);
     assert_eq!(world.total(&b.key, &[]).await, 1);
     for (domain, expected) in
-        [("example.com", 3), ("EXAMPLE.com.", 3), ("www.example.com", 1), ("b.example.com", 1), ("none.example.com", 0)]
+        [("example.com", 3), ("EXAMPLE.com.", 3), ("news.example.com", 1), ("b.example.com", 1), ("none.example.com", 0)]
     {
         let summary = world.summary(&a.key, &[("domain", domain)]).await;
         assert_eq!(summary.total_events, expected, "{domain}");
         assert_eq!(summary.domains, [domain.to_lowercase().trim_end_matches('.')]);
     }
+}
+
+#[tokio::test]
+async fn e5_a_domain_is_asked_for_with_or_without_www_and_rows_of_before_are_still_its_owners() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("www.example.com").await;
+    // As the first version of the record had it: the host with its `www.`.
+    let of_before = Observation { site: "com.example.www".to_owned(), ..seen("www.example.com", 2) };
+    world.insert(&[seen("www.example.com", 1), of_before, seen("blog.example.com", 3)]).await;
+    for domain in ["example.com", "www.example.com", "WWW.example.com."] {
+        let summary = world.summary(&owner.key, &[("domain", domain)]).await;
+        assert_eq!((summary.total_events, summary.domains), (3, vec!["example.com".to_owned()]), "{domain}");
+    }
+    assert_eq!(world.total(&owner.key, &[("domain", "www.blog.example.com")]).await, 1);
+    assert_eq!(world.ask(&owner.key, &[("domain", "www.com")]).await.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]

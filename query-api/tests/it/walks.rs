@@ -102,7 +102,7 @@ async fn r12_an_agent_walks_its_own_reports_alike() {
     let mut random = StdRng::seed_from_u64(seed);
     let world = World::new().await;
     let agent = world.seed().org("agent", OrgType::Agent).await;
-    let own = |row: Observation| Observation { org_id: agent.id.0, ..row };
+    let own = |row: Observation| row.of(agent.id);
     let stood = 150;
     let rows: Vec<_> = (0..stood).map(|key| own(told(&mut random, key, Edge, BEFORE))).collect();
     world.insert(&rows).await;
@@ -123,7 +123,7 @@ async fn r12_an_agent_walks_its_own_reports_alike() {
     assert_eq!(each, (0..stood).collect::<Vec<_>>(), "seed {seed}: {told_of:?}");
 }
 
-/// The quirk is in ARCHITECTURE.md: no row says when it came to be readable.
+/// docs/api/reads.md#after: no row says when it came to be readable.
 #[tokio::test]
 async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_retrieval_and_no_other() {
     let seed = random_seed();

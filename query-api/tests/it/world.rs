@@ -10,6 +10,7 @@ use schemas::reads::Summary;
 use schemas::site::Site;
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::roles::Role;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
@@ -33,6 +34,9 @@ pub(crate) struct Observation {
     pub(crate) at: i64,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) session_id: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform_id: Uuid,
+    pub(crate) link: i8,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_telemetry_id: String,
@@ -53,6 +57,8 @@ pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
         event_type: "content_retrieved".to_owned(),
         at: NEW_YEAR_MS,
         session_id: Uuid::nil(),
+        platform_id: Uuid::from_u128(1),
+        link: 0,
         agent_id: String::new(),
         content_url: format!("https://{host}/"),
         content_telemetry_id: String::new(),
@@ -69,7 +75,30 @@ impl Observation {
     }
 
     pub(crate) fn by(self, org: u128) -> Self {
-        Self { org_id: Uuid::from_u128(org), ..self }
+        self.of(OrgId(Uuid::from_u128(org)))
+    }
+
+    pub(crate) fn of(self, org: OrgId) -> Self {
+        Self { org_id: org.0, platform_id: org.0, ..self }
+    }
+
+    /// Bound by a click token of another; `link` as it is stored.
+    pub(crate) fn bound(self, issuer: OrgId, link: i8) -> Self {
+        Self { platform_id: issuer.0, link, ..self }
+    }
+
+    /// The role it counts as: a type that only agents report is the agent's.
+    pub(crate) fn counted_role(&self) -> i8 {
+        let is_agents = ["content_grounded", "content_cited", "content_presented", "content_engaged", "turn_started"];
+        if self.source_role == 0 && is_agents.contains(&self.event_type.as_str()) { 1 } else { self.source_role }
+    }
+
+    /// Platform, session and agent as an owner is shown them: a click on another host than the token's is its reporter's.
+    pub(crate) fn as_owners_see(&self) -> (Uuid, Uuid, &str) {
+        match self.link {
+            3 => (self.org_id, Uuid::nil(), ""),
+            _ => (self.platform_id, self.session_id, &self.agent_id),
+        }
     }
 
     pub(crate) fn session(self, session: u128) -> Self {
@@ -142,7 +171,8 @@ impl World {
     /// With another rate of resolving.
     pub(crate) async fn with(resolving: ResolveSettings) -> Self {
         let stores = TestStores::fresh().await;
-        let settings = Settings { resolving, ..Settings::on(stores.clickhouse.clone(), stores.postgres.clone()) };
+        let own = stores.signed_in_as(Role::Query);
+        let settings = Settings { resolving, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
         let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
         Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A request (spec.md, "Access request").
+/// A request (docs/api/identity.md#access-requests).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRequest {
     /// For reviewing.
@@ -27,6 +27,7 @@ pub struct AccessRequest {
     #[serde(flatten)]
     pub state: AccessState,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
 
@@ -167,6 +168,7 @@ impl std::str::FromStr for AccessStatus {
 #[derive(Serialize, Deserialize)]
 struct Members {
     status: AccessStatus,
+    #[serde(default, with = "crate::instant::optional")]
     reviewed_at: Option<DateTime<Utc>>,
     reviewed_by: Option<UserId>,
     reviewer_note: Option<String>,

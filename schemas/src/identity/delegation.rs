@@ -7,7 +7,7 @@ use crate::ids::{DelegationId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// A delegation (spec.md, "Delegation").
+/// A delegation (docs/api/identity.md#delegations).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// For revoking.
@@ -25,8 +25,10 @@ pub struct Delegation {
     /// What the partner may do.
     pub scopes: Vec<Scope>,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent while it is active.
+    #[serde(default, with = "crate::instant::optional")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 

@@ -13,7 +13,7 @@ pub const REQUEST_LIFETIME: TimeDelta = TimeDelta::days(30);
 /// Most requests in one bulk call.
 pub const MAX_BULK_REQUESTS: usize = 100;
 
-/// A request (decisions.md, "delegation request").
+/// A request (docs/api/identity.md#delegation-requests).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationRequest {
     /// For approving and denying.
@@ -34,8 +34,10 @@ pub struct DelegationRequest {
     #[serde(flatten)]
     pub state: RequestState,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; from here on a pending request is expired.
+    #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
 }
 
@@ -48,6 +50,7 @@ pub enum RequestState {
     /// The grantor granted it.
     Approved {
         /// When.
+        #[serde(with = "crate::instant")]
         resolved_at: DateTime<Utc>,
         /// What came of it.
         delegation_id: DelegationId,
@@ -55,6 +58,7 @@ pub enum RequestState {
     /// The grantor refused it.
     Denied {
         /// When.
+        #[serde(with = "crate::instant")]
         resolved_at: DateTime<Utc>,
     },
     /// Nobody answered in time.
@@ -154,6 +158,7 @@ impl RequestState {
 #[derive(Serialize, Deserialize)]
 struct Members {
     status: String,
+    #[serde(default, with = "crate::instant::optional")]
     resolved_at: Option<DateTime<Utc>>,
     delegation_id: Option<DelegationId>,
 }

@@ -1,4 +1,4 @@
-//! Domains as their organisation sees them (decisions.md, "domains"), and how one is proved to be somebody's.
+//! Domains as their organisation sees them (docs/api/identity.md#domains), and how one is proved to be somebody's.
 //!
 //! Must not decide who owns a host: that is identity-api's, and in the end the database's.
 
@@ -69,7 +69,9 @@ pub struct Domain {
     /// What to publish to prove it.
     pub verification_token: String,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339.
+    #[serde(default, with = "crate::instant::optional")]
     pub verified_at: Option<DateTime<Utc>>,
 }

@@ -7,8 +7,9 @@ use crate::ids::{ApiKeyId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
+use uuid::Uuid;
 
-/// What a key may do, independent of its prefix (spec.md, "Scopes").
+/// What a key may do, independent of its prefix (docs/api/http.md#authentication).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
     /// List identity objects of the own organisation.
@@ -32,7 +33,7 @@ impl Scope {
     /// Every scope, alphabetical.
     pub const ALL: [Self; 5] =
         [Self::IdentityRead, Self::IdentityWrite, Self::PartnerProvision, Self::TelemetryRead, Self::TelemetryWrite];
-    /// What a key gets when nobody asks for more (spec.md, "API keys").
+    /// What a key gets when nobody asks for more (docs/api/identity.md#api-keys).
     pub const DEFAULT: [Self; 3] = [Self::IdentityRead, Self::TelemetryRead, Self::TelemetryWrite];
 
     /// The name on the wire.
@@ -55,7 +56,55 @@ impl FromStr for Scope {
     }
 }
 
-/// A key as lists show it (decisions.md, "keys"); the raw key appears only in [`CreatedApiKey`].
+/// How somebody came to make a key, as the audit trail names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MakerKind {
+    /// By another key.
+    Key,
+    /// As an owner of the organisation.
+    User,
+    /// As an operator.
+    Operator,
+    /// At the machine itself, in nobody's name.
+    System,
+}
+
+impl MakerKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Key, Self::User, Self::Operator, Self::System];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::User => "user",
+            Self::Operator => "operator",
+            Self::System => "system",
+        }
+    }
+}
+
+impl FromStr for MakerKind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| UnknownName(name.to_owned()))
+    }
+}
+
+/// Who made a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyMaker {
+    /// What the id is of.
+    pub kind: MakerKind,
+    /// A key's or a person's; absent where nobody is named.
+    pub id: Option<Uuid>,
+    /// The person's address or the key's name; absent for operators.
+    pub name: Option<String>,
+}
+
+/// A key as lists show it (docs/api/identity.md#api-keys); the raw key appears only in [`CreatedApiKey`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ApiKey {
     /// Row id, for revoking.
@@ -68,11 +117,16 @@ pub struct ApiKey {
     pub prefix: String,
     /// Sorted scope names.
     pub scopes: Vec<Scope>,
+    /// Who made it.
+    pub created_by: KeyMaker,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; never exact to more than a minute.
+    #[serde(default, with = "crate::instant::optional")]
     pub last_used_at: Option<DateTime<Utc>>,
     /// RFC 3339; a revoked key stays listed.
+    #[serde(default, with = "crate::instant::optional")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 

@@ -54,6 +54,7 @@ pub struct Membership {
     /// What they may do.
     pub role: Role,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
 }
 
@@ -69,9 +70,12 @@ pub struct Invite {
     /// What they will be.
     pub role: Role,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; from here on it cannot be claimed.
+    #[serde(with = "crate::instant")]
     pub expires_at: DateTime<Utc>,
     /// RFC 3339; absent when no mail went out: invite again.
+    #[serde(default, with = "crate::instant::optional")]
     pub mailed_at: Option<DateTime<Utc>>,
 }

@@ -24,6 +24,11 @@ impl OrgType {
     /// Every type.
     pub const ALL: [Self; 3] = [Self::ContentOwner, Self::Platform, Self::Agent];
 
+    /// Whether its keys begin with `svc_pk_`: it may be delegated to, and makes click tokens.
+    pub fn is_platform_or_agent(self) -> bool {
+        matches!(self, Self::Platform | Self::Agent)
+    }
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +47,7 @@ impl FromStr for OrgType {
     }
 }
 
-/// An organisation as its members see it (decisions.md, "organisation").
+/// An organisation as its members see it (docs/api/identity.md#organisations).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
     /// Which one.
@@ -56,6 +61,7 @@ pub struct Organization {
     /// Registered ones, verified or not, oldest first.
     pub domains: Vec<Domain>,
     /// RFC 3339.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// Both flags.
     pub settings: OrganizationSettings,

@@ -1,4 +1,4 @@
-//! The settings flags of an organisation (spec.md, "Settings flags").
+//! The settings flags of an organisation (docs/api/identity.md#settings).
 //!
 //! Must not say what they do: query-api reads them where it discloses.
 
@@ -11,15 +11,20 @@ use serde::{Deserialize, Serialize};
 pub struct OrganizationSettings {
     /// Whose they are.
     pub organization_id: OrgId,
-    /// An agent lets its click tokens be looked up.
+    /// A platform or an agent lets its click tokens be looked up.
     pub share_sessions_via_click_tokens: bool,
     /// A content owner lets events on its domains appear in click manifests.
     pub visible_in_click_token_lookups: bool,
 }
 
 impl OrganizationSettings {
-    /// Who may set `share_sessions_via_click_tokens`.
-    pub const SHARES_SESSIONS: OrgType = OrgType::Agent;
-    /// Who may set `visible_in_click_token_lookups`.
-    pub const IS_VISIBLE: OrgType = OrgType::ContentOwner;
+    /// Whether an organisation of this type may set `share_sessions_via_click_tokens`: whoever makes tokens.
+    pub fn has_sharing(org_type: OrgType) -> bool {
+        org_type.is_platform_or_agent()
+    }
+
+    /// Whether an organisation of this type may set `visible_in_click_token_lookups`: whoever has content.
+    pub fn has_visibility(org_type: OrgType) -> bool {
+        org_type == OrgType::ContentOwner
+    }
 }

@@ -59,7 +59,17 @@ pub enum AttemptOutcome {
     NoPublicAddress,
     /// Nobody took the connection, or it broke.
     Unreachable,
-    /// The certificate is not good.
+    /// The certificate's time is over.
+    TlsExpired,
+    /// The certificate's time has not come.
+    TlsNotYetValid,
+    /// Nobody who is trusted vouches for the certificate.
+    TlsUnknownAuthority,
+    /// The certificate is for other names.
+    TlsOtherName,
+    /// The certificate is that of an authority, which is none of a server.
+    TlsAuthorityAsServer,
+    /// TLS did not come about for another reason.
     Tls,
     /// The answer is not HTTP.
     NotHttp,
@@ -69,8 +79,20 @@ pub enum AttemptOutcome {
 
 impl AttemptOutcome {
     /// Every outcome.
-    pub const ALL: [Self; 7] =
-        [Self::Delivered, Self::BadStatus, Self::NoPublicAddress, Self::Unreachable, Self::Tls, Self::NotHttp, Self::Timeout];
+    pub const ALL: [Self; 12] = [
+        Self::Delivered,
+        Self::BadStatus,
+        Self::NoPublicAddress,
+        Self::Unreachable,
+        Self::TlsExpired,
+        Self::TlsNotYetValid,
+        Self::TlsUnknownAuthority,
+        Self::TlsOtherName,
+        Self::TlsAuthorityAsServer,
+        Self::Tls,
+        Self::NotHttp,
+        Self::Timeout,
+    ];
 
     /// The name in lists, in the table and in metrics.
     pub const fn as_str(self) -> &'static str {
@@ -79,6 +101,11 @@ impl AttemptOutcome {
             Self::BadStatus => "bad_status",
             Self::NoPublicAddress => "no_public_address",
             Self::Unreachable => "unreachable",
+            Self::TlsExpired => "tls_expired",
+            Self::TlsNotYetValid => "tls_not_yet_valid",
+            Self::TlsUnknownAuthority => "tls_unknown_authority",
+            Self::TlsOtherName => "tls_other_name",
+            Self::TlsAuthorityAsServer => "tls_authority_as_server",
             Self::Tls => "tls",
             Self::NotHttp => "not_http",
             Self::Timeout => "timeout",
@@ -98,6 +125,7 @@ impl FromStr for AttemptOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {
     /// RFC 3339: when it began.
+    #[serde(with = "crate::instant")]
     pub at: DateTime<Utc>,
     /// How it ended.
     pub outcome: AttemptOutcome,
@@ -119,8 +147,10 @@ pub struct LoggedDelivery {
     /// Attempts that have ended, since it was last asked for.
     pub attempts: i32,
     /// RFC 3339: when it happened.
+    #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339; absent when there will be none.
+    #[serde(default, with = "crate::instant::optional")]
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// Absent before the first one has ended.
     pub last_attempt: Option<LastAttempt>,

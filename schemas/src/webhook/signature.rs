@@ -1,4 +1,4 @@
-//! The signature of a delivery, as both ends compute it (spec.md, "Webhook events").
+//! The signature of a delivery, as both ends compute it (docs/api/webhooks.md#signature).
 //!
 //! Must not look into the body: what is signed is its exact bytes, before anybody parses them.
 
@@ -18,7 +18,7 @@ pub mod header {
     pub const DELIVERY_ID: &str = "x-svc-delivery-id";
 }
 
-/// What goes into the signature header. The key is the secret as it was shown, `whsec_` included (decisions.md, "signature").
+/// What goes into the signature header. The key is the secret as it was shown, `whsec_` included (docs/api/webhooks.md#signature).
 pub fn sign(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let mac = keyed(secret).map(|mac| over(mac, &timestamp.to_string(), body));
     let code = mac.expect("HMAC takes a key of any length").finalize().into_bytes();

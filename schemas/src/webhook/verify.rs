@@ -1,4 +1,4 @@
-//! For receivers: is this delivery ours, fresh and new? The three checks of spec.md ("Webhook events", rule 4).
+//! For receivers: is this delivery ours, fresh and new? The three checks of docs/api/webhooks.md#verifying.
 //!
 //! ```
 //! use chrono::{DateTime, Utc};
@@ -22,7 +22,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
-/// How far the timestamp of an attempt may be from the receiver's clock (spec.md, "Limits").
+/// How far the timestamp of an attempt may be from the receiver's clock (docs/api/webhooks.md#verifying).
 pub const TOLERANCE: TimeDelta = TimeDelta::minutes(5);
 /// How many deliveries are remembered.
 const REMEMBERED: usize = 100_000;

@@ -257,8 +257,8 @@ impl Collector {
         if self.held.is_empty() && !self.next.is_full() {
             return;
         }
-        let held = self.member.consumer.context().partitions().into_iter();
-        let without_room = held.filter(|partition| self.next.is_full() || self.held.contains_key(partition));
+        let given = self.member.consumer.context().partitions().into_iter();
+        let without_room = given.filter(|partition| self.next.is_full() || self.held.contains_key(partition));
         let without_room: BTreeSet<i32> = without_room.collect();
         if !without_room.is_empty() {
             let _ = self.member.consumer.pause(&self.list(&without_room));

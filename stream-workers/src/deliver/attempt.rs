@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
 use schemas::webhook::schedule::{ATTEMPT_DEADLINE, gap_after};
 use schemas::webhook::signature::{header, sign};
-use service_kit::egress::{Answer, Egress, Failure};
+use service_kit::egress::{Answer, Egress, Failure, TlsFault};
 use service_kit::sealing::Sealer;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -22,7 +22,7 @@ use url::Url;
 const BODY_BYTES: usize = 0;
 /// An attempt that took longer has hung, however it ended: an answer after 9.9 seconds takes a lane as long as none at all.
 const SLOW: Duration = ATTEMPT_DEADLINE.checked_div(2).expect("two is not zero");
-/// The same of one that reached nobody. Who is not there says so at once; only who drops what is sent to it takes seconds.
+/// The same of one that reached nobody. A refused connection fails at once; only a dropped packet takes seconds.
 const SLOW_TO_REACH: Duration = Duration::from_secs(1);
 /// Pause before a delivery that cannot be signed is looked at again; the operator has to act.
 const UNSIGNED_PAUSE: Duration = Duration::from_secs(60);
@@ -130,12 +130,23 @@ fn ended(claimed: &Claimed, answer: &Result<Answer, Failure>, took: Duration) ->
         Ok(_) => AttemptOutcome::BadStatus,
         Err(Failure::RefusedUrl | Failure::RefusedAddress | Failure::NoAddress) => AttemptOutcome::NoPublicAddress,
         Err(Failure::Unreachable) => AttemptOutcome::Unreachable,
-        Err(Failure::Tls) => AttemptOutcome::Tls,
+        Err(Failure::Tls(fault)) => of_certificate(*fault),
         Err(Failure::Protocol) => AttemptOutcome::NotHttp,
         Err(Failure::Timeout) => AttemptOutcome::Timeout,
     };
     let failed = usize::try_from(claimed.attempts).unwrap_or(0) + 1;
     Ended { outcome, status_code, took, next_after: gap_after(failed, took, rand::random()) }
+}
+
+fn of_certificate(fault: TlsFault) -> AttemptOutcome {
+    match fault {
+        TlsFault::Expired => AttemptOutcome::TlsExpired,
+        TlsFault::NotYetValid => AttemptOutcome::TlsNotYetValid,
+        TlsFault::UnknownAuthority => AttemptOutcome::TlsUnknownAuthority,
+        TlsFault::OtherName => AttemptOutcome::TlsOtherName,
+        TlsFault::AuthorityAsServer => AttemptOutcome::TlsAuthorityAsServer,
+        TlsFault::Other => AttemptOutcome::Tls,
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use queue::Queue;
 use service_kit::egress::Egress;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
+use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{PostgresSettings, ProcessSettings, WebhookSettings};
 use service_kit::{http, openapi, server, stores};
@@ -122,13 +123,15 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     if process.profile.is_production() {
         settings.postgres.harden()?;
         settings.webhooks.harden()?;
+        roles::refuse_privileged(&settings.postgres, Role::Deliverer).await?;
     }
     settings.webhooks.warn_if_open();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
     let _watch = health::watch(probes.clone());
-    let router = http::with_boundary(health::routes(probes).merge(openapi::routes(&[])));
-    let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+    let own = health::routes(probes).merge(openapi::routes(&[]));
+    let router = http::with_boundary_over(process.profile.transport(), own);
+    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), stop.clone()));
     tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
     deliver(settings, Ahead::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)

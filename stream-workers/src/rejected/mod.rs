@@ -60,28 +60,20 @@ impl RejectedTopic {
     }
 
     async fn send_patiently(&self, letter: &DeadLetter) {
-        let mut sent = self.send(letter, &letter.reason, &letter.payload).await;
-        while let Err(error) = sent {
-            sent = if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
-                self.send_head(letter).await
-            } else {
-                tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
-                tokio::time::sleep(RETRY_PAUSE).await;
-                self.send(letter, &letter.reason, &letter.payload).await
-            };
+        while let Err(error) = self.send_what_has_room(letter).await {
+            tracing::error!(origin = letter.origin, "a dead letter was not acknowledged, trying again: {error}");
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
         tracing::warn!(origin = letter.origin, reason = letter.reason, "rejected a record");
     }
 
-    /// For a record that the topic of rejected ones does not take whole, though the log did.
-    async fn send_head(&self, letter: &DeadLetter) -> KafkaResult<()> {
+    /// The whole record, or its head where the topic of rejected ones does not take what the log did.
+    async fn send_what_has_room(&self, letter: &DeadLetter) -> KafkaResult<()> {
+        let whole = self.send(letter, &letter.reason, &letter.payload).await;
+        let Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge)) = whole else { return whole };
         let head = &letter.payload[..letter.payload.len().min(HEAD_BYTES)];
         let reason = format!("only {} of {} bytes have room here: {}", head.len(), letter.payload.len(), letter.reason);
-        let sent = self.send(letter, &reason, head).await;
-        if sent.is_err() {
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-        sent
+        self.send(letter, &reason, head).await
     }
 
     async fn send(&self, letter: &DeadLetter, reason: &str, payload: &[u8]) -> KafkaResult<()> {

@@ -2,6 +2,7 @@
 
 use crate::world::{NEW_YEAR_US, World, column, event, record};
 use chrono::DateTime;
+use schemas::log::RECORD_VERSION;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -56,7 +57,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
 /// A record with tokens to look up.
 pub(crate) fn unresolved(received_at_us: i64, events: &[Value]) -> Value {
     let mut record = record(REPORTER, received_at_us, events);
-    record["v"] = json!(2);
+    record["v"] = json!(RECORD_VERSION);
     record
 }
 
@@ -71,6 +72,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
     issue(pool, "ctx_own", REPORTER, own, Some("bot/1"), until_us).await;
     issue(pool, "ctx_theirs", ISSUER, theirs, Some("bot/9"), until_us).await;
     issue(pool, "ctx_nameless", ISSUER, nameless, None, until_us).await;
+    issue(pool, "ctx_over", ISSUER, theirs, None, NEW_YEAR_US).await;
 
     let plain = engaged(7, &json!({"session_id": own}));
     let left = [
@@ -82,31 +84,84 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         plain.clone(),
         engaged(9, &json!({"session_id": own, "is_nameless": true})),
         engaged(10, &json!({"session_id": session(4), "is_nameless": true})),
-        engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "is_nameless": true})),
+        engaged(11, &json!({"session_id": theirs, "session_org": Uuid::from_u128(ISSUER), "is_nameless": true, "link": "same"})),
+        engaged(12, &json!({"ctx_hash": hash("ctx_own"), "agent_id": "named by the reporter"})),
+        // Without a URL of their own.
+        engaged(13, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": null, "site": "", "type": "checkout_completed"})),
+        engaged(14, &json!({"ctx_hash": hash("ctx_own"), "content_url": null, "site": ""})),
+        // Beside a session that they do not bind: of another issuer, and expired.
+        engaged(15, &json!({"ctx_hash": hash("ctx_never"), "session_id": own})),
+        engaged(16, &json!({"ctx_hash": hash("ctx_over"), "session_id": own, "agent_id": "named by the reporter"})),
+        engaged(17, &json!({"ctx_hash": hash("ctx_never"), "session_id": session(4)})),
     ];
     let issuer = Uuid::from_u128(ISSUER);
     let looked_up = [
         engaged(1, &json!({"session_id": own, "agent_id": "bot/1"})),
-        engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
-        engaged(3, &json!({"session_id": nameless, "session_org": issuer})),
-        engaged(4, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
-        engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "named by the reporter"})),
+        engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
+        engaged(3, &json!({"session_id": nameless, "session_org": issuer, "link": "same"})),
+        engaged(4, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
+        // Who reports it does not name the agent of another's session.
+        engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         plain,
         engaged(9, &json!({"session_id": own, "agent_id": "bot/1"})),
         engaged(10, &json!({"session_id": session(4)})),
-        engaged(11, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9"})),
+        engaged(11, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
+        engaged(12, &json!({"session_id": own, "agent_id": "named by the reporter"})),
+        engaged(
+            13,
+            &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "taken", "type": "checkout_completed"}),
+        ),
+        engaged(14, &json!({"session_id": own, "agent_id": "bot/1"})),
+        engaged(15, &json!({"session_id": own, "agent_id": "bot/1"})),
+        engaged(16, &json!({"session_id": own, "agent_id": "named by the reporter"})),
+        engaged(17, &json!({"session_id": session(4)})),
     ];
     hashed.put(&[(0, unresolved(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
-    assert_eq!(expected.len(), 10);
+    assert_eq!(expected.len(), 16);
     assert_eq!(hashed.table().await, expected);
 
     hashed.work_off(&format!("{}-replay", hashed.group())).await;
     assert_eq!(hashed.table().await, expected, "replayed from the beginning");
     assert!(hashed.log.set_aside().await.is_empty());
+}
+
+/// Before version 4 an event without a URL took none from its token, and sites could begin with `www`: a replay of such a
+/// record must find the row that is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn e11_a_token_in_a_record_of_before_gives_its_event_no_url_and_no_other_site() {
+    let (unresolved, bound) = (World::new().await, World::new().await);
+    issue(&unresolved.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
+    let former = json!({"content_url": "https://www.example.com/x", "site": "com.example.www"});
+    let none = json!({"content_url": null, "site": ""});
+    let with = |members: &Value, more: Value| {
+        let mut all = members.clone();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let token = json!({"ctx_hash": hash("ctx_theirs")});
+    let session =
+        |link| json!({"session_id": session(2), "session_org": Uuid::from_u128(ISSUER), "agent_id": "bot/9", "link": link});
+    for version in [2_u16, 3] {
+        let key = |n: u128| u128::from(version) * 10 + n;
+        let mut hashed = record(
+            REPORTER,
+            NEW_YEAR_US,
+            &[engaged(key(1), &with(&none, token.clone())), engaged(key(2), &with(&former, token.clone()))],
+        );
+        hashed["v"] = json!(version);
+        let looked_up = [engaged(key(1), &with(&none, session("other"))), engaged(key(2), &with(&former, session("same")))];
+        unresolved.put(&[(0, hashed)]).await;
+        bound.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up))]).await;
+    }
+    unresolved.work_off(&unresolved.group()).await;
+    bound.work_off(&bound.group()).await;
+    let expected = bound.table().await;
+    assert_eq!(column(&unresolved, "site").await, ["", "com.example.www", "", "com.example.www"]);
+    assert_eq!(unresolved.table().await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,7 +76,7 @@ async fn v6_an_attempt_looks_the_name_up_anew_and_keeps_no_connection_of_the_one
 
 /// Time stands still but for what the test advances it, so that 39 hours pass at once: after every failed attempt it is moved to
 /// a second before the next one is due, where nothing may happen, and then past it. `V10_REAL_GAPS=2` lets the first two gaps pass in
-/// real time, as threats.md asks for: that takes six minutes.
+/// real time: that takes six minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_v10_a_delivery_that_always_fails_is_attempted_eight_times_on_schedule_and_is_then_a_dead_letter() {
     let office = Office::new().await;
@@ -189,7 +189,7 @@ async fn s7_a_delivery_that_fails_first_is_delivered_when_the_receiver_is_well_a
     deliverer.stop().await;
 }
 
-/// `TEST_ROUNDS=1000` as threats.md asks for, or so many.
+/// `TEST_ROUNDS=1000` as it is meant, or so many.
 #[tokio::test]
 async fn v13_what_was_rolled_back_is_not_sent() {
     let office = Office::new().await;

@@ -158,7 +158,7 @@ async fn held_until(office: &Office, released: Arc<AtomicBool>) -> Inbox {
     .await
 }
 
-/// `F19_RESTARTS=100` as threats.md asks for, or so many.
+/// `F19_RESTARTS=100` as it is meant, or so many.
 #[tokio::test(flavor = "multi_thread")]
 async fn f19_postgres_restarts_while_the_outbox_drains_and_nothing_is_missing() {
     let restarts = size("F19_RESTARTS", 3);

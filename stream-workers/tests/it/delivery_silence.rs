@@ -4,9 +4,10 @@
 use crate::black_hole::BlackHole;
 use crate::inbox::Inbox;
 use crate::post_office::{Delivering, Office};
+use crate::scrape::says;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{client, eventually, free_address};
+use service_kit::testing::{eventually, free_address};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,15 +44,6 @@ async fn held(office: &Office) -> (Inbox, Arc<AtomicBool>) {
     })
     .await;
     (inbox, release)
-}
-
-/// Waits until the metrics have each of these lines.
-async fn says(metrics: &str, expected: &[&str]) {
-    eventually(&format!("the metrics say {expected:?}"), || async {
-        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
-        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
-    })
-    .await;
 }
 
 /// As many statements as a pool has connections, all of them left in the middle.

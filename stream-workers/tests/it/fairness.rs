@@ -175,11 +175,13 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
     let stranger = TestAuthority::new();
     let mut waiting = Vec::new();
     let mut receivers = Vec::new();
-    for (name, config) in [
-        ("expired", office.authority.expired_server_for(&[HOST])),
-        ("self-signed", TestAuthority::self_signed_server_for(&[HOST])),
-        ("wrong host", office.authority.server_for(&["other.test"])),
-        ("unknown authority", stranger.server_for(&[HOST])),
+    for (outcome, config) in [
+        ("tls_expired", office.authority.expired_server_for(&[HOST])),
+        ("tls_not_yet_valid", office.authority.early_server_for(&[HOST])),
+        ("tls_unknown_authority", TestAuthority::self_signed_server_for(&[HOST])),
+        ("tls_unknown_authority", stranger.server_for(&[HOST])),
+        ("tls_other_name", office.authority.server_for(&["other.test"])),
+        ("tls_authority_as_server", office.authority.authority_as_server_for(&[HOST])),
     ] {
         let receiver = TestReceiver::start(config, |mut stream| async move {
             let _ = Letter::read(&mut stream).await;
@@ -187,7 +189,7 @@ async fn v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again() {
         })
         .await;
         office.open_port(&receiver);
-        waiting.push((name, "tls", office.post(&office.endpoint(&receiver).await).await));
+        waiting.push((outcome, outcome, office.post(&office.endpoint(&receiver).await).await));
         receivers.push(receiver);
     }
     let target = format!("HTTP/1.1 307 X\r\nlocation: https://{}/\r\ncontent-length: 0\r\n\r\n", canary.address);

@@ -1,12 +1,13 @@
 //! C1 and C10: the worker dies at any moment, or its store does. `C10_SECONDS=600` keeps it away as long as C10 says.
 
+use crate::scrape;
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
 use local::private::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
-use service_kit::testing::{TestStores, client, eventually, free_address, random_seed, size};
+use service_kit::testing::{TestStores, eventually, free_address, random_seed, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -119,10 +120,7 @@ async fn a_worker_whose_store_is_away_stops_reading_but_not_belonging_to_its_gro
     let (world, mut server) = with_own_clickhouse(folder.path()).await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
     let mut worker = world.process_at(&listen, &metrics).await;
-    let series = async |name: &str| -> Option<f64> {
-        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
-    };
+    let series = async |name: &str| scrape::series::<f64>(&metrics, name).await;
     world.put(&portion(0)).await;
     world.log.caught_up(&world.group()).await;
     let rebalances = series("worker_rebalances_total").await.unwrap();

@@ -1,12 +1,13 @@
 //! C6, F23, F24: several workers of one group that come, go, die and hang, and two groups by mistake.
 //!
-//! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as threats.md asks for.
+//! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as it is meant.
 
+use crate::scrape;
 use crate::world::{BINARY, NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestProcess, client, eventually, free_address, random_seed, size};
+use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,7 +151,7 @@ async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
 
 /// What a counter of a worker says; 0 while it has not been touched.
 async fn counter(metrics: &str, name: &str) -> Option<u64> {
-    let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
+    let text = scrape::text(metrics).await?;
     Some(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or(0))
 }
 

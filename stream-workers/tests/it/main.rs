@@ -29,6 +29,7 @@ mod refusals;
 mod rejected;
 mod replay;
 mod replays;
+mod scrape;
 mod settled;
 mod turns;
 mod without_room;

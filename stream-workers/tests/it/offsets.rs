@@ -2,14 +2,13 @@
 //!
 //! Must not skip to the end of a log whatever is lost.
 
+use crate::scrape::says;
 use crate::world::{NEW_YEAR_US, World, event, record};
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::Offset;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 use service_kit::kafka;
-use service_kit::testing::{client, eventually, free_address};
+use service_kit::testing::{eventually, free_address};
 use std::time::Duration;
 use stream_workers::standing;
 use tokio::task::spawn_blocking;
@@ -20,10 +19,6 @@ fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
     events.map(|n| (partition, record(1, NEW_YEAR_US, &[event(n)]))).collect()
 }
 
-fn admin(world: &World) -> AdminClient<DefaultClientContext> {
-    kafka::client(&world.stores.kafka).unwrap().create().unwrap()
-}
-
 /// The offsets of a group are deleted: its next member begins at the beginning, and no figure changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_a_group_whose_offsets_are_gone_reads_everything_again_and_changes_nothing() {
@@ -31,12 +26,8 @@ async fn f28_a_group_whose_offsets_are_gone_reads_everything_again_and_changes_n
     world.put(&[records(0, 0..20), records(3, 20..40)].concat()).await;
     world.work_off(&world.group()).await;
     let (whole, settled) = (world.table().await, world.settled().await);
-    let (admin, group) = (admin(&world), world.group());
-    let deleted = async || {
-        let answer = admin.delete_groups(&[&group], &AdminOptions::new()).await.unwrap();
-        answer.into_iter().all(|group| group.is_ok()).then_some(())
-    };
-    eventually("the group is deleted, once its member has left", deleted).await;
+    let group = world.group();
+    world.log.delete_group(&group).await;
     assert_eq!(world.log.uncommitted(&group).await, 40, "nothing is committed any more");
 
     world.put(&records(3, 40..41)).await;
@@ -74,11 +65,7 @@ async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
     }
     world.put(&records(2, 8..9)).await;
     eventually("all is visible", || async { (world.visible().await.len() == 9).then_some(()) }).await;
-    eventually("its figures say so", || async {
-        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
-        text.lines().any(|found| found == "worker_records_missed_total 3").then_some(())
-    })
-    .await;
+    says(&metrics, &["worker_records_missed_total 3"]).await;
     assert_eq!(worker.terminate().await, Some(0));
 }
 
@@ -89,11 +76,7 @@ async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
     world.put(&records(0, 0..10)).await;
     world.work_off(&world.group()).await;
     world.put(&[records(0, 10..20), records(5, 20..24)].concat()).await;
-    let mut gone = TopicPartitionList::new();
-    for (partition, first) in [(0, 15), (5, 2)] {
-        gone.add_partition_offset(&world.stores.kafka.topic, partition, Offset::Offset(first)).unwrap();
-    }
-    admin(&world).delete_records(&gone, &AdminOptions::new()).await.unwrap();
+    world.log.drop_before([(0, Offset::Offset(15)), (5, Offset::Offset(2))]).await;
 
     let metrics = free_address().to_string();
     let mut worker = world.process_at(&free_address().to_string(), &metrics).await;
@@ -104,11 +87,7 @@ async fn f28_what_the_log_dropped_unread_is_said_and_all_the_rest_is_read() {
     let of = |partition: i32| (found[&partition].0.since, found[&partition].0.next, found[&partition].0.missing());
     assert_eq!((of(0), of(5)), ((0, 20, 5), (0, 4, 2)));
     let expected = ["worker_records_missed_total 7", "worker_missing_records 7", "worker_offsets_missing_total 0"];
-    eventually("its figures say so", || async {
-        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
-        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
-    })
-    .await;
+    says(&metrics, &expected).await;
     assert_eq!(worker.terminate().await, Some(0));
     assert_eq!(worker.stderr().matches("the log has dropped records that nobody had read").count(), 2, "{}", worker.stderr());
 }

@@ -1,31 +1,31 @@
 //! C8: what no worker can read is set aside whole, and holds nobody up.
 
+use crate::scrape::series;
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::FutureRecord;
 use serde_json::json;
 use service_kit::kafka;
-use service_kit::testing::{SetAside, TestProcess, client, eventually, free_address};
+use service_kit::testing::{SetAside, TestProcess, eventually, free_address};
 use std::time::{Duration, Instant};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poison_record_among_good_ones_becomes_one_dead_letter() {
     let world = World::new().await;
     let good = |n: u128| record(1, NEW_YEAR_US, &[event(n)]).to_string().into_bytes();
-    let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":4", 1);
+    let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":999", 1);
     let early = record(1, -1, &[event(91)]).to_string();
     let far_future = record(1, NEW_YEAR_US, &[event(92)]).to_string().replace("1767225600000,", "99999999999999,");
-    assert!(newer.contains("\"v\":4") && far_future.contains("99999999999999"), "the poison is poisonous");
+    assert!(newer.contains("\"v\":999") && far_future.contains("99999999999999"), "the poison is poisonous");
     let poison: [(&[u8], &str); 6] = [
         (&[0xff, 0x00, 0xfe, b'{'], "not a record"),
         (b"", "not a record"),
         (b"{\"v\":1}", "not a record"),
-        (newer.as_bytes(), "version 4"),
+        (newer.as_bytes(), "version 999"),
         (early.as_bytes(), "received_at_us -1"),
         (far_future.as_bytes(), "at_ms 99999999999999"),
     ];
@@ -58,7 +58,7 @@ async fn poison_of_any_size_is_set_aside_and_holds_nobody_up() {
     const BYTES: usize = 10 * 1024 * 1024;
     let world = World::new().await;
     let kafka = &world.stores.kafka;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(kafka).unwrap().create().unwrap();
+    let admin = kafka::admin(kafka).unwrap();
     let larger = AlterConfig::new(ResourceSpecifier::Topic(&kafka.topic)).set("max.message.bytes", "20000000");
     admin.alter_configs(&[larger], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
     let producer = kafka::producer_of_any_size(kafka).unwrap();
@@ -105,7 +105,7 @@ async fn while_no_letter_can_be_written_nothing_is_skipped() {
     let mut worker = world.process().await;
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     world.log.caught_up(&world.group()).await;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
+    let admin = kafka::admin(&world.stores.kafka).unwrap();
     let letters = world.stores.kafka.rejected_topic.as_str();
     admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
     let origin = world.log.put(0, b"poison").await;
@@ -264,9 +264,7 @@ async fn partitions_that_are_read_record_by_record_do_not_wait_for_one_another()
     let mut worker = world.process_at(&free_address().to_string(), &metrics).await;
     world.log.caught_up(&world.group()).await;
     assert_eq!(world.visible().await.len() as u128, all);
-    let text = client().get(format!("http://{metrics}/metrics")).send().await.unwrap().text().await.unwrap();
-    let inserts = text.lines().find_map(|line| line.strip_prefix("worker_insert_duration_seconds_count ")?.parse::<u128>().ok());
-    let inserts = inserts.expect("inserts are counted");
+    let inserts: u128 = series(&metrics, "worker_insert_duration_seconds_count").await.expect("inserts are counted");
     assert!((EACH..all / 2).contains(&inserts), "{all} records in {inserts} blocks");
     assert_eq!(worker.terminate().await, Some(0));
 }

@@ -8,6 +8,7 @@ use schemas::ids::{DeliveryId, InviteId, OrgId};
 use schemas::secrets::PlainWebhookSecret;
 use schemas::webhook::{Data, Envelope, EventType, InviteData};
 use service_kit::clock::Clock;
+use service_kit::roles::Role;
 use service_kit::sealing::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{
@@ -226,7 +227,7 @@ impl Office {
             dns_server: Some(self.dns.address),
         };
         let secrets = SecretsSettings { secrets_key: Some(self.key.clone()) };
-        DeliverSettings { postgres: self.stores.postgres.clone(), secrets, webhooks, pace: Pace::default() }
+        DeliverSettings { postgres: self.stores.signed_in_as(Role::Deliverer).postgres, secrets, webhooks, pace: Pace::default() }
     }
 
     pub(crate) fn deliverer(&self) -> Delivering {
@@ -254,7 +255,7 @@ impl Office {
             ("TELEMETRY_DNS_SERVER", self.dns.address.to_string()),
             ("WEBHOOK_ALLOW", self.allow()),
             ("WEBHOOK_EXTRA_CA", self.pem.path().display().to_string()),
-            ("DATABASE_URL", self.stores.postgres.database_url.clone()),
+            ("DATABASE_URL", self.stores.signed_in_as(Role::Deliverer).postgres.database_url),
         ];
         let settings: Vec<_> = settings.into_iter().chain(others.iter().cloned()).collect();
         let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);

@@ -1,8 +1,8 @@
 //! The binary as an operator meets it: refusals, help, health, metrics, exit codes.
 
+use crate::scrape::says;
 use crate::world::{BINARY, NEW_YEAR_US, World, event, record};
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use schemas::store::CLICKHOUSE_DDL;
 use service_kit::testing::{TestProcess, client, eventually, free_address};
 use service_kit::{kafka, stores};
@@ -86,7 +86,7 @@ async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_f
 async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
     let world = World::new().await;
     let topic = &world.stores.kafka.topic;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
+    let admin = kafka::admin(&world.stores.kafka).unwrap();
     for (setting, wrong, said) in [
         ("cleanup.policy", "compact", "cleanup.policy is compact, which drops records that share a key"),
         ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),
@@ -164,11 +164,7 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
         "worker_rows_inserted_total 2",
         "worker_records_rejected_total 1",
     ];
-    eventually("the counters reconcile", || async {
-        let text = client().get(format!("http://{metrics}/metrics")).send().await.ok()?.text().await.ok()?;
-        expected.iter().all(|line| text.lines().any(|found| found == *line)).then_some(())
-    })
-    .await;
+    says(&metrics, &expected).await;
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
     let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
     assert_eq!(code, Some(1));

@@ -2,10 +2,7 @@
 
 use crate::replays::{figures, worked_off};
 use crate::world::{NEW_YEAR_US, event, record};
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::{Offset, TopicPartitionList};
-use service_kit::kafka;
+use rdkafka::Offset;
 use service_kit::testing::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,11 +44,7 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_whose_beginning_is_gone_is_said_to_be_so() {
     let world = worked_off(120).await;
-    let topic = &world.stores.kafka.topic;
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&world.stores.kafka).unwrap().create().unwrap();
-    let mut gone = TopicPartitionList::new();
-    gone.add_partition_offset(topic, 4, Offset::Offset(3)).unwrap();
-    admin.delete_records(&gone, &AdminOptions::new()).await.unwrap();
+    world.log.drop_before([(4, Offset::Offset(3))]).await;
 
     let (code, stdout, stderr) = world.command(&["replay"]).await;
     assert_eq!(code, Some(0), "{stderr}");

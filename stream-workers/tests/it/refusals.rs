@@ -1,6 +1,7 @@
 //! F14 to F16: ClickHouse takes no rows for a while, or for good until somebody mends it. Nothing is skipped, nothing
 //! becomes a dead letter, and nobody has to start the worker again.
 
+use crate::scrape;
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
 use axum::Router;
 use axum::extract::Request;
@@ -47,7 +48,7 @@ async fn forward(url: String, request: Request) -> Response {
 /// A worker as a process, and its metrics.
 struct Watched {
     process: TestProcess,
-    metrics_url: String,
+    metrics: String,
 }
 
 impl Watched {
@@ -62,12 +63,11 @@ impl Watched {
         environment.push(("CLICKHOUSE_URL", clickhouse_url.to_owned()));
         environment.push(("TELEMETRY_BLOCK_AGE_MS", block_age_ms.to_string()));
         let process = world.process_in(&listen, &environment).await;
-        Self { process, metrics_url: format!("http://{metrics}/metrics") }
+        Self { process, metrics }
     }
 
     async fn series(&self, name: &str) -> Option<f64> {
-        let text = client().get(&self.metrics_url).send().await.ok()?.text().await.ok()?;
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+        scrape::series(&self.metrics, name).await
     }
 
     /// Waits until a series has reached a value.

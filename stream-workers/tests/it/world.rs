@@ -7,6 +7,7 @@ use local::private::Kafka;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
+use service_kit::roles::Role;
 use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use service_kit::{kafka, stores};
@@ -105,7 +106,9 @@ impl World {
             ("TELEMETRY_METRICS_LISTEN", metrics.to_owned()),
             ("TELEMETRY_GROUP", self.group()),
         ];
-        own.into_iter().chain(self.stores.environment()).collect()
+        // ClickHouse by the account that may also make tables: some of what the binary is told to do is that.
+        let stores = TestStores { postgres: self.stores.signed_in_as(Role::Worker).postgres, ..self.stores.clone() };
+        own.into_iter().chain(stores.environment()).collect()
     }
 
     /// Puts records on the log, each on its partition.
@@ -162,7 +165,8 @@ impl World {
 
 pub(crate) fn settings(stores: &TestStores, group: &str) -> Settings {
     let tuning = Tuning { group: group.to_owned(), block_age_ms: 100 };
-    let (kafka, clickhouse, postgres) = (stores.kafka.clone(), stores.clickhouse.clone(), stores.postgres.clone());
+    let (kafka, clickhouse) = (stores.kafka.clone(), stores.clickhouse.clone());
+    let postgres = stores.signed_in_as(Role::Worker).postgres;
     Settings { kafka, clickhouse, postgres, tuning, keep: Keep::default() }
 }
 

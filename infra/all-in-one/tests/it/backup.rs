@@ -173,7 +173,7 @@ async fn a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte() 
     make_anew(&url).await;
     lose_clickhouse(&pipeline).await;
     let into = format!("--dbname={url}");
-    postgres_tool(&tools.pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", &into, dump]);
+    postgres_tool(&tools.pg_restore, &["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", &into, dump]);
     stores::migrate_postgres(&pipeline.stores.pool).await.unwrap();
     before.is_back_after_a_rebuild(&pipeline).await;
 }

@@ -72,6 +72,11 @@ impl Demo {
         self.env.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
     }
 
+    /// Every value of `demo.env`.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.env("BASE_URL"))
     }

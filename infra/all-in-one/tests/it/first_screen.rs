@@ -77,7 +77,7 @@ async fn a_second_start_with_the_same_folder_does_not_mint_again() {
 async fn the_three_lines_of_the_last_screen_work_when_pasted() {
     let demo = Demo::start().await;
     let screen = demo.process.stdout();
-    let lines: Vec<&str> = screen.lines().filter(|line| line.trim_start().starts_with("curl ")).collect();
+    let lines: Vec<&str> = screen.lines().filter(|line| line.contains("curl ")).collect();
     let [report, summary, resolve] = lines.as_slice() else { panic!("there are three lines to paste:\n{screen}") };
     assert_eq!(paste(report).await, json!({"status": "ok", "events_created": 1}));
     let summary = eventually("the pasted event is counted", || async {
@@ -89,6 +89,22 @@ async fn the_three_lines_of_the_last_screen_work_when_pasted() {
     let resolved = paste(resolve).await;
     assert_eq!((&resolved["handled"], &resolved["organization"]["name"]), (&json!(true), &json!("Example Publisher")));
     assert!(screen.contains("demo.env"), "{screen}");
+}
+
+/// What a terminal shows may end up in a log that others read.
+#[tokio::test]
+async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
+    let demo = Demo::start().await;
+    let said = demo.process.stdout() + &demo.process.stderr();
+    let secret = |name: &str| name.ends_with("_KEY") || name.ends_with("_SESSION") || name.ends_with("_URL");
+    for (name, value) in demo.all().filter(|(name, _)| secret(name)) {
+        let is_plain = !value.contains("://") || !value.contains('@');
+        if name.ends_with("_URL") && is_plain {
+            continue;
+        }
+        assert!(!said.contains(value), "{name} is shown:\n{said}");
+    }
+    assert!(said.contains("$OWNER_KEY") && !said.contains("svc_pub_") && !said.contains("svc_pk_"), "{said}");
 }
 
 /// The second line reads the mail that the first one sent.

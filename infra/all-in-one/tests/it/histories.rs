@@ -24,10 +24,25 @@ const PARALLEL: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_of_every_random_history_equals_the_model() {
-    let seed = random_seed();
-    let (first, rounds) = (size("MODEL_FIRST", 0), size("MODEL_ROUNDS", USUAL));
+    compare_with_the_model(&Town::build().await, size("MODEL_ROUNDS", USUAL)).await;
+}
+
+/// The other side of [`Town::build_remembering`]: what ClickHouse remembers of conditions is asked for by no read, and were it
+/// asked for, it would change none.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_every_read_asks_the_store_to_remember_no_condition_and_would_be_the_same_if_it_did() {
+    let town = Town::build_remembering().await;
+    compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
+    let reads = town.reads_of_the_store();
+    assert!(reads.len() > 100, "{} reads went by the proxy", reads.len());
+    let remember = ("use_query_condition_cache".to_owned(), "0".to_owned());
+    let asking = reads.iter().find(|read| !read.settings.contains(&remember));
+    assert_eq!(asking, None, "a read that lets the store go by what it remembers");
+}
+
+async fn compare_with_the_model(town: &Town, rounds: usize) {
+    let (seed, first) = (random_seed(), size("MODEL_FIRST", 0));
     let numbers: Vec<u64> = (0..rounds).map(|number| (first + number) as u64).collect();
-    let town = Town::build().await;
     let mut compared = 0;
     for together in numbers.chunks(TOGETHER) {
         town.empty().await;
@@ -36,11 +51,11 @@ async fn s1_every_read_of_every_random_history_equals_the_model() {
         let mut lives: Vec<Life> = together.iter().zip(casts).map(|(number, cast)| Life::new(seed, *number, cast)).collect();
         for _ in 0..STEPS {
             town.step();
-            stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.act(&town)).await;
+            stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.act(town)).await;
             let fresh: Vec<_> = lives.iter_mut().flat_map(|life| std::mem::take(&mut life.fresh)).collect();
             town.insert(&fresh).await;
         }
-        let judged = stream::iter(&mut lives).map(|life| life.judge(&town, seed)).buffer_unordered(PARALLEL);
+        let judged = stream::iter(&mut lives).map(|life| life.judge(town, seed)).buffer_unordered(PARALLEL);
         compared += judged.collect::<Vec<usize>>().await.into_iter().sum::<usize>();
         let last = together.last().map_or(0, |number| number + 1);
         if last % 400 == 0 {

@@ -71,7 +71,7 @@ fn every_operation_has_a_name_of_its_own_and_examples_that_its_schemas_allow() {
         let done: Vec<_> = operation.answers.range(200..400).collect();
         assert!(!done.is_empty(), "{}: what success looks like", operation.id);
         for (status, answer) in done.into_iter().filter(|(status, _)| ![204, 303].contains(*status)) {
-            assert!(answer.example().is_some(), "{}: an example of {status}", operation.id);
+            assert!(answer.examples().next().is_some(), "{}: an example of {status}", operation.id);
             for (media, example) in answer.examples() {
                 assert!(example.is_some(), "{}: an example of {status} as {media}", operation.id);
             }
@@ -88,7 +88,7 @@ fn the_examples_of_a_list_show_the_same_items_in_every_format() {
     let mut compared = BTreeSet::new();
     for operation in &contract.operations {
         let Some(answer) = operation.answers.get(&200) else { continue };
-        for (media, example) in answer.examples() {
+        for (media, example) in answer.examples().filter(|(media, _)| *media != "text/html") {
             let (Some(shown), Some(text)) = (answer.example(), example.and_then(Value::as_str)) else { continue };
             let items = shown["items"].as_array().unwrap_or_else(|| panic!("{}: only lists are {media}", operation.id));
             assert_eq!(told(media, text, items), *items, "{} as {media}", operation.id);

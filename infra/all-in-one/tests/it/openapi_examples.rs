@@ -8,10 +8,13 @@
 use crate::demo::Demo;
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::openapi::told;
+use identity_api::api_keys::mint_api_key;
 use loadgen::fuzz_api::contract::{Contract, Operation, Parameter};
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Url};
+use schemas::identity::{OrgType, Scope};
+use schemas::instant;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::{DnsRecord, TestDns, eventually};
@@ -39,7 +42,7 @@ const STORY: &[(&str, &str)] = &[
     ("disable_webhook", "OWNER_KEY"),
     ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
-    ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
+    ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("show_sign_in_page", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
     // a change of role would end the session too
     ("show_session", "COLLEAGUE_SESSION"), ("end_user_session", "COLLEAGUE_SESSION"),
     ("list_members", "USER_SESSION"), ("change_member", "USER_SESSION"), ("remove_member", "USER_SESSION"),
@@ -57,6 +60,9 @@ const ORGANIZATIONS: [(&str, &str); 4] = [
     ("0195f3a0-0000-7000-8000-000000000003", "AGENT_ORG_ID"),
     ("0195f3a0-0000-7000-8000-000000000004", "NETWORK_ORG_ID"),
 ];
+
+/// As what a list is told besides JSON.
+const LISTS: [&str; 2] = ["text/csv", "application/x-ndjson"];
 
 /// How the ids of examples begin.
 const EXAMPLE_ID: &str = "0195f3a0-";
@@ -118,9 +124,10 @@ impl Story {
         assert_eq!(status, success, "{id}: {}", String::from_utf8_lossy(&body));
         let checked = self.contract.check(operation, status, &content_type, &body);
         assert_eq!(checked, Ok(()), "{id}: {}", String::from_utf8_lossy(&body));
+        assert_eq!(instant::foreign_in(&String::from_utf8_lossy(&body)), None, "{id}: an instant in another format");
         assert_eq!(self.contract.check_headers(operation, status, headers.keys().map(HeaderName::as_str)), Ok(()), "{id}");
         let (mut learnt, answer) = (BTreeMap::new(), serde_json::from_slice(&body).unwrap_or(Value::Null));
-        for (media, example) in documented.examples().filter(|(media, _)| *media != "application/json") {
+        for (media, example) in documented.examples().filter(|(media, _)| LISTS.contains(media)) {
             self.execute_as(operation, who, media, example, &answer).await;
         }
         if let (Some(example), false) = (documented.example(), answer.is_null()) {
@@ -146,6 +153,7 @@ impl Story {
         let (example, items) = (example.and_then(Value::as_str).unwrap(), page["items"].as_array().unwrap());
         assert!(!items.is_empty(), "{at}: an example shows something");
         assert_eq!(told(media, &body, items), *items, "{at}");
+        assert_eq!(instant::foreign_in(&body), None, "{at}: an instant in another format");
         let columns = |text: &str| text.lines().next().filter(|_| media == "text/csv").map(str::to_owned);
         assert_eq!(columns(&body), columns(example), "{at}");
     }
@@ -212,14 +220,10 @@ impl Story {
             "provision_organization" => {
                 let trust = "UPDATE organizations SET is_trusted_partner = true WHERE name = 'Demo Network'";
                 assert_eq!(sqlx::query(trust).execute(&self.demo.stores.pool).await.unwrap().rows_affected(), 1);
-                let key = self
-                    .demo
-                    .client
-                    .post(self.demo.url("/api/v1/identity/api-keys"))
-                    .header("x-api-key", self.demo.env("NETWORK_KEY"));
-                let body = r#"{"name":"partner","scopes":["partner:provision"]}"#;
-                let minted = crate::demo::answer(key.header("content-type", "application/json").body(body)).await;
-                self.credentials.insert("PARTNER_KEY".to_owned(), minted.body["key"].as_str().unwrap().to_owned());
+                let (org, scopes) = (self.demo.env("NETWORK_ORG_ID").parse().unwrap(), [Scope::PartnerProvision]);
+                let pool = &self.demo.stores.pool;
+                let minted = mint_api_key(pool, org, OrgType::Platform, "partner", &scopes, Clock::System.now()).await.unwrap();
+                self.credentials.insert("PARTNER_KEY".to_owned(), minted.reveal().to_owned());
             }
             _ => {}
         }

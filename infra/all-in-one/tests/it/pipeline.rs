@@ -7,6 +7,7 @@ use ingest_gateway::Durability;
 use serde_json::Value;
 use service_kit::clock::Clock;
 use service_kit::http;
+use service_kit::roles::Role;
 use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
 use std::path::{Path, PathBuf};
 use stream_workers::{Keep, Settings, Tuning};
@@ -29,11 +30,12 @@ impl Pipeline {
     pub(crate) async fn on(stores: TestStores) -> Self {
         let spill = tempfile::tempdir().unwrap();
         let durability = Durability { spill_dir: Some(spill.path().to_owned()), ..Default::default() };
-        let usual = ingest_gateway::Settings::on(stores.kafka.clone(), stores.postgres.clone());
+        let (own, of_query) = (stores.signed_in_as(Role::Gateway), stores.signed_in_as(Role::Query));
+        let usual = ingest_gateway::Settings::on(own.kafka, own.postgres);
         let gateway = ingest_gateway::Settings { durability, ..usual };
         let gateway = ingest_gateway::State::connect(&gateway, Clock::System).await.unwrap();
         let gateway = TestServer::start(http::with_boundary(ingest_gateway::routes(gateway))).await;
-        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+        let query = query_api::Settings::on(of_query.clickhouse, of_query.postgres);
         let query = TestServer::start(query_api::router(query_api::State::connect(&query).await.unwrap())).await;
         Self { log: TestLog::connect(&stores.kafka), stores, gateway, query, _spill: spill }
     }
@@ -41,8 +43,8 @@ impl Pipeline {
     pub(crate) fn worker(&self) -> Settings {
         Settings {
             kafka: self.stores.kafka.clone(),
-            clickhouse: self.stores.clickhouse.clone(),
-            postgres: self.stores.postgres.clone(),
+            clickhouse: self.stores.signed_in_as(Role::Worker).clickhouse,
+            postgres: self.stores.signed_in_as(Role::Worker).postgres,
             tuning: Tuning { group: self.stores.name.clone(), block_age_ms: 50 },
             keep: Keep::default(),
         }

@@ -5,15 +5,14 @@
 
 use crate::pipeline::beside;
 use local::private::Kafka;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestProcess, TestStores, free_address};
 
-type Settings = Vec<(&'static str, String)>;
+pub(crate) type Settings = Vec<(&'static str, String)>;
 
-fn set(mut settings: Settings, name: &'static str, value: &str) -> Settings {
+pub(crate) fn set(mut settings: Settings, name: &'static str, value: &str) -> Settings {
     settings.retain(|(known, _)| *known != name);
     if !value.is_empty() {
         settings.push((name, value.to_owned()));
@@ -22,7 +21,7 @@ fn set(mut settings: Settings, name: &'static str, value: &str) -> Settings {
 }
 
 /// What the binary says when it ends, which it does with this code; of its log nothing.
-async fn refusal(service: &str, arguments: &[&str], settings: &Settings) -> String {
+pub(crate) async fn refusal(service: &str, arguments: &[&str], settings: &Settings) -> String {
     let mut process = TestProcess::start(&beside(service), arguments, settings);
     let code = process.exit_code().await;
     let said = process.stderr();
@@ -32,8 +31,8 @@ async fn refusal(service: &str, arguments: &[&str], settings: &Settings) -> Stri
     (*line).to_owned()
 }
 
-/// Settings that production takes, of stores that are not there: what is refused is refused before anything is asked of them.
-fn clean() -> Settings {
+/// Settings that production takes, the same for every binary, of stores that are not there: what is refused is refused before anything is asked of them.
+pub(crate) fn clean() -> Settings {
     let nobody = free_address();
     [
         ("TELEMETRY_PROFILE", "production".to_owned()),
@@ -49,43 +48,9 @@ fn clean() -> Settings {
         ("TELEMETRY_PUBLIC_URL", "https://telemetry.example.com".to_owned()),
         ("TELEMETRY_SMTP_URL", "smtps://u:hunter2@mail.example.com".to_owned()),
         ("TELEMETRY_MAIL_FROM", "telemetry@example.com".to_owned()),
+        ("TELEMETRY_TRUSTED_PROXIES", "none".to_owned()),
     ]
     .into()
-}
-
-/// What each binary reads of [`clean`]; it refuses what it does not know.
-fn of(service: &str, mode: &str) -> Settings {
-    let unread: &[&str] = match (service, mode) {
-        ("ingest-gateway", _) => {
-            &["CLICKHOUSE_URL", "TELEMETRY_SECRETS_KEY", "TELEMETRY_PUBLIC_URL", "TELEMETRY_SMTP_URL", "TELEMETRY_MAIL_FROM"]
-        }
-        ("stream-workers", "deliver") => &[
-            "KAFKA_BROKERS",
-            "TELEMETRY_KAFKA_SECURITY",
-            "TELEMETRY_KAFKA_USER",
-            "TELEMETRY_KAFKA_PASSWORD",
-            "CLICKHOUSE_URL",
-            "TELEMETRY_PUBLIC_URL",
-            "TELEMETRY_SMTP_URL",
-            "TELEMETRY_MAIL_FROM",
-        ],
-        ("stream-workers", _) => &["TELEMETRY_SECRETS_KEY", "TELEMETRY_PUBLIC_URL", "TELEMETRY_SMTP_URL", "TELEMETRY_MAIL_FROM"],
-        ("query-api", _) => &[
-            "KAFKA_BROKERS",
-            "TELEMETRY_KAFKA_SECURITY",
-            "TELEMETRY_KAFKA_USER",
-            "TELEMETRY_KAFKA_PASSWORD",
-            "TELEMETRY_SECRETS_KEY",
-            "TELEMETRY_PUBLIC_URL",
-            "TELEMETRY_SMTP_URL",
-            "TELEMETRY_MAIL_FROM",
-        ],
-        ("identity-api", _) => {
-            &["KAFKA_BROKERS", "TELEMETRY_KAFKA_SECURITY", "TELEMETRY_KAFKA_USER", "TELEMETRY_KAFKA_PASSWORD", "CLICKHOUSE_URL"]
-        }
-        _ => &["TELEMETRY_MAIL_FROM"],
-    };
-    clean().into_iter().filter(|(name, _)| !unread.contains(name)).collect()
 }
 
 const KAFKA: (&str, &str, &str) = (
@@ -116,28 +81,30 @@ const SMTP: (&str, &str, &str) = (
 );
 const COOKIES: (&str, &str, &str) =
     ("TELEMETRY_PUBLIC_URL", "http://telemetry.test", "TELEMETRY_PUBLIC_URL=http://telemetry.test/: production wants TLS, ");
+const PROXIES: (&str, &str, &str) =
+    ("TELEMETRY_TRUSTED_PROXIES", "", "TELEMETRY_TRUSTED_PROXIES is not set: production wants to know who stands before it; ");
 const KEY: (&str, &str, &str) = ("TELEMETRY_SECRETS_KEY", "", "TELEMETRY_SECRETS_KEY is not set: generate a key once with ");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_binary_refuses_in_one_line_what_is_good_for_development_only() {
     for (service, mode, refused) in [
-        ("ingest-gateway", "", &[KAFKA, POSTGRES][..]),
+        ("ingest-gateway", "", &[PROXIES, KAFKA, POSTGRES][..]),
         ("stream-workers", "", &[KAFKA, POSTGRES, CLICKHOUSE]),
         ("stream-workers", "prepare", &[KAFKA, POSTGRES, CLICKHOUSE]),
         ("stream-workers", "rebuild", &[KAFKA, POSTGRES, CLICKHOUSE]),
         ("stream-workers", "deliver", &[POSTGRES, RECEIVERS, AUTHORITY, KEY]),
-        ("query-api", "", &[POSTGRES, CLICKHOUSE]),
-        ("identity-api", "", &[POSTGRES, RECEIVERS, AUTHORITY, MAIL, SMTP, COOKIES, KEY]),
+        ("query-api", "", &[PROXIES, POSTGRES, CLICKHOUSE]),
+        ("identity-api", "", &[PROXIES, POSTGRES, RECEIVERS, AUTHORITY, MAIL, SMTP, COOKIES, KEY]),
         ("identity-api", "migrate", &[POSTGRES]),
     ] {
         let arguments: Vec<&str> = [mode].into_iter().filter(|mode| !mode.is_empty()).collect();
         for (setting, value, expected) in refused {
-            let line = refusal(service, &arguments, &set(of(service, mode), setting, value)).await;
+            let line = refusal(service, &arguments, &set(clean(), setting, value)).await;
             assert!(line.starts_with(expected), "{service} {mode} {setting}: {line}");
             assert!(!line.contains("hunter2"), "{line}");
         }
     }
-    let line = refusal("all-in-one", &[], &of("all-in-one", "")).await;
+    let line = refusal("all-in-one", &[], &clean()).await;
     assert!(line.starts_with("TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant"), "{line}");
 }
 
@@ -157,7 +124,7 @@ async fn where_there_are_three_brokers_each_record_must_be_on_three_and_acknowle
     let production = |topic: &str| KafkaSettings { topic: topic.to_owned(), must_replicate: true, ..kafka.clone() };
     kafka::check_topics(&production(&kafka.topic)).await.expect("what prepare makes of three brokers is good for production");
 
-    let admin: AdminClient<DefaultClientContext> = kafka::client(&kafka).unwrap().create().unwrap();
+    let admin = kafka::admin(&kafka).unwrap();
     let topic = |name, copies, in_sync| {
         NewTopic::new(name, 1, TopicReplication::Fixed(copies))
             .set("max.message.bytes", "9000000")

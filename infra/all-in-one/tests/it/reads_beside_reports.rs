@@ -24,7 +24,8 @@ async fn r18_reports_are_taken_while_a_hundred_reads_of_a_year_are_under_way() {
         }
     };
     let (reads, ()) = tokio::join!(reads, reports);
-    assert!(reads.iter().all(|read| matches!(read, (200, false) | (429, true))), "{reads:?}");
+    // On a busy machine the stores may be what is not free, and the caller is told when to come again all the same.
+    assert!(reads.iter().all(|read| matches!(read, (200, false) | (429 | 503, true))), "{reads:?}");
     assert!(reads.iter().any(|(status, _)| *status == 200), "{reads:?}");
     demo.counts(40).await;
 }

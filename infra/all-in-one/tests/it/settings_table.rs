@@ -1,4 +1,5 @@
-//! `docs/settings.md`: every setting of every binary, as the code reads them.
+//! `docs/settings.md`: every setting of every binary, as the code reads them; and their names alone, by which each binary tells a
+//! setting of another one from a misspelt one.
 //!
 //! Must not be written by hand: `WRITE_DOCS=1 cargo test -p all-in-one settings_table` writes the file anew.
 
@@ -116,8 +117,9 @@ const HEAD: &str = "# Settings
 
 Generated from the code: `WRITE_DOCS=1 cargo test -p all-in-one settings_table` writes this file, and a test fails when it is stale.
 
-Each setting is a variable of the environment and an option of the command line, which wins. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and is not one of
-those that the binary reads is refused, and so is a value that it cannot use: each time in one line that names the setting, the value and the fix.
+Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
+alone. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and stands nowhere below is refused, and so is a value that the binary cannot use: each time in one line that
+names the setting, the value and the fix.
 Which of them production needs, and what `TELEMETRY_PROFILE=production` refuses, stands in `operating.md`. A unit stands in the column of the value or in
 the meaning; where it says *number* alone it is a count.
 
@@ -133,6 +135,29 @@ Modes that do one thing and leave have options of their own. `--help` explains e
 | mode | option | default | value | meaning |
 |---|---|---|---|---|
 ";
+
+/// The names of all settings.
+fn names() -> String {
+    let binaries = binaries();
+    let all = binaries.iter().flat_map(modes).flat_map(|(_, mode)| {
+        let own = mode.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
+        own.collect::<Vec<_>>()
+    });
+    let mut names: Vec<String> = all.collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join("\n") + "\n"
+}
+
+#[test]
+fn every_binary_knows_the_names_of_all_settings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../service-kit/src/settings/names.txt");
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        std::fs::write(&path, names()).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == names(), "names.txt is stale; WRITE_DOCS=1 cargo test -p all-in-one settings_table writes it");
+}
 
 #[test]
 fn the_table_of_settings_is_what_the_code_reads() {

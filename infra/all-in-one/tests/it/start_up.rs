@@ -114,6 +114,10 @@ async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
     for binary in binaries() {
         let mut unknown = required(&binary, &binary);
         unknown.push(("TELEMETRY_LISTEM".to_owned(), "127.0.0.1:8080".to_owned()));
+        // One file of settings does for all: those of other services stand beside it and are not what is refused.
+        unknown.push(("TELEMETRY_SPILL_MAX_BYTES".to_owned(), "1".to_owned()));
+        unknown.push(("TELEMETRY_OIDC_PROVIDERS".to_owned(), "[]".to_owned()));
+        unknown.push(("TELEMETRY_READS_AT_ONCE".to_owned(), "1".to_owned()));
         let (code, _, said) = ended(binary.get_name(), &[], &unknown).await;
         assert_eq!(code, Some(2), "{said}");
         assert!(said.starts_with("unknown setting TELEMETRY_LISTEM: remove it") && said.lines().count() == 1, "{said}");

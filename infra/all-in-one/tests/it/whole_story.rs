@@ -3,6 +3,8 @@
 //!
 //! Must not touch a store or call a crate: a step that only a test could take is no step of the story.
 
+mod clicks;
+
 use crate::demo::{Answer, Demo, answer};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -68,7 +70,8 @@ impl World {
         let mails = std::fs::read_dir(self.demo.folder().join("mail")).ok()?;
         let mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         let mut own = mails.filter(|mail| mail.contains(&format!("To: {email}")));
-        Some(own.next()?.split_once(r#""token":""#)?.1.split_once('"')?.0.to_owned())
+        // the link is what a person sees
+        own.next()?.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
     }
 
     async fn by(&self, person: &Person, method: Method, path: &str, body: Option<&Value>) -> Answer {

@@ -33,7 +33,7 @@ const CONNECTIONS: usize = 64;
 const MAX_CONNECTIONS: usize = 6_000;
 /// Content owners, each with an agent: no key comes near its rate limit.
 const TENANTS: usize = 16;
-/// Batch size, the incumbent's published events a second, and how many times that is wanted (acceptance.md, P1).
+/// Batch size, the incumbent's published events a second, and how many times that is wanted (P1).
 const THROUGHPUT: [(usize, f64, f64); 3] = [(1, 6_200.0, 4.0), (10, 30_000.0, 4.0), (100, 55_000.0, 5.0)];
 /// A burst, and an overload, is so many times as much.
 const BURST: f64 = 10.0;

@@ -10,7 +10,7 @@ use crate::report::{LoadReport, Report};
 use serde::Serialize;
 use std::fmt;
 
-/// What `acceptance.md` says of the incumbent at batch 100, in events a second; its CPU-seconds are not published.
+/// The incumbent's published figure at batch 100, in events a second; its CPU-seconds are not published.
 const INCUMBENT_AT_100: f64 = 55_000.0;
 const INCUMBENT_CORES: f64 = 2.0;
 
@@ -23,7 +23,7 @@ pub(super) struct Comparison {
     pub(super) service: Vec<f64>,
     /// Events a second of the baseline, by round.
     pub(super) reference: Vec<f64>,
-    /// What `acceptance.md` says of the incumbent: a constant, measured on another machine of this class.
+    /// The incumbent's published figure: a constant, measured on another machine of this class.
     pub(super) incumbent: f64,
     /// The ratio to the incumbent to be reached.
     pub(super) wanted: f64,

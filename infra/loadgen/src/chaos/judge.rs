@@ -6,7 +6,7 @@ use super::campaign::items;
 use super::sender::Front;
 use crate::drive::lock;
 use crate::oracle::{Ledger, Rule};
-use crate::workload::{AGENT, ROLES, Shape, TYPES, shelf_host};
+use crate::workload::{AGENT, NUMBER, ROLES, Shape, TYPES, shelf_host};
 use schemas::event::SourceRole;
 use schemas::pages::{EventItem, UrlMetric};
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ impl Front {
         let member = |name: &str| item.event_data.get(name).map(|value| value.get());
         let foreign = |what: &str| (Rule::Foreign, format!("event {event_id} of {content_url}: {what}"));
         let request = self.request_of(tenant, content_url).ok_or_else(|| foreign("it is not of this tenant"))?;
-        let number: u32 = member("n").and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has lost its number"))?;
+        let number: u32 = member(NUMBER).and_then(|n| n.parse().ok()).ok_or_else(|| foreign("it has lost its number"))?;
         if number / self.shape.request_length(tenant) != request {
             return Err(foreign("its number is that of another request"));
         }

@@ -58,6 +58,9 @@ use world::World;
 /// Between two lines about how it goes.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
+/// With which the services are built: they die where `FAIL_POINT` says so.
+pub(crate) const FEATURES: &[&str] = &["ingest-gateway/crash-points", "stream-workers/crash-points"];
+
 /// Load and reads after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(30);
 

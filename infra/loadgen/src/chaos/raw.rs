@@ -7,7 +7,7 @@ use super::campaign::items;
 use super::sender::Front;
 use crate::drive::lock;
 use crate::oracle::Rule;
-use crate::workload::ROLES;
+use crate::workload::{NUMBER, ROLES};
 use clickhouse::Client;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ const LATELY: u32 = 45;
 /// Every request that was accepted lately, as often as it was: rows of one acceptance bear the same time.
 const REQUESTS: &str = "SELECT content_url, toString(source_role), uniqExact(event_key) FROM observations \
     WHERE received_at > now64(6) - toIntervalSecond(?) GROUP BY content_url, org_id, source_role, received_at";
-const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUInt(data, 'n'), event_id FROM observations FINAL";
+const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUInt(data, ?), event_id FROM observations FINAL";
 
 /// The table.
 pub(super) struct Raw {
@@ -60,7 +60,7 @@ impl Raw {
     /// Holds every report in the table against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<Found> = front.tenants.iter().map(|_| Found::default()).collect();
-        let mut reports = self.client.query(REPORTS).fetch::<(String, String, u64, String)>()?;
+        let mut reports = self.client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
         while let Some((url, role, number, id)) = reports.next().await? {
             let place = front.place(&url, &role);
             let number = u32::try_from(number)?;

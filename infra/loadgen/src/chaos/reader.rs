@@ -7,7 +7,7 @@ use super::sender::Front;
 use super::watch::Watched;
 use crate::client::{Answer, Connection, Exchange, Place};
 use crate::drive::lock;
-use crate::oracle::{Observed, Rule};
+use crate::oracle::{Figures, Observed, Rule};
 use crate::workload::{AGENT, EDGE, TYPES};
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
@@ -130,10 +130,7 @@ impl Reader {
             items?
         } else {
             let page: Page<EventItem> = self.read("events", &path, &self.owner()).await?;
-            let most = lock(&self.front.oracle).bounds(self.tenant).1.total;
-            if page.total > most {
-                self.accuse(Rule::TooMany, format!("{path}: total is {}, at most {most} are possible", page.total));
-            }
+            self.is_possible(&path, page.total, |most| most.total);
             page.items
         };
         Some(self.front.judge_events(self.tenant, &items, false))
@@ -142,11 +139,15 @@ impl Reader {
     pub(super) async fn own_events(&mut self, part: Part<'_>) -> Option<Vec<u32>> {
         let path = part.of("/agent/events?");
         let page: Page<EventItem> = self.read("own events", &path, &self.agent()).await?;
-        let most = lock(&self.front.oracle).bounds(self.tenant).1.by_role[AGENT];
-        if page.total > most {
-            self.accuse(Rule::TooMany, format!("{path}: total is {}, at most {most} are possible", page.total));
-        }
+        self.is_possible(&path, page.total, |most| most.by_role[AGENT]);
         Some(self.front.judge_events(self.tenant, &page.items, true))
+    }
+
+    fn is_possible(&self, path: &str, total: u64, of: impl Fn(&Figures) -> u64) {
+        let most = of(lock(&self.front.oracle).bounds(self.tenant).1);
+        if total > most {
+            self.accuse(Rule::TooMany, format!("{path}: total is {total}, at most {most} are possible"));
+        }
     }
 
     /// What the lists say that they hold: events, URLs, own events.

@@ -41,7 +41,7 @@ impl World {
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
         // this program among them: then they are built with what it was built with, and nothing twice
-        let binaries = stage::binaries(&root, options.binaries.as_deref(), &["loadgen/crash-points"]).await?;
+        let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
         let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
 const PROBLEM: &str = "application/problem+json";
 /// On every answer, whatever the handler.
-const SHARED_HEADERS: [&str; 2] = ["x-request-id", "x-content-type-options"];
+const SHARED_HEADERS: [&str; 3] = ["x-request-id", "x-content-type-options", "x-frame-options"];
 
 /// A document.
 pub struct Contract {

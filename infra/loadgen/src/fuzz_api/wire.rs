@@ -5,12 +5,14 @@
 use super::shots::Shot;
 use crate::client::{Place, dial};
 use anyhow::Context as _;
+use flate2::read::GzDecoder;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Uri};
 use serde_json::Value;
+use std::io::Read;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -103,7 +105,20 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let (head, body) = response.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| format!("half an answer: {error}"))?;
+    let body = decoded(head.headers.get(CONTENT_ENCODING), body.to_bytes())?;
     let says_when = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse::<u64>().ok()).is_some();
     let headers = head.headers.keys().map(|name| name.as_str().to_owned()).collect();
-    Ok(Answer { status: head.status.as_u16(), content_type, says_when, headers, body: body.to_bytes() })
+    Ok(Answer { status: head.status.as_u16(), content_type, says_when, headers, body })
+}
+
+/// The one encoding that is ever asked for undone.
+fn decoded(encoding: Option<&HeaderValue>, body: Bytes) -> Result<Bytes, String> {
+    let Some(encoding) = encoding else { return Ok(body) };
+    if encoding != "gzip" {
+        return Err(format!("nobody asked for {encoding:?}"));
+    }
+    let mut text = Vec::new();
+    let read = GzDecoder::new(&*body).take(MAX_ANSWER_BYTES as u64).read_to_end(&mut text);
+    read.map_err(|error| format!("half an answer: {error}"))?;
+    Ok(text.into())
 }

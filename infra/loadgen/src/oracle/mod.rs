@@ -1,4 +1,4 @@
-//! What reads may answer, given what was sent and what became of it (threats.md, 3.0).
+//! What reads may answer, given what was sent and what became of it.
 //!
 //! Every event is acked (2xx), refused (4xx, or never sent) or unknown (timeout, 5xx, reset). At any instant a read
 //! may count no more than what was sent and not refused, must agree with itself, and must not fall. After quiesce it

@@ -25,9 +25,11 @@ use hyper::header::HeaderValue;
 use local::stack::Endpoints;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use service_kit::server;
 use service_kit::settings::ClickHouseSettings;
 use std::time::{Duration, Instant};
 use stream_workers::Filler;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Observations of a block, as a worker's.
@@ -113,14 +115,7 @@ async fn measure_all(
     client.query(FILL_RETRIEVALS).execute().await?;
     print_size(&client).await?;
 
-    let settings = query_api::Settings {
-        clicks: query_api::ClickSettings { click_lookup_rate: 0 },
-        ..query_api::Settings::on(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
-    };
-    let state = query_api::State::connect(&settings).await?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
-    let serving = tokio::spawn(service_kit::server::serve(listener, query_api::router(state), stop.child_token()));
+    let (place, serving) = serve_reads(stores, stop).await?;
     let mut connection = Connection::new(place, Duration::from_secs(30));
 
     println!("{:>8}  {:34} {:>10} {:>10} {:>10}", "days", "read", "p50 ms", "p99 ms", "x floor");
@@ -172,6 +167,20 @@ async fn measure_all(
     }
     serving.abort();
     Ok(reader.of_everything)
+}
+
+/// The reads of these stores, served in this process without a limit on look-ups.
+async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Place, JoinHandle<()>)> {
+    let settings = query_api::Settings {
+        clicks: query_api::ClickSettings { click_lookup_rate: 0 },
+        ..query_api::Settings::on(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
+    };
+    let state = query_api::State::connect(&settings).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
+    let limits = server::Limits::default();
+    let serving = tokio::spawn(server::serve(listener, query_api::router(state), limits, stop.child_token()));
+    Ok((place, serving))
 }
 
 /// The plan of each read, of everything and of a window in the middle of the year.

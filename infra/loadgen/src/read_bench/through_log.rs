@@ -9,6 +9,7 @@ use crate::stage::{self, FreshStores, Launchpad, Running, Seat, Service, tail, w
 use anyhow::{Context as _, ensure};
 use ingest_gateway::{Durability, Log};
 use local::ports::Ports;
+use service_kit::http::ApiError;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -98,8 +99,9 @@ async fn publish(options: &ReadBenchOptions, log: &Log, domain: &str, stop: &Can
         }
         let log = log.clone();
         on_the_way.spawn(async move {
-            let appended = log.append(&record, "read-bench").await;
-            appended.map_err(|refusal| anyhow::anyhow!("the log refuses a record: {}", refusal.detail()))?;
+            let refused = |refusal: ApiError| anyhow::anyhow!("the log refuses a record: {}", refusal.detail());
+            let message = log.message(&record, "read-bench").map_err(refused)?;
+            log.append(&message).await.map_err(refused)?;
             Ok(record.events.len() as u64)
         });
         if told.elapsed() >= LOOK_EVERY {

@@ -254,13 +254,17 @@ pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str
 async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the running program's own file")?;
     let mut command = Command::new("cargo");
-    command.arg("build").current_dir(root);
-    command.args(Service::ALL.into_iter().flat_map(|service| ["--package", service.name()]));
-    command.args(features.iter().flat_map(|feature| ["--features", feature]));
+    command.arg("build").args(selection(features)).current_dir(root);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
     let built = command.status().await.context("cargo cannot be started; give the binaries with --binaries")?;
     anyhow::ensure!(built.success(), "the services cannot be built: correct that, or give binaries with --binaries");
     own.parent().map(Path::to_path_buf).context("the running program is in no folder")
+}
+
+/// What cargo is told to build; a feature has to be one of the packages that stand here, as `package/feature`.
+fn selection<'a>(features: &[&'a str]) -> Vec<&'a str> {
+    let packages = Service::ALL.into_iter().flat_map(|service| ["--package", service.name()]);
+    packages.chain(features.iter().flat_map(|feature| ["--features", feature])).collect()
 }

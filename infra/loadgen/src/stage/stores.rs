@@ -5,8 +5,7 @@
 use super::leftovers::{PREFIX, is_leftover};
 use anyhow::Context as _;
 use local::stack::Endpoints;
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::AdminOptions;
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::Producer as _;
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
@@ -90,7 +89,7 @@ async fn drop_databases(servers: &Endpoints, name: &str) {
 
 async fn delete_topics(brokers: &str, is_chosen: impl Fn(&str) -> bool) {
     let settings = KafkaSettings::at(brokers);
-    let Ok(admin) = kafka::client(&settings).and_then(|c| Ok(c.create::<AdminClient<DefaultClientContext>>()?)) else { return };
+    let Ok(admin) = kafka::admin(&settings) else { return };
     let Ok(producer) = kafka::producer(&settings) else { return };
     let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
     let chosen: Vec<&str> = metadata.topics().iter().map(MetadataTopic::name).filter(|name| is_chosen(name)).collect();

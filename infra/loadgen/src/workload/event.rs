@@ -65,6 +65,9 @@ pub struct Described {
     pub is_late: bool,
 }
 
+/// The member of `data` that tells an event's number, where it tells it. Namespaced, so that owners are shown it.
+pub(crate) const NUMBER: &str = "load.number";
+
 /// What an aspect of an event is drawn from; the numbers only have to differ.
 #[derive(Clone, Copy)]
 enum Aspect {
@@ -157,7 +160,7 @@ impl Shape {
             let session = self.session_id(tenant, described.session).hyphenated().encode_lower(&mut other);
             write!(out, r#""session_id":"{session}","#).expect("writing to memory cannot fail");
         }
-        let number = if self.request_lengths.is_empty() { String::new() } else { format!(r#""n":{number},"#) };
+        let number = if self.request_lengths.is_empty() { String::new() } else { format!(r#""{NUMBER}":{number},"#) };
         write!(out, r#""data":{{{number}{}}}}}"#, DATA[event_type]).expect("writing to memory cannot fail");
     }
 

@@ -6,6 +6,7 @@ mod event;
 mod plan;
 mod skew;
 
+pub(crate) use event::NUMBER;
 pub use event::{Described, SHELVES, Shape, TYPES, shelf_host};
 pub use plan::{Generator, Mix, Plan};
 pub use skew::Skew;

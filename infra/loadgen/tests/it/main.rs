@@ -4,10 +4,13 @@
 //! Must not time the service: figures come from benches.
 
 mod chaos;
+mod documented_build;
 mod fake_service;
+mod linear;
 mod oracle;
 mod pacing;
 mod proxy;
 mod read_bench;
 mod real_service;
+mod small_bench;
 mod workload;

@@ -13,6 +13,7 @@ use super::size_bytes;
 use crate::interrupt::Interrupt;
 use crate::progress::Task;
 use crate::server::end;
+use crate::settings;
 
 /// How much of a client's output is shown when it failed.
 const OUTPUT_TAIL_LINES: usize = 15;
@@ -76,6 +77,17 @@ pub(super) fn from_pip(draft: &Path, package: &str, version: &str, task: &Task, 
     run(pip, draft, "pip", task, interrupt)?;
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());
     found.find(|file| file.extension().is_some_and(|kind| kind == "whl")).context("pip left no wheel behind")
+}
+
+/// Compiles a program of crates.io, without optimisation, into `release/bin`.
+pub(super) fn from_cargo(draft: &Path, package: &str, version: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {
+    let mut cargo = Command::new(settings::cargo());
+    for name in settings::of_the_running_package() {
+        cargo.env_remove(name);
+    }
+    cargo.args(["install", "--locked", "--debug", "--version", version, package, "--root"]).arg(draft.join("release"));
+    cargo.env("CARGO_TARGET_DIR", draft.join("target")).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    run(cargo, draft, "cargo", task, interrupt)
 }
 
 fn run(command: Command, draft: &Path, name: &str, task: &Task, interrupt: &Interrupt) -> Result<()> {

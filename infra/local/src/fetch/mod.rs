@@ -148,6 +148,29 @@ pub(crate) fn fetch_postgres_tools(progress: &Progress, interrupt: &Interrupt) -
     tools.fetch(progress, interrupt, download, unpack)
 }
 
+/// Where `cargo-deny` is, or will be.
+pub(crate) fn cargo_deny_place() -> Result<PathBuf> {
+    Ok(Cache::of_this_user()?.place(&cargo_deny_release()).join("bin/cargo-deny"))
+}
+
+/// Compiles `cargo-deny`, which takes a minute or two, once for all clones of this user.
+pub(crate) fn fetch_cargo_deny(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
+    let (cache, release) = (Cache::of_this_user()?, cargo_deny_release());
+    cache.tidy(&release);
+    if cache.has(&release) {
+        return Ok(());
+    }
+    let task = progress.begin(format!("compiling cargo-deny {}", platform::CARGO_DENY));
+    let fill = |draft: &Path| download::from_cargo(draft, "cargo-deny", platform::CARGO_DENY, &task, interrupt);
+    cache.fill(&release, interrupt, fill).with_context(|| format!("cannot install cargo-deny {}", platform::CARGO_DENY))?;
+    task.done(&format!("{} MB in {}", size_bytes(&cache.place(&release)) >> 20, cache.root().display()));
+    Ok(())
+}
+
+fn cargo_deny_release() -> String {
+    format!("cargo-deny-{}-{}", platform::CARGO_DENY, std::env::consts::ARCH)
+}
+
 fn postgres_tools_release() -> String {
     format!("postgres-tools-{}-{}", platform::POSTGRES_TOOLS, std::env::consts::ARCH)
 }

@@ -1,12 +1,15 @@
 //! Where the services find their servers: the three settings, however they came about.
 
+use std::io::Write as _;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::Record;
+use super::{Entry, Record};
+use crate::password::Password;
 use crate::server::{Kind, TELEMETRY};
 use crate::settings::Given;
 use crate::workspace::Workspace;
@@ -31,7 +34,7 @@ impl Endpoints {
 
     pub(super) fn assemble(given: &Given, record: &Record) -> Result<Self> {
         let address = |kind: Kind, given: &Option<String>| {
-            let running = || record.running(kind).map(|entry| own_address(kind, entry.listen.port));
+            let running = || record.running(kind).map(|entry| address_of(kind, entry));
             given.clone().or_else(running).with_context(|| {
                 format!("{} is not running: run `cargo local start`, or run the tests with `cargo verify`", kind.name())
             })
@@ -43,6 +46,29 @@ impl Endpoints {
         })
     }
 
+    /// Writes them as shell assignments, for their owner's eyes only; replaced in one step.
+    pub(crate) fn write(&self, state: &Path) -> Result<PathBuf> {
+        let place = state.join("servers.env");
+        let mut draft = tempfile::NamedTempFile::new_in(state).context("cannot write into .local")?;
+        for (kind, address) in [Kind::Kafka, Kind::ClickHouse, Kind::Postgres].into_iter().zip(self.addresses()) {
+            writeln!(draft, "{}='{address}'", kind.setting())?;
+        }
+        draft.into_temp_path().persist(&place).context("cannot put the settings in place")?;
+        Ok(place)
+    }
+
+    fn addresses(&self) -> [&str; 3] {
+        [&self.kafka_brokers, &self.clickhouse_url, &self.database_url]
+    }
+
+    /// The same for `cargo up`: PostgreSQL as the owner of the tables, because nothing of it runs as the administrator.
+    #[must_use]
+    pub(crate) fn of_the_owner(self, given: &Given) -> Self {
+        let administrator = format!("//{TELEMETRY}:");
+        let owner = self.database_url.replacen(&administrator, "//telemetry_owner:", 1);
+        Self { database_url: given.database_url.clone().unwrap_or(owner), ..self }
+    }
+
     /// Hands them to a program.
     pub fn apply(&self, command: &mut Command) {
         command.env(Kind::Kafka.setting(), &self.kafka_brokers);
@@ -51,7 +77,18 @@ impl Endpoints {
     }
 }
 
-/// The address of a server that we run.
+/// The address of a server that we run, with the password it asks for.
+fn address_of(kind: Kind, entry: &Entry) -> String {
+    let port = entry.listen.port;
+    let Some(password) = entry.password.as_ref().map(Password::reveal) else { return own_address(kind, port) };
+    match kind {
+        Kind::Kafka => own_address(kind, port),
+        Kind::Postgres => format!("postgres://{TELEMETRY}:{password}@127.0.0.1:{port}/{TELEMETRY}"),
+        Kind::ClickHouse => format!("http://{TELEMETRY}:{password}@127.0.0.1:{port}"),
+    }
+}
+
+/// The address of a server that we run, to be shown.
 pub(crate) fn own_address(kind: Kind, port: u16) -> String {
     match kind {
         Kind::Kafka => format!("127.0.0.1:{port}"),

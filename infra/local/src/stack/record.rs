@@ -1,5 +1,6 @@
-//! `.local/stack.json`: which servers run, as which process, on which ports. Written whole or not at all; a file that
-//! cannot be read counts as empty, because strays are found by their data folder anyway.
+//! `.local/stack.json`: which servers run, as which process, on which ports, with which password; for its owner's eyes only.
+//! Written whole or not at all; a file that cannot be read counts as empty, because strays are found by their data folder
+//! anyway, and passwords are set anew.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::password::Password;
 use crate::process::Process;
 use crate::server::{Kind, Listen};
 
@@ -31,6 +33,9 @@ pub struct Entry {
     pub listen: Listen,
     /// Where its data is.
     pub data: PathBuf,
+    /// What it asks for; none of Kafka, and of what an earlier build has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Password>,
 }
 
 impl Record {

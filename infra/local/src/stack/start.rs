@@ -9,6 +9,7 @@ use super::endpoints::{check_given, given_address};
 use super::{Endpoints, Entry, Record, Stack, own_address};
 use crate::fetch;
 use crate::interrupt::Interrupt;
+use crate::password::Password;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -73,7 +74,7 @@ impl Stack {
         let mut waiting = Vec::new();
         for kind in kinds {
             let listen = record.servers.get(kind).map(|entry| entry.listen).unwrap_or_default();
-            let site = self.site(*kind, listen)?;
+            let mut site = self.site(*kind, listen)?;
             if let Some(process) = record.running(*kind).and_then(|entry| entry.process) {
                 if answers(&site, process, interrupt)? {
                     progress.say(&format!("{} runs already on {}", kind.name(), own_address(*kind, listen.port)));
@@ -84,6 +85,10 @@ impl Stack {
             }
             for stray in site.strays() {
                 stray.kill_tree();
+            }
+            if kind.has_password() {
+                let kept = record.servers.get(kind).and_then(|entry| entry.password.clone());
+                site.password = Some(kept.map_or_else(Password::mint, Ok)?);
             }
             waiting.push(site);
         }
@@ -103,7 +108,7 @@ impl Stack {
                     before
                 }
             };
-            record.servers.insert(site.kind, Entry { process, listen: site.listen, data: site.data });
+            record.servers.insert(site.kind, Entry { process, listen: site.listen, data: site.data, password: site.password });
         }
         record.save(&self.state)?;
         failure.map_or(Ok(()), Err)
@@ -139,7 +144,7 @@ fn choose_ports(sites: &mut [Site], record: &Record) -> Result<()> {
     for site in sites {
         let before = site.listen;
         let port = ports.choose(&[before.port, site.kind.usual_port()])?;
-        let second_port = if site.kind == Kind::Postgres { 0 } else { ports.choose(&[before.second_port])? };
+        let second_port = if site.kind == Kind::Kafka { ports.choose(&[before.second_port])? } else { 0 };
         site.listen = Listen { port, second_port };
     }
     Ok(())

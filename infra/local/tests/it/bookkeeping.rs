@@ -65,7 +65,7 @@ fn a_process_that_ended_but_was_not_reaped_is_not_alive() {
 fn the_record_survives_being_written_and_counts_as_empty_when_cut_short() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Process::of(std::process::id()).unwrap();
-    let entry = |process| Entry { process, listen: Listen { port: 9092, second_port: 1 }, data: "data".into() };
+    let entry = |process| Entry { process, listen: Listen { port: 9092, second_port: 1 }, data: "data".into(), password: None };
     let gone = Process { started: ours.started - 1, ..ours };
     let servers = BTreeMap::from([(Kind::Kafka, entry(Some(ours))), (Kind::Postgres, entry(Some(gone)))]);
     let record = Record { kept: true, servers };

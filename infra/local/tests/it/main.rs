@@ -1,4 +1,9 @@
 //! What the stack promises: it takes over what is its own, trusts only what it knows, and brings servers back.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod bookkeeping;
+mod compose;
+mod documents_resolve;
+mod guarded;
 mod servers;

@@ -1,4 +1,4 @@
-//! Which addresses are somebody's on the public internet (threats.md, V2).
+//! Which addresses are somebody's on the public internet (docs/api/webhooks.md#webhook-url; V2).
 //!
 //! Must not try to list what is forbidden in IPv6: only what is handed out as global unicast is let through, so every
 //! way to carry a v4 address in a v6 one (mapped, compatible, NAT64, 6to4, Teredo) is refused without being known.
@@ -33,6 +33,13 @@ const FORBIDDEN_V4: [Ipv4Net; 15] = [
     v4(224, 0, 0, 4),     // multicast
     v4(240, 0, 0, 4),     // reserved, broadcast
 ];
+/// Public by their number, and answered inside a cloud by the cloud itself: a machine there would hand out its own credentials.
+const INSIDE_CLOUDS: [Ipv4Net; 4] = [
+    Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32), // Azure: metadata, DNS, health
+    Ipv4Net::new_assert(Ipv4Addr::new(192, 80, 8, 124), 32),  // Equinix Metal: metadata
+    v4(161, 26, 0, 16),                                       // IBM Cloud: services of the inside
+    v4(166, 8, 0, 14),                                        // IBM Cloud: services of the inside
+];
 /// What is handed out as global unicast.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 /// Within it, what is not somebody's network.
@@ -46,7 +53,7 @@ const FORBIDDEN_V6: [Ipv6Net; 4] = [
 /// Whether an address is public unicast.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(address) => !FORBIDDEN_V4.iter().any(|net| net.contains(&address)),
+        IpAddr::V4(address) => !FORBIDDEN_V4.iter().chain(&INSIDE_CLOUDS).any(|net| net.contains(&address)),
         IpAddr::V6(address) => GLOBAL_V6.contains(&address) && !FORBIDDEN_V6.iter().any(|net| net.contains(&address)),
     }
 }
@@ -61,10 +68,10 @@ mod tests {
     /// Random cases; with every carrier of each, more than ten million addresses.
     const CASES: usize = 1_000_000;
 
-    /// V2's table once more, by comparing numbers instead of prefixes.
+    /// The same tables once more, by comparing numbers instead of prefixes.
     fn v4_is_public(address: Ipv4Addr) -> bool {
         let number = u32::from(address);
-        let ranges: [(u32, u32); 15] = [
+        let ranges: [(u32, u32); 19] = [
             (0x0000_0000, 0x00ff_ffff),
             (0x0a00_0000, 0x0aff_ffff),
             (0x6440_0000, 0x647f_ffff),
@@ -80,6 +87,10 @@ mod tests {
             (0xcb00_7100, 0xcb00_71ff),
             (0xe000_0000, 0xefff_ffff),
             (0xf000_0000, 0xffff_ffff),
+            (0xa83f_8110, 0xa83f_8110),
+            (0xc050_087c, 0xc050_087c),
+            (0xa11a_0000, 0xa11a_ffff),
+            (0xa608_0000, 0xa60b_ffff),
         ];
         !ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
     }
@@ -109,7 +120,8 @@ mod tests {
 
     /// The first and the last address of every network, and their neighbours.
     fn edges() -> Vec<Ipv4Addr> {
-        let ends = FORBIDDEN_V4.iter().flat_map(|net| [u32::from(net.network()), u32::from(net.broadcast())]);
+        let ends =
+            FORBIDDEN_V4.iter().chain(&INSIDE_CLOUDS).flat_map(|net| [u32::from(net.network()), u32::from(net.broadcast())]);
         ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]).map(Ipv4Addr::from).collect()
     }
 
@@ -148,6 +160,18 @@ mod tests {
             public += usize::from(is_public(address.into()));
         }
         assert!(public > CASES / 10, "{public}");
+    }
+
+    #[test]
+    fn a15_what_answers_inside_a_cloud_is_not_public() {
+        for inside in
+            ["168.63.129.16", "192.80.8.124", "161.26.0.7", "166.9.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192"]
+        {
+            assert!(!is_public(inside.parse().unwrap()), "{inside}");
+        }
+        for beside in ["168.63.129.15", "168.63.129.17", "161.27.0.1", "166.12.0.1"] {
+            assert!(is_public(beside.parse().unwrap()), "{beside}");
+        }
     }
 
     #[test]

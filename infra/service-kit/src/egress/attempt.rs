@@ -3,7 +3,7 @@
 //! Must connect only to the addresses it is given, and must read no more than it was told to. It has no deadline of
 //! its own for the whole: its caller drops it, and everything with it, when that is over.
 
-use super::{Failure, Message};
+use super::{Failure, Message, TlsFault};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full};
@@ -96,7 +96,7 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
 async fn secure(url: &Url, stream: TcpStream, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
     let host = url.host_str().ok_or(Failure::RefusedUrl)?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| Failure::RefusedUrl)?;
-    TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|_| Failure::Tls)
+    TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|error| Failure::Tls(TlsFault::of(&error)))
 }
 
 fn request(url: &Url, message: Message) -> Result<Request<Full<Bytes>>, Failure> {

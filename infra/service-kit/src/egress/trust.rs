@@ -3,11 +3,51 @@
 //! Must not be able to switch the check of a certificate off.
 
 use anyhow::{Context, ensure};
+use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Which check of a server's certificate failed: what its operator has to mend, and nothing else about the inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TlsFault {
+    /// Its time is over.
+    Expired,
+    /// Its time has not come.
+    NotYetValid,
+    /// Nobody who is trusted vouches for it.
+    UnknownAuthority,
+    /// It is for other names.
+    OtherName,
+    /// It is that of an authority, and a server cannot show that as its own.
+    AuthorityAsServer,
+    /// Anything else: no TLS at all, no version or cipher in common, a certificate that cannot be read.
+    Other,
+}
+
+impl TlsFault {
+    /// Why a handshake failed.
+    pub(super) fn of(error: &io::Error) -> Self {
+        let fault = error.get_ref().and_then(|inside| inside.downcast_ref::<rustls::Error>());
+        let Some(rustls::Error::InvalidCertificate(fault)) = fault else { return Self::Other };
+        match fault {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
+            // A signature that is not right: an authority of the same name as one that is trusted.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownAuthority,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => Self::OtherName,
+            CertificateError::Other(other)
+                if matches!(other.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+            {
+                Self::AuthorityAsServer
+            }
+            _ => Self::Other,
+        }
+    }
+}
 
 /// TLS 1.2 and 1.3, no certificate of our own; `setting` named the authority that is trusted besides.
 pub(crate) fn client_config(setting: &str, extra_authority: Option<&Path>) -> anyhow::Result<ClientConfig> {

@@ -48,6 +48,18 @@ impl BodyReader {
     /// The whole body of a request that must be JSON, inflated.
     pub async fn read(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         require_json(request.headers())?;
+        self.read_any(request).await
+    }
+
+    /// The whole body of a request that must be the form of a page.
+    pub async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
+        if !is_form(request.headers()) {
+            return Err(ApiError::new(Code::UnsupportedMediaType, "Send the body as application/x-www-form-urlencoded."));
+        }
+        self.read_any(request).await
+    }
+
+    async fn read_any(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         let encoding = Encoding::of(request.headers())?;
         if content_length(request.headers()).is_some_and(|length| length > self.limits.wire_bytes) {
             return Err(self.too_large());
@@ -93,6 +105,12 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
         return refuse("Send the body with one Content-Type: application/json.");
     };
     if is_json(content_type) { Ok(()) } else { refuse("Send the body as application/json in UTF-8.") }
+}
+
+/// Whether a body is the form of a page.
+pub fn is_form(headers: &HeaderMap) -> bool {
+    let media_type = only(headers, &header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
+    media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 /// `application/json` or a `+json` type; a charset, when given, must be UTF-8.

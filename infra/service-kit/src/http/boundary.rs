@@ -2,16 +2,16 @@
 //!
 //! Must not look into bodies, and must not label a metric with a raw path.
 
-use super::ApiError;
+use super::{ApiError, Malformed};
 use crate::measures::common as measures;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use schemas::problem::{Code, PROBLEM_JSON, Problem};
-use schemas::secrets::click_tokens_in;
+use schemas::secrets::looks_like_a_secret;
 use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 use uuid::Uuid;
@@ -25,13 +25,31 @@ const MAX_REQUEST_ID_BYTES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// Puts the boundary around a finished router.
+/// How clients reach a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Over plain HTTP, as on a developer's machine.
+    Plain,
+    /// Over TLS, which whoever stands before this process ends: browsers are told to come no other way.
+    Https,
+}
+
+/// Puts the boundary around a finished router that is reached over plain HTTP.
 pub fn with_boundary<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    with_boundary_over(Transport::Plain, router)
+}
+
+/// Puts the boundary around a finished router.
+pub fn with_boundary_over<S: Clone + Send + Sync + 'static>(transport: Transport, router: Router<S>) -> Router<S> {
     router
         .fallback(|| async { ApiError::new(Code::NotFound, "There is no such path.") })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed, "The path does not serve this method.") })
         .layer(CatchPanicLayer::custom(answer_panic))
         .layer(middleware::from_fn(boundary))
+        .layer(middleware::map_response(move |mut response: Response| {
+            shield(response.headers_mut(), transport);
+            std::future::ready(response)
+        }))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is the layer's")]
@@ -46,9 +64,13 @@ async fn boundary(mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
-    let response = tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await;
-    let response =
-        response.unwrap_or_else(|_| ApiError::unavailable(anyhow::anyhow!("over the request deadline")).into_response());
+    let response = match request.extensions().get::<Malformed>() {
+        Some(malformed) => refuse(malformed),
+        None => {
+            let answered = tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await;
+            answered.unwrap_or_else(|_| ApiError::unavailable(anyhow::anyhow!("over the request deadline")).into_response())
+        }
+    };
     let mut response = render(response, &id);
     seal(&mut response, &id);
 
@@ -60,6 +82,13 @@ async fn boundary(mut request: Request, next: Next) -> Response {
     response
 }
 
+/// Whoever sends such a head may mean another request by what follows: the connection ends with the answer.
+fn refuse(malformed: &Malformed) -> Response {
+    let mut response = ApiError::new(Code::InvalidParameter, malformed.0).into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 fn method_label(method: &axum::http::Method) -> String {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PATCH" | "PUT" | "DELETE" | "OPTIONS") => known.to_owned(),
@@ -67,14 +96,13 @@ fn method_label(method: &axum::http::Method) -> String {
     }
 }
 
-/// A caller's own id is kept when it is harmless, so that it can be followed through several systems.
+/// A caller's own id is kept when it is harmless, so that it can be followed through several systems. A secret that somebody
+/// put there by mistake would be logged and shown.
 fn request_id(request: &Request) -> String {
     let is_harmless = |id: &&str| {
-        !id.is_empty()
-            && id.len() <= MAX_REQUEST_ID_BYTES
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-            // a secret that somebody put here would be logged
-            && click_tokens_in(id).next().is_none()
+        (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            && !looks_like_a_secret(id)
     };
     let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_harmless);
     given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
@@ -87,7 +115,7 @@ fn render(mut response: Response, id: &str) -> Response {
     }
     let error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // `/ready` says in its own words which dependency is away (decisions.md, "GET /ready").
+        // `/ready` says in its own words which dependency is away (docs/api/http.md#health-and-readiness).
         None if response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json") => return response,
         None => foreign(response.status()),
     };
@@ -133,6 +161,65 @@ fn seal(response: &mut Response, id: &str) {
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(id).expect("a request id is plain ASCII"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// What browsers are told about every answer. Nothing here is a page: one that is says itself what it may load.
+pub(crate) fn shield(headers: &mut HeaderMap, transport: Transport) {
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if transport == Transport::Https {
+        // Two years, as preload lists want it; other names of the domain are not ours to speak for.
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=63072000"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::identity::OrgType;
+    use schemas::secrets::{PlainApiKey, PlainClickToken, PlainInvite, PlainUserSession, PlainWebhookSecret};
+
+    fn id_for(given: &str) -> String {
+        request_id(&Request::builder().header(REQUEST_ID, given).body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn a14_a_harmless_request_id_is_kept() {
+        let longest = "a.".repeat(32);
+        for kept in [
+            "1",
+            "edge-7_x.Y",
+            "0195f3a0-0000-7000-8000-000000000099",
+            &longest,
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(id_for(kept), kept);
+        }
+    }
+
+    #[test]
+    fn a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced() {
+        let secrets = [
+            PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned(),
+            PlainApiKey::mint(OrgType::Agent).reveal().to_owned(),
+            PlainUserSession::mint().reveal().to_owned(),
+            PlainClickToken::mint().reveal().to_owned(),
+            PlainWebhookSecret::mint().reveal().to_owned(),
+            PlainInvite::mint().reveal().to_owned(),
+        ];
+        let cut = |secret: &String| secret[..secret.len() - 5].to_owned();
+        let within = |secret: &String| format!("x-{secret}");
+        let spelt = ["SVC_PK_abc".to_owned(), "my.svc_pub_1".to_owned(), "ctx_1".to_owned(), "Whsec_1".to_owned()];
+        let made_of_them =
+            secrets.iter().filter(|secret| secret.contains('_')).map(cut).chain(secrets.iter().map(within)).chain(spelt);
+        for refused in secrets.iter().cloned().chain(made_of_them) {
+            assert_ne!(id_for(&refused), refused);
+        }
+        for refused in ["", "a b", "a/b", "a:b", "é", &"a.".repeat(33), "a,b", "<b>"] {
+            assert_ne!(id_for(refused), refused);
+        }
+    }
 }

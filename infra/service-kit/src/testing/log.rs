@@ -5,6 +5,7 @@
 use super::eventually;
 use crate::kafka;
 use crate::settings::KafkaSettings;
+use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
@@ -98,6 +99,26 @@ impl TestLog {
     pub async fn caught_up(&self, group: &str) {
         eventually(&format!("{group} commits every record"), || async { (self.uncommitted(group).await == 0).then_some(()) })
             .await;
+    }
+
+    /// Takes the first records of partitions from the log, as its retention does.
+    pub async fn drop_before(&self, firsts: impl IntoIterator<Item = (i32, Offset)>) {
+        let mut gone = TopicPartitionList::new();
+        for (partition, first) in firsts {
+            gone.add_partition_offset(&self.settings.topic, partition, first).expect("the offset is valid");
+        }
+        let admin = kafka::admin(&self.settings).expect("a client is made");
+        admin.delete_records(&gone, &AdminOptions::new()).await.expect("the broker takes them");
+    }
+
+    /// Deletes a group with all that it has committed, once its members have left.
+    pub async fn delete_group(&self, group: &str) {
+        let admin = kafka::admin(&self.settings).expect("a client is made");
+        let deleted = async || {
+            let answer = admin.delete_groups(&[group], &AdminOptions::new()).await.ok()?;
+            answer.iter().all(Result::is_ok).then_some(())
+        };
+        eventually(&format!("the group {group} is deleted"), deleted).await;
     }
 
     /// Every dead letter, sorted by origin.

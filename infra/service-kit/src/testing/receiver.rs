@@ -70,6 +70,21 @@ impl TestAuthority {
         (params(names).signed_by(&key, &self.issuer).expect("it signs").pem(), key.serialize_pem())
     }
 
+    /// The same with a certificate whose time has not come.
+    pub fn early_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2120, 1, 1);
+        params.not_after = date_time_ymd(2120, 2, 1);
+        self.issue(&params)
+    }
+
+    /// The same with a certificate of an authority, as `openssl req -x509` makes one for a server.
+    pub fn authority_as_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
+        let mut params = params(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.issue(&params)
+    }
+
     /// The same with a certificate whose time is over.
     pub fn expired_server_for(&self, names: &[&str]) -> Arc<ServerConfig> {
         let mut params = params(names);

@@ -2,11 +2,11 @@
 //!
 //! Must not touch what is not named `test_*`; leftovers of dead test processes are swept by the next run.
 
+use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use crate::{kafka, stores};
 use local::stack::Endpoints;
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::admin::AdminOptions;
 use rdkafka::producer::Producer;
 use sqlx::PgPool;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,6 +50,19 @@ impl TestStores {
         Self { pool, postgres, clickhouse, kafka, name }
     }
 
+    /// The same stores, signed in to as this service, so that a test notices a right that it lacks; where `CLICKHOUSE_URL` has
+    /// no password, the server has no accounts, and the one that is set does it all.
+    #[must_use]
+    pub fn signed_in_as(&self, role: Role) -> Self {
+        let postgres = self.postgres.signed_in_as(role).expect("DATABASE_URL is a URL");
+        let has_accounts = url::Url::parse(&self.clickhouse.clickhouse_url).is_ok_and(|url| url.password().is_some());
+        let clickhouse = match role {
+            Role::Worker | Role::Query if has_accounts => self.clickhouse.signed_in_as(role).expect("CLICKHOUSE_URL is a URL"),
+            _ => self.clickhouse.clone(),
+        };
+        Self { postgres, clickhouse, ..self.clone() }
+    }
+
     /// The settings that lead a process here.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -70,6 +83,7 @@ async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, P
     url.set_path(name);
     let settings = PostgresSettings { database_url: url.into() };
     let pool = stores::postgres(&settings).expect("the address is valid");
+    roles::share_password(&settings).await.expect("the roles of the services are there");
     stores::migrate_postgres(&pool).await.expect("the tables are created");
     (settings, pool)
 }
@@ -86,7 +100,7 @@ async fn sweep(servers: &Endpoints) {
         .fetch_all(&admin)
         .await
         .unwrap_or_default();
-    let clickhouse = clickhouse::Client::default().with_url(&servers.clickhouse_url);
+    let Ok(clickhouse) = stores::clickhouse(&ClickHouseSettings::at(&servers.clickhouse_url, "default")) else { return };
     for name in names.iter().filter(|name| is_leftover(name)) {
         let _ = sqlx::query(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&admin).await;
         // Not SYNC: a table that a killed test was reading can stay in use for ever, and whoever waits for it with it.
@@ -97,7 +111,7 @@ async fn sweep(servers: &Endpoints) {
 
 async fn sweep_topics(brokers: &str) {
     let settings = KafkaSettings::at(brokers);
-    let Ok(admin) = kafka::client(&settings).and_then(|c| Ok(c.create::<AdminClient<DefaultClientContext>>()?)) else { return };
+    let Ok(admin) = kafka::admin(&settings) else { return };
     let Ok(producer) = kafka::producer(&settings) else { return };
     let Ok(metadata) = producer.client().fetch_metadata(None, Duration::from_secs(10)) else { return };
     let leftovers: Vec<&str> =

@@ -1,6 +1,6 @@
 //! S6 and rows V3 to V7: whatever a receiver does, an attempt ends in time, reads little and goes nowhere else.
 
-use service_kit::egress::{Answer, Egress, Failure};
+use service_kit::egress::{Answer, Egress, Failure, TlsFault};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{DnsRecord, TestAuthority, TestDns, TestReceiver};
 use std::net::Ipv4Addr;
@@ -181,12 +181,15 @@ async fn v5_what_is_packed_stays_packed() {
 async fn v7_a_certificate_that_is_not_good_is_refused() {
     let outside = Outside::new().await;
     let stranger = TestAuthority::new();
+    let refused = |fault| Err(Failure::Tls(fault));
     for (name, config, expected) in [
         ("good", outside.authority.server_for(&["hooks.test"]), Ok(200)),
-        ("expired", outside.authority.expired_server_for(&["hooks.test"]), Err(Failure::Tls)),
-        ("self-signed", TestAuthority::self_signed_server_for(&["hooks.test"]), Err(Failure::Tls)),
-        ("wrong host", outside.authority.server_for(&["other.test", "127.0.0.1"]), Err(Failure::Tls)),
-        ("unknown authority", stranger.server_for(&["hooks.test"]), Err(Failure::Tls)),
+        ("expired", outside.authority.expired_server_for(&["hooks.test"]), refused(TlsFault::Expired)),
+        ("early", outside.authority.early_server_for(&["hooks.test"]), refused(TlsFault::NotYetValid)),
+        ("self-signed", TestAuthority::self_signed_server_for(&["hooks.test"]), refused(TlsFault::UnknownAuthority)),
+        ("wrong host", outside.authority.server_for(&["other.test", "127.0.0.1"]), refused(TlsFault::OtherName)),
+        ("unknown authority", stranger.server_for(&["hooks.test"]), refused(TlsFault::UnknownAuthority)),
+        ("authority", outside.authority.authority_as_server_for(&["hooks.test"]), refused(TlsFault::AuthorityAsServer)),
     ] {
         let requests = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&requests);

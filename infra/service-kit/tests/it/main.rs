@@ -1,10 +1,16 @@
-//! The way out, over real sockets.
+//! The way out over real sockets, and the stores as services sign in to them.
 //!
 //! Must not look inside the crate, and must not need a server that the test has not started itself.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod browser_headers;
+mod clickhouse_accounts;
 mod egress;
 mod encrypted_stores;
+mod least_privilege;
+mod raw_requests;
 mod rebinding;
+mod slow_clients;
 mod spellings;
+mod threat_table;

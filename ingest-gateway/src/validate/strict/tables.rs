@@ -1,6 +1,6 @@
 //! The public schemas as tables: which member of which object has which kind of value.
 //!
-//! Must not hold what the looser rules check for every caller (type, timestamp, content URL), nor a rule between members.
+//! Must not hold what the looser rules check for every caller (type, content URL), nor a rule between members.
 
 use super::shape::Shape::{
     ClickToken, Country, FilledText, Flag, Instant, Integer, Object, OneOf, Sha256, Text, Texts, Uri, Uris, Uuid,
@@ -44,6 +44,7 @@ pub(super) const IDENTIFIER: &[Rule] =
 
 /// An event of any type.
 pub(super) const EVENT: &[Rule] = &[
+    must("timestamp", Instant),
     optional("id", Uuid),
     nullable("turn_id", Text),
     optional("output_id", FilledText),

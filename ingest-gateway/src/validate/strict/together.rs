@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 /// Adds what the public rules find in an `event` or `event_batch` envelope. To be called before any event is entered.
 pub(crate) fn check_envelope(envelope: &RawObject<'_>, events: &[&RawValue], faults: &mut Faults) {
     check(envelope, tables::ENVELOPE, faults);
+    require_member_of_type(envelope, faults);
     let events = read(events);
     require_session(envelope, &events, faults);
     require_engagements(envelope, &events, faults);
@@ -38,6 +39,18 @@ fn text(object: &RawObject<'_>, name: &str) -> Option<String> {
     object.get(name).and_then(as_str).map(std::borrow::Cow::into_owned)
 }
 
+/// Each type of document carries its events under a name of its own.
+fn require_member_of_type(envelope: &RawObject<'_>, faults: &mut Faults) {
+    let needed = match text(envelope, "document_type").as_deref() {
+        Some("event") => "event",
+        Some("event_batch") => "events",
+        _ => return,
+    };
+    if envelope.get(needed).is_none() {
+        faults.add(Member(needed), "required", format!("this document_type carries {needed}"));
+    }
+}
+
 /// Without a session and without a token a document is a report of retrievals and of nothing else.
 fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     let is_bound = |object: &RawObject<'_>| object.get("session_id").is_some() || object.get("ctx_token").is_some();
@@ -48,7 +61,7 @@ fn require_session(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut
     }
 }
 
-/// An envelope's token accompanies engagements (and, by spec.md, a completed checkout).
+/// An envelope's token accompanies engagements (and, beyond the public rules, a completed checkout).
 fn require_engagements(envelope: &RawObject<'_>, events: &[Placed<'_>], faults: &mut Faults) {
     if envelope.get("ctx_token").is_none() {
         return;

@@ -3,9 +3,7 @@
 //! Must do to a process, a server or a disk what happens to those, and nothing to a metric.
 
 use super::stage::{DELIVERER, GATEWAY, QUERY, Stage, WORKER, report};
-use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::Offset;
 use schemas::identity::OrgType;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use service_kit::testing::{Seed, TestLog, client, eventually, free_address};
@@ -93,33 +91,22 @@ impl Stage {
         }
     }
 
-    fn admin(&self) -> AdminClient<DefaultClientContext> {
-        service_kit::kafka::client(&self.stores.kafka).unwrap().create().unwrap()
-    }
-
     /// While nobody is in it, and the first records are old enough to have been read.
     async fn delete_the_group(&mut self) {
         tokio::time::sleep_until(self.first_report.unwrap() + OLD).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
-        let admin = self.admin();
-        let deleted = async || {
-            let answer = admin.delete_groups(&[WORKER], &AdminOptions::new()).await.ok()?;
-            answer.iter().all(Result::is_ok).then_some(())
-        };
-        eventually("the group is deleted", deleted).await;
+        TestLog::connect(&self.stores.kafka).delete_group(WORKER).await;
         self.start(WORKER, &[]).await;
     }
 
     /// The worker is away, records come, and all that is on the log is taken from it; then it is back and reads the next.
     async fn drop_what_nobody_has_read(&mut self) {
-        TestLog::connect(&self.stores.kafka).caught_up(WORKER).await;
+        let log = TestLog::connect(&self.stores.kafka);
+        log.caught_up(WORKER).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
         assert_eq!(self.report(1).await, 201);
-        let mut all = TopicPartitionList::new();
-        for partition in stream_workers::standing(&self.stores.kafka, WORKER).await.unwrap().into_keys() {
-            all.add_partition_offset(&self.stores.kafka.topic, partition, Offset::End).unwrap();
-        }
-        self.admin().delete_records(&all, &AdminOptions::new()).await.unwrap();
+        let all = stream_workers::standing(&self.stores.kafka, WORKER).await.unwrap().into_keys();
+        log.drop_before(all.map(|partition| (partition, Offset::End))).await;
         self.start(WORKER, &[]).await;
         self.beside = Some(self.keep_reporting());
     }

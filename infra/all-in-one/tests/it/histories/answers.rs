@@ -1,4 +1,4 @@
-//! What each read says of retrievals, by the counting contract (design.md), as JSON.
+//! What each read says of retrievals, by docs/api/counting.md#figures, as JSON.
 //!
 //! Must not know who asks.
 
@@ -21,18 +21,32 @@ fn id(id: Uuid) -> String {
     if id.is_nil() { String::new() } else { id.to_string() }
 }
 
+/// A role that is left out is the agent's on the types that only agents report.
+fn role_of(row: &Observation) -> i8 {
+    let is_agents =
+        matches!(row.event_type.as_str(), "content_grounded" | "content_cited" | "content_presented" | "content_engaged")
+            || row.event_type.starts_with("turn_");
+    if row.source_role == 0 && is_agents { 1 } else { row.source_role }
+}
+
 fn role(row: &Observation) -> &'static str {
-    ROLES[usize::from(row.source_role.unsigned_abs())]
+    ROLES[usize::from(role_of(row).unsigned_abs())]
+}
+
+/// Platform, session and agent as owners see them: a click on another host than the token's is its reporter's, without a
+/// session.
+fn known(row: &Observation) -> (Uuid, Uuid, &str) {
+    if row.link == 3 { (row.org_id, Uuid::nil(), "") } else { (row.platform_id, row.session_id, row.agent_id.as_str()) }
 }
 
 /// An agent stands behind what has its role or names a session.
 fn names_agent(row: &Observation) -> bool {
-    row.source_role == 1 || !row.session_id.is_nil()
+    role_of(row) == 1 || !known(row).1.is_nil()
 }
 
 fn sessions<'a>(rows: impl Iterator<Item = &'a &'a Observation>) -> usize {
-    let named = rows.filter(|row| !row.session_id.is_nil());
-    named.map(|row| (row.platform_id, row.session_id)).collect::<BTreeSet<_>>().len()
+    let named = rows.map(|row| known(row)).filter(|(_, session, _)| !session.is_nil());
+    named.map(|(platform, session, _)| (platform, session)).collect::<BTreeSet<_>>().len()
 }
 
 /// Counts, largest first, ties by name.
@@ -60,11 +74,11 @@ pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
         sources.extend((count > 0).then(|| json!({"source_role": name, "count": count, "sessions": sessions})));
     }
     let named: BTreeSet<(Uuid, &str)> =
-        retrievals.iter().flatten().filter(|row| names_agent(row)).map(|row| (row.platform_id, row.agent_id.as_str())).collect();
+        retrievals.iter().flatten().filter(|row| names_agent(row)).map(|row| (known(row).0, known(row).2)).collect();
     let mut agents: Vec<_> = named
         .into_iter()
         .map(|(platform, agent)| {
-            let is_theirs = |row: &Observation| row.platform_id == platform && row.agent_id == agent;
+            let is_theirs = |row: &Observation| (known(row).0, known(row).2) == (platform, agent);
             let (events, _) = seen_by(&|row| names_agent(row) && is_theirs(row));
             let (_, sessions) = seen_by(&is_theirs);
             (
@@ -83,29 +97,40 @@ pub(super) fn figures(retrievals: &[Retrieval<'_>]) -> Value {
     })
 }
 
-/// Newest first, ties by id, then by key.
-pub(super) fn events(retrievals: &[Retrieval<'_>], for_reporter: bool) -> Vec<Value> {
+/// Newest first, ties by id, then by key; for owners, or for a party to the events.
+pub(super) fn events(retrievals: &[Retrieval<'_>], party: Option<Uuid>) -> Vec<Value> {
     let mut items = BTreeMap::new();
     for seen in retrievals {
         let told_by = representative(seen);
+        let is_by_other = party.is_some_and(|party| told_by.org_id != party);
+        let is_anothers_click = party.is_some() && !is_by_other && told_by.platform_id != told_by.org_id;
         let event_id = match told_by.event_id.as_str() {
-            "" => Uuid::from_u128(told_by.event_key).to_string(),
-            own => own.to_owned(),
+            own if !own.is_empty() && !is_by_other => own.to_owned(),
+            _ => Uuid::from_u128(told_by.event_key).to_string(),
         };
-        let roles: BTreeSet<i8> = seen.iter().map(|row| row.source_role).filter(|role| *role > 0).collect();
+        let (platform, session, agent) = match party {
+            None => known(told_by),
+            Some(_) if is_anothers_click => (Uuid::nil(), Uuid::nil(), ""),
+            Some(_) => (told_by.platform_id, told_by.session_id, told_by.agent_id.as_str()),
+        };
+        let roles: BTreeSet<i8> = seen.iter().map(|row| role_of(row)).filter(|role| *role > 0).collect();
         let mut data: Value = serde_json::from_str(&told_by.data).unwrap_or_else(|_| json!({}));
+        let told = data.as_object_mut().unwrap();
+        // An address is not the owner's to see, and the issuer of a token sees nothing of this.
+        told.retain(|name, _| !is_by_other && (party.is_some() || name != "ip"));
         data["observers"] = roles.into_iter().map(|role| ROLES[usize::from(role.unsigned_abs())]).collect();
         let mut item = json!({
             "event_id": event_id,
-            "session_id": id(told_by.session_id),
+            "session_id": id(session),
             "event_type": told_by.event_type,
-            "content_url": told_by.content_url,
+            "content_url": if is_anothers_click && told_by.link == 1 { "" } else { &told_by.content_url },
             "event_timestamp": instant(told_by.at),
             "event_data": data,
-            "platform_id": id(told_by.platform_id),
-            "agent_id": told_by.agent_id,
+            "platform_id": id(platform),
+            "agent_id": agent,
         });
-        if for_reporter {
+        if party.is_some() {
+            item["reported_by"] = if is_by_other { "other" } else { "self" }.into();
             item["source_role"] = role(told_by).into();
             item["content_telemetry_id"] = "".into();
         }
@@ -139,15 +164,16 @@ pub(super) fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
 /// Whose agent a retrieval is told by, and which; nobody's where a server or nobody in particular tells it.
 fn agent_of(seen: &Retrieval<'_>) -> (String, String) {
     let told_by = representative(seen);
-    let is_claim = matches!(told_by.source_role, 0 | 1) && names_agent(told_by);
-    if is_claim { (told_by.platform_id.to_string(), told_by.agent_id.clone()) } else { Default::default() }
+    let is_claim = matches!(role_of(told_by), 0 | 1) && names_agent(told_by);
+    let (platform, _, agent) = known(told_by);
+    if is_claim { (platform.to_string(), agent.to_owned()) } else { Default::default() }
 }
 
 pub(super) fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut parts: BTreeMap<(Reverse<String>, String, String), [usize; 4]> = BTreeMap::new();
     for seen in retrievals.iter().filter(|seen| representative(seen).event_type == "content_retrieved") {
         let (platform, agent) = agent_of(seen);
-        let claims = seen.iter().filter(|row| matches!(row.source_role, 0 | 1) && names_agent(row));
+        let claims = seen.iter().filter(|row| matches!(role_of(row), 0 | 1) && names_agent(row));
         let claimants: BTreeSet<Uuid> = claims.map(|row| row.org_id).collect();
         let is_claimed = !claimants.is_empty();
         let is_seen = seen.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));

@@ -87,7 +87,7 @@ impl Life {
         let cast = &self.cast;
         let reporter = [&cast.agent, &cast.partners[0]].choose(&mut self.random).copied().unwrap();
         let reported = self.model.reported(reporter.id.0, window);
-        let expected = answers::events(&reported, true);
+        let expected = answers::events(&reported, Some(reporter.id.0));
         judge_list(town, &reporter.key, "/agent/events", &written(window), Some(&expected), None, trace).await;
         reported.len()
     }
@@ -147,7 +147,7 @@ impl Life {
 
 fn items(list: &str, by: &str, seen: &[Retrieval<'_>]) -> Vec<Value> {
     match list {
-        "events" => answers::events(seen, false),
+        "events" => answers::events(seen, None),
         "urls" => answers::urls(seen),
         "corroboration" => answers::corroboration(seen),
         _ => answers::funnel(seen, by),

@@ -52,7 +52,7 @@ impl Life {
     pub(super) fn host(&mut self) -> String {
         let own = self.own_hosts().choose(&mut self.random).unwrap().clone();
         match self.random.random_range(0..8) {
-            0 => format!("www.{own}"),
+            0 => format!("news.{own}"),
             1 => format!("d.{own}"),
             2 => format!("not{own}"),
             3 => format!("{own}.evil.test"),
@@ -94,7 +94,8 @@ impl Life {
         let held: Vec<String> = self.model.hosts_of(owner).into_iter().map(str::to_owned).collect();
         let host = held.choose(&mut self.random).or_else(|| hosts.choose(&mut self.random)).unwrap().clone();
         let found = Self::registered(town, &self.cast.owners[owner], &host).await;
-        let was_verified = self.model.release(owner, &host, town.now_us());
+        // The service keeps what it is asked for to the millisecond.
+        let was_verified = self.model.release(owner, &host, town.now_us() / 1_000 * 1_000);
         let is_verified = found.as_ref().is_some_and(|domain| domain["verified"] == true);
         assert_eq!(is_verified, was_verified, "history {}: {host} by {owner}: {found:?}", self.number);
         let Some(domain) = found else { return };
@@ -172,6 +173,7 @@ impl Life {
         };
         // Of a click token the session belongs to who issued it.
         let is_bound = !session_id.is_nil() && random.random_range(0..4) == 0;
+        let platform_id = if is_bound { self.cast.agent.id.0 } else { org_id };
         Observation {
             // Some hosts nobody can own.
             site: if random.random_range(0..20) == 0 { String::new() } else { host.rsplit('.').collect::<Vec<_>>().join(".") },
@@ -183,11 +185,12 @@ impl Life {
             event_type: (*TYPES.choose(random).unwrap()).to_owned(),
             at: moment(random, now_us),
             session_id,
-            platform_id: if is_bound { self.cast.agent.id.0 } else { org_id },
+            platform_id,
+            link: if platform_id == org_id { 0 } else { random.random_range(1..4) },
             agent_id: (*["", "alpha", "beta"].choose(random).unwrap()).to_owned(),
             content_url: format!("https://{host}/{}", random.random_range(0..3)),
             event_id: (*["", "a", "b", "B", "\u{e4}"].choose(random).unwrap()).to_owned(),
-            data: format!("{{\"n\":{}}}", random.random_range(0..3)),
+            data: format!("{{\"org.example.n\":{},\"ip\":1}}", random.random_range(0..3)),
         }
     }
 

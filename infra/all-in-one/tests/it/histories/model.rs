@@ -154,9 +154,9 @@ impl Model {
         Some(retrievals)
     }
 
-    /// What an organisation has reported itself.
+    /// What an organisation has reported itself, and what others did with its click tokens.
     pub(super) fn reported(&self, org: Uuid, window: Window) -> Vec<Retrieval<'_>> {
-        let mut retrievals = grouped(self.merged().into_iter().filter(|row| row.org_id == org));
+        let mut retrievals = grouped(self.merged().into_iter().filter(|row| row.org_id == org || row.platform_id == org));
         retrievals.retain(|seen| window.covers(representative(seen).at));
         retrievals
     }

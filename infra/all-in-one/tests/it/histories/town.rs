@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::Value;
 use service_kit::clock::Clock;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
-use service_kit::settings::WebhookSettings;
-use service_kit::testing::{TestServer, TestStores, client, eventually};
+use service_kit::settings::{ClickHouseSettings, WebhookSettings};
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, client, eventually};
 use service_kit::{http, stores};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -49,6 +49,8 @@ pub(super) struct Observation {
     pub(super) session_id: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
     pub(super) platform_id: Uuid,
+    /// Of what another's click token bound: 1 when its URL is the token's, 2 on the same host, 3 on another.
+    pub(super) link: i8,
     pub(super) agent_id: String,
     pub(super) content_url: String,
     pub(super) event_id: String,
@@ -78,12 +80,34 @@ pub(super) struct Town {
     server: TestServer,
     client: reqwest::Client,
     clickhouse: Client,
+    /// Between the reads and their store, where there is one.
+    proxy: Option<ClickHouseProxy>,
     _mail: TempDir,
 }
 
 impl Town {
     pub(super) async fn build() -> Self {
+        Self::on(TestStores::fresh().await, None).await
+    }
+
+    /// One whose store remembers which granules met no condition, although the reads ask it not to.
+    pub(super) async fn build_remembering() -> Self {
         let stores = TestStores::fresh().await;
+        let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, |request| {
+            let settings = request.settings.iter_mut().filter(|(name, _)| name == "use_query_condition_cache");
+            settings.for_each(|(_, value)| "1".clone_into(value));
+        });
+        let proxy = proxy.await;
+        Self::on(stores, Some(proxy)).await
+    }
+
+    /// What the reads have asked their store for, but whether it is there and which version it is.
+    pub(super) fn reads_of_the_store(&self) -> Vec<ClickHouseRequest> {
+        let asked = self.proxy.iter().flat_map(ClickHouseProxy::take_requests);
+        asked.filter(|request| request.statement.contains("observations")).collect()
+    }
+
+    async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
         let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
         let mail = tempfile::tempdir().unwrap();
         let identity = identity_api::Settings {
@@ -99,13 +123,15 @@ impl Town {
             domains: DomainSettings::default(),
             delivery_log: DeliveryLogSettings::default(),
         };
-        let query = query_api::Settings::on(stores.clickhouse.clone(), stores.postgres.clone());
+        let url = proxy.as_ref().map_or(&*stores.clickhouse.clickhouse_url, ClickHouseProxy::url).to_owned();
+        let read = ClickHouseSettings { clickhouse_url: url, ..stores.clickhouse.clone() };
+        let query = query_api::Settings::on(read, stores.postgres.clone());
         let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();
         let query = query_api::State::connect_at(&query, clock.clone()).await.unwrap();
         let router = query_api::routes(query).merge(identity_api::routes(identity));
         let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
         let server = TestServer::start(http::with_boundary(router)).await;
-        Self { stores, clock, server, client: client(), clickhouse, _mail: mail }
+        Self { stores, clock, server, client: client(), clickhouse, proxy, _mail: mail }
     }
 
     /// Back to the beginning of a history.

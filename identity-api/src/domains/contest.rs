@@ -1,0 +1,81 @@
+//! A host that somebody else holds: a fresh DNS TXT proof takes it from whoever holds it on somebody's word, or by a proof that
+//! no longer stands.
+//!
+//! Must look at both proofs before it changes anything, and change nothing when the holder has proved the host meanwhile.
+
+use super::notices::{self, Notice};
+use super::proof::Claim;
+use super::{Row, is_proof, ownership};
+use crate::State;
+use crate::actor::Actor;
+use crate::audit::{self, Author, Change};
+use schemas::identity::VerificationMethod;
+use schemas::ids::OrgId;
+use schemas::problem::Code;
+use schemas::site::Site;
+use serde_json::json;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+
+/// Makes the caller the owner of a host that `holder` holds, when their proof weighs more.
+pub(super) async fn take_over(
+    state: &Arc<State>,
+    actor: &Actor,
+    site: &Site,
+    (registered, holder): (Row, Row),
+    methods: &[VerificationMethod],
+) -> Result<Row, ApiError> {
+    if !methods.contains(&VerificationMethod::DnsTxt) {
+        return Err(ownership::TakeError::Held.into());
+    }
+    let verification = &state.verification;
+    verification.admit(actor.org_id)?;
+    let claim = Claim { domain: &registered.domain, token: &registered.verification_token };
+    let proved = verification.finder.find(claim, &[VerificationMethod::DnsTxt]).await;
+    let refusal = ApiError::from(ownership::TakeError::Held);
+    proved.map_err(|faults| ApiError::faults(Code::Conflict, faults).with_detail(refusal.detail()))?;
+    let holders = Claim { domain: &holder.domain, token: &holder.verification_token };
+    if is_proof(&holder) && verification.finder.find(holders, &VerificationMethod::ALL).await.is_ok() {
+        return Err(refusal);
+    }
+    let owner = exchange(state, actor, site, &registered, &holder).await?.ok_or(refusal)?;
+    tell(state, actor.org_id, &holder);
+    Ok(owner)
+}
+
+/// One owner goes and the other comes, at one instant; `None` when the holder is not what it was.
+async fn exchange(state: &State, actor: &Actor, site: &Site, registered: &Row, holder: &Row) -> Result<Option<Row>, ApiError> {
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    ownership::hold(&mut transaction).await?;
+    let current = ownership::holder(&mut transaction, actor.org_id, site).await?;
+    let is_as_it_was = current.is_some_and(|current| current.id == holder.id && current.proved_at == holder.proved_at);
+    if !is_as_it_was {
+        return Ok(None);
+    }
+    let loser = OrgId(holder.organization_id);
+    ownership::release(&mut transaction, loser, holder.id(), now).await?;
+    let author: Author = actor.credential.into();
+    let detail = json!({"domain": holder.domain, "method": holder.verification_method, "to": actor.org_id});
+    let change = Change { action: "domain.lost", object_kind: "domain", object_id: holder.id, detail };
+    audit::record_by(&mut transaction, author, Some(loser), now, change).await?;
+    let basis = state.verification.basis(VerificationMethod::DnsTxt, now);
+    let taken = ownership::take(&mut transaction, actor.org_id, registered.id(), site, basis, now).await?;
+    let Some(owner) = taken else { return Ok(None) };
+    let detail = json!({"domain": owner.domain, "method": owner.verification_method, "from": loser});
+    let change = Change { action: "domain.verified", object_kind: "domain", object_id: owner.id, detail };
+    audit::record(&mut transaction, actor, now, change).await?;
+    transaction.commit().await?;
+    Ok(Some(owner))
+}
+
+/// Mails both, after the answer.
+fn tell(state: &Arc<State>, winner: OrgId, holder: &Row) {
+    let (domain, loser, was_attested) = (holder.domain.clone(), OrgId(holder.organization_id), !is_proof(holder));
+    let telling = Arc::clone(state);
+    state.sign_in.mails().spawn(async move {
+        let (pool, mailer) = (&telling.pool, &telling.mailer);
+        notices::send(pool, mailer, loser, Notice::Lost { domain: &domain, was_attested }).await;
+        notices::send(pool, mailer, winner, Notice::Won { domain: &domain }).await;
+    });
+}

@@ -1,0 +1,181 @@
+//! Proofs that are looked at again: one that is missing for too long lapses, and the domain with it.
+//!
+//! Must hold no connection to the database while it looks. Several processes may run this: whoever claims a proof moves it on
+//! first, and whoever dies leaves it to be looked at a little later.
+
+use super::notices::{self, Notice};
+use super::proof::{Claim, ProofFinder};
+use super::{Row, ownership};
+use crate::audit::{self, Author, Change};
+use crate::mail::Mailer;
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use schemas::identity::VerificationMethod;
+use schemas::ids::OrgId;
+use schemas::instant;
+use serde_json::json;
+use service_kit::clock::Clock;
+use sqlx::PgPool;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
+
+/// Pause between two rounds.
+const EVERY: Duration = Duration::from_secs(600);
+/// Proofs that are looked at side by side.
+const AT_ONCE: i64 = 8;
+/// So long after a look that found nothing, or whose process died, comes the next.
+const RETRY: TimeDelta = TimeDelta::hours(6);
+/// So often a proof is missing before it lapses, however long that took: one bad hour after a long pause is not enough.
+const LEAST_FAILURES: i32 = 8;
+
+/// How long a proof holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Until it is looked at again.
+    pub(crate) again: TimeDelta,
+    /// It may be missing for so long.
+    pub(crate) lapse: TimeDelta,
+}
+
+/// What looks at proofs again; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Upkeep {
+    pub(super) pool: PgPool,
+    pub(super) finder: ProofFinder,
+    pub(super) mailer: Mailer,
+    pub(super) terms: Terms,
+}
+
+/// What came of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Proofs that are where they were.
+    pub standing: u32,
+    /// Proofs that are missing.
+    pub missing: u32,
+    /// Domains that have lapsed.
+    pub lapsed: u32,
+}
+
+const CLAIM: &str = "UPDATE domains SET proof_due_at = $2 WHERE id = ANY(array( \
+        SELECT id FROM domains WHERE proof_due_at <= $1 AND verified_at IS NOT NULL AND released_at IS NULL \
+        ORDER BY proof_due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)) RETURNING *";
+const STANDS: &str = "UPDATE domains SET verification_method = $2, proved_at = $3, proof_due_at = $4, unproved_since = NULL, \
+        proof_failures = 0 WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL RETURNING *";
+/// Unless it was proved since it was claimed.
+const IS_MISSING: &str = "UPDATE domains SET unproved_since = coalesce(unproved_since, $3), proof_failures = proof_failures + 1 \
+        WHERE id = $1 AND verified_at IS NOT NULL AND released_at IS NULL AND proved_at IS NOT DISTINCT FROM $2 RETURNING *";
+
+enum Outcome {
+    Stands,
+    Missing,
+    Lapsed,
+    /// Released, or proved, while we looked.
+    Overtaken,
+}
+
+/// Runs rounds for as long as the handle lives.
+pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        // Not at once: who starts has other things to do, and who is restarted again and again need not look each time.
+        let mut rounds = tokio::time::interval_at(Instant::now() + EVERY, EVERY);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            rounds.tick().await;
+            match upkeep.round(&clock).await {
+                Ok(Looked { standing: 0, missing: 0, lapsed: 0 }) => {}
+                Ok(Looked { standing, missing, lapsed }) if missing + lapsed > 0 => {
+                    tracing::warn!(standing, missing, lapsed, "proofs of domains were looked at again, and some are missing");
+                }
+                Ok(Looked { standing, .. }) => tracing::info!(standing, "proofs of domains were looked at again"),
+                Err(error) => tracing::warn!("proofs of domains are not looked at, the next round will: {error}"),
+            }
+        }
+    }))
+}
+
+impl Upkeep {
+    /// Looks at every proof that is due.
+    pub(crate) async fn round(&self, clock: &Clock) -> Result<Looked, sqlx::Error> {
+        let mut looked = Looked::default();
+        loop {
+            let now = clock.now().trunc_subsecs(3);
+            let due: Vec<Row> = sqlx::query_as(CLAIM).bind(now).bind(now + RETRY).bind(AT_ONCE).fetch_all(&self.pool).await?;
+            if due.is_empty() {
+                return Ok(looked);
+            }
+            let mut looking = JoinSet::new();
+            for row in due {
+                let upkeep = self.clone();
+                looking.spawn(async move { upkeep.look(row, now).await });
+            }
+            while let Some(outcome) = looking.join_next().await {
+                match outcome {
+                    Ok(Ok(Outcome::Stands)) => looked.standing += 1,
+                    Ok(Ok(Outcome::Missing)) => looked.missing += 1,
+                    Ok(Ok(Outcome::Lapsed)) => looked.lapsed += 1,
+                    Ok(Ok(Outcome::Overtaken)) => {}
+                    Ok(Err(error)) => tracing::warn!("what came of a look at a proof is not kept: {error}"),
+                    Err(error) => tracing::error!("a look at a proof broke off: {error}"),
+                }
+            }
+        }
+    }
+
+    async fn look(&self, row: Row, now: DateTime<Utc>) -> Result<Outcome, sqlx::Error> {
+        let claim = Claim { domain: &row.domain, token: &row.verification_token };
+        match self.finder.find(claim, &VerificationMethod::ALL).await {
+            Ok(method) => self.note_standing(row.id, method, now).await,
+            Err(_) => self.note_missing(&row, now).await,
+        }
+    }
+
+    async fn note_standing(&self, id: Uuid, method: VerificationMethod, now: DateTime<Utc>) -> Result<Outcome, sqlx::Error> {
+        let noted = sqlx::query(STANDS).bind(id).bind(method.as_str()).bind(now).bind(now + self.terms.again);
+        let is_held = noted.execute(&self.pool).await?.rows_affected() == 1;
+        Ok(if is_held { Outcome::Stands } else { Outcome::Overtaken })
+    }
+
+    async fn note_missing(&self, row: &Row, now: DateTime<Utc>) -> Result<Outcome, sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        ownership::hold(&mut transaction).await?;
+        let noted: Option<Row> =
+            sqlx::query_as(IS_MISSING).bind(row.id).bind(row.proved_at).bind(now).fetch_optional(&mut *transaction).await?;
+        let Some(noted) = noted else { return Ok(Outcome::Overtaken) };
+        let since = noted.unproved_since.unwrap_or(now);
+        let org = OrgId(noted.organization_id);
+        let is_over = now - since >= self.terms.lapse && noted.proof_failures >= LEAST_FAILURES;
+        if is_over {
+            ownership::release(&mut transaction, org, noted.id(), now).await?;
+            let detail =
+                json!({"domain": noted.domain, "method": noted.verification_method, "unproved_since": instant::text(since)});
+            let change = Change { action: "domain.lapsed", object_kind: "domain", object_id: noted.id, detail };
+            audit::record_by(&mut transaction, Author::System, Some(org), now, change).await?;
+        }
+        transaction.commit().await?;
+        let domain = noted.domain.as_str();
+        if is_over {
+            notices::send(&self.pool, &self.mailer, org, Notice::Lapsed { domain }).await;
+            return Ok(Outcome::Lapsed);
+        }
+        if noted.proof_failures == 1 {
+            let until = since + self.terms.lapse;
+            let notice = Notice::Missing { domain, token: &noted.verification_token, until };
+            notices::send(&self.pool, &self.mailer, org, notice).await;
+        }
+        Ok(Outcome::Missing)
+    }
+}
+
+/// Notes that a domain which is held is proved now, by this method.
+pub(super) async fn note_proved(
+    transaction: &mut sqlx::PgConnection,
+    id: Uuid,
+    method: VerificationMethod,
+    now: DateTime<Utc>,
+    terms: Terms,
+) -> Result<Option<Row>, sqlx::Error> {
+    sqlx::query_as(STANDS).bind(id).bind(method.as_str()).bind(now).bind(now + terms.again).fetch_optional(transaction).await
+}

@@ -1,0 +1,218 @@
+//! Names that strangers give to what others see: organisations, in lists, in webhooks and in our mails.
+//!
+//! Must refuse what reads as something else than it is: a link, a name in letters of two scripts that look alike, characters
+//! that nobody sees. Must let honest names pass in any one script, and in the mixes that Chinese, Japanese and Korean are
+//! written in, with Latin beside them.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_security::mixed_script::AugmentedScriptSet;
+
+/// Most marks that stand on one character; Vietnamese, Hebrew and Thai need three.
+const MAX_MARKS: usize = 4;
+
+/// What browsers and mail programs read as the dot of a host name; its half-width form is folded to it, the full-width dot to `.`.
+const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
+/// A slash, and what looks like one or is taken for one.
+const SLASHES: [char; 7] = ['/', '\\', '\u{2044}', '\u{2215}', '\u{29f8}', '\u{29f5}', '\u{2216}'];
+
+/// Why a text is no name, when it is none.
+pub(super) fn fault_of(text: &str) -> Option<&'static str> {
+    let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
+    if folded.contains(SLASHES) || folded.contains("www.") || folded.contains("www .") {
+        return Some("must not hold ://, / or www., so that no mail of ours shows it as a link");
+    }
+    if text.chars().any(is_of_no_script) || mixes_scripts(text) {
+        return Some("must not mix the letters of scripts that look alike");
+    }
+    if has_piled_marks(text) {
+        return Some("must not pile marks on a character");
+    }
+    None
+}
+
+/// Characters that nobody sees, or that act on others: zero-width ones, those that turn the reading direction, break lines, or
+/// stand for nothing (Unicode: `Default_Ignorable_Code_Point`, line separators, private use, the blank of braille).
+pub(crate) fn is_unseen(char: char) -> bool {
+    matches!(
+        char,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffd}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{10ffff}'
+    )
+}
+
+/// The mathematical alphabets: Latin and Greek letters that belong to no script.
+fn is_of_no_script(char: char) -> bool {
+    matches!(char, '\u{1d400}'..='\u{1d7ff}')
+}
+
+/// Whether a name is neither in one script nor in Latin beside one of the mixes of East Asia: what UTS #39 calls "highly
+/// restrictive", for names instead of identifiers, which have no blanks or commas.
+fn mixes_scripts(text: &str) -> bool {
+    let latin = AugmentedScriptSet::for_char('a');
+    let (mut all, mut beside_latin) = (AugmentedScriptSet::default(), AugmentedScriptSet::default());
+    for char in text.chars() {
+        let of_char = AugmentedScriptSet::for_char(char);
+        all.intersect_with(of_char);
+        let mut as_latin = of_char;
+        as_latin.intersect_with(latin);
+        if as_latin.is_empty() {
+            beside_latin.intersect_with(of_char);
+        }
+    }
+    let is_east_asian = beside_latin.hanb || beside_latin.jpan || beside_latin.kore;
+    all.is_empty() && !is_east_asian
+}
+
+fn has_piled_marks(text: &str) -> bool {
+    let mut marks = 0;
+    text.nfd().any(|char| {
+        marks = if unicode_normalization::char::is_combining_mark(char) { marks + 1 } else { 0 };
+        marks > MAX_MARKS
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a14_honest_names_in_any_one_script_and_in_those_of_east_asia_pass() {
+        for name in [
+            "Example Publisher",
+            "Smith, Jones & Co. (2026)",
+            "L'Équipe – Études n° 5",
+            "Zażółć gęślą jaźń",
+            "Øresund Ærø Þór",
+            "Công ty Trách nhiệm Hữu hạn Nguyễn",
+            "Türkçe İstanbul ışık",
+            "Яндекс 24",
+            "Українська правда",
+            "Ελληνική Εταιρεία",
+            "חדשות היום, בע״מ",
+            "שָׁלוֹם",
+            "الجزيرة ١٢٣",
+            "شرکت خبری",
+            "दैनिक जागरण १२",
+            "প্রথম আলো",
+            "தினமலர்",
+            "ข่าวสด น้ำ",
+            "ქართული",
+            "Հայաստան",
+            "አዲስ ዘመን",
+            "ᏣᎳᎩ",
+            "人民日报",
+            "中央社 ㄅㄆㄇ",
+            "朝日新聞デジタル",
+            "ソニー・ミュージック",
+            "NHKニュース・おはよう日本",
+            "一ノ瀬々 ヶ丘",
+            "조선일보",
+            "한겨레 新聞 Korea",
+            "QQ音乐",
+            "ＡＢＣ放送",
+            "Booking.com",
+            "3M",
+            "7-Eleven™ + 100 %",
+            "Ünïcödé 😀",
+            "µTorrent",
+        ] {
+            assert_eq!(fault_of(name), None, "{name}");
+            assert!(!name.chars().any(is_unseen), "{name}");
+        }
+    }
+
+    #[test]
+    fn a10_a_name_that_reads_as_a_link_is_refused_however_it_is_spelt() {
+        for name in [
+            "your account is locked, go to https://evil.example",
+            "evil.example/login",
+            "WWW.evil.example",
+            "visit www.evil.example now",
+            "https:／／evil.example",
+            "ｗｗｗ．evil.example",
+            "ℎttp:⁄⁄evil.example/",
+            "c℅o",
+            "www。evil",
+            "www｡evil",
+            "www .evil",
+            "https:\\\\evil",
+            "https:∕∕evil",
+            "a⧸b",
+        ] {
+            assert!(fault_of(name).is_some_and(|why| why.contains("www.")), "{name}");
+        }
+    }
+
+    #[test]
+    fn a14_a_name_that_looks_like_another_is_refused() {
+        for name in [
+            "Аpple",
+            "Apple Аpple",
+            "Gооgle",
+            "Microsоft",
+            "ΑΒC News",
+            "Tһe Times",
+            "Яндекс LLC",
+            "Amazon ا",
+            "Bank עברית",
+            "𝐀pple",
+            "𝙶𝚘𝚘𝚐𝚕𝚎",
+            "日本Почта",
+            "朝日한겨레ニュース",
+            "Z\u{300}\u{301}\u{302}\u{303}\u{304}\u{305}algo",
+        ] {
+            assert!(fault_of(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a14_what_nobody_sees_is_known() {
+        for char in [
+            '\u{200b}',
+            '\u{200c}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{2060}',
+            '\u{feff}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{ad}',
+            '\u{34f}',
+            '\u{115f}',
+            '\u{3164}',
+            '\u{ffa0}',
+            '\u{fe0f}',
+            '\u{e0041}',
+            '\u{e0100}',
+            '\u{180e}',
+            '\u{2800}',
+            '\u{2029}',
+            '\u{206a}',
+            '\u{fffd}',
+            '\u{e000}',
+            '\u{10ffff}',
+        ] {
+            assert!(is_unseen(char), "{:x}", u32::from(char));
+        }
+        for char in ['a', ' ', '\u{a0}', '\u{3000}', '\u{2019}', '\u{202f}', '\u{301}', '\u{1f600}', '\u{30fc}'] {
+            assert!(!is_unseen(char), "{:x}", u32::from(char));
+        }
+    }
+}

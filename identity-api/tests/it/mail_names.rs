@@ -1,0 +1,88 @@
+//! What strangers may call themselves, and where it is told (A10, A14).
+
+use crate::admin::{json_of, refusal};
+use crate::desk::{Desk, Shows};
+use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PROVISIONED};
+use serde_json::json;
+
+const LURE: &str = "your account is locked - call 555 0100";
+
+/// Texts that are no names, whoever gives them to whatever.
+const BAD: [&str; 12] = [
+    "go to https://evil.example",
+    "evil.example/login",
+    "Visit WWW.evil.example",
+    "ｗｗｗ.evil.example",
+    "Аpple",
+    "Gооgle News",
+    "𝐀pple",
+    "Ap\u{200b}ple",
+    "App\u{202e}el",
+    "Ap\u{ad}ple",
+    "Apple\u{2060}",
+    "\u{feff}Apple",
+];
+
+#[tokio::test]
+async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to_somebody_else() {
+    let desk = Desk::open().await;
+    let eve = desk.person("eve@evil.test").await;
+    let body = json!({"name": LURE, "org_type": "content_owner", "domain": "a.test"});
+    let founded = desk.post(eve.shows(), ORGANIZATIONS, &body).await;
+    let org = founded.text("id").to_owned();
+    assert_eq!(desk.invite(&eve, &org, "victim@v.test", "member").await.status, 201);
+    let mail = desk.mails().pop().unwrap();
+    assert!(mail.contains("To: victim@v.test\r\n") && mail.contains("Subject: You are invited to an organisation\r\n"), "{mail}");
+    assert!(!mail.contains("locked") && mail.contains(&org), "{mail}");
+
+    desk.seed().verify(org.parse().unwrap(), "b.test").await;
+    assert_eq!(desk.invite(&eve, &org, "other@v.test", "member").await.status, 201);
+    let mail = desk.mails().pop().unwrap();
+    assert!(
+        mail.contains(&format!("Subject: You are invited to {LURE} (b.test)\r\n")),
+        "who stands for a domain has a name: {mail}"
+    );
+    let release = "UPDATE domains SET released_at = now() WHERE domain = 'b.test'";
+    sqlx::query(release).execute(&desk.stores.pool).await.unwrap();
+    assert_eq!(desk.invite(&eve, &org, "third@v.test", "member").await.status, 201);
+    assert!(!desk.mails().pop().unwrap().contains("locked"));
+    // Platforms and agents have no domains.
+    let (platform, key) = desk.platform(LURE).await;
+    desk.trust(platform, true).await;
+    let ada = desk.person("ada@p.test").await;
+    identity_api::organizations::ensure_owner(&desk.stores.pool, platform, ada.id).await.unwrap();
+    assert_eq!(desk.invite(&ada, &platform.to_string(), "victim@v.test", "member").await.status, 201);
+    let body = json!({"name": LURE, "domain": "c.test", "admin_email": "victim@v.test"});
+    assert_eq!(desk.post(Shows::Key(&key), PROVISIONED, &body).await.status, 201);
+    assert!(desk.mails().iter().rev().take(2).all(|mail| !mail.contains("locked")));
+}
+
+#[tokio::test]
+async fn a10_a14_what_reads_as_a_link_or_as_another_name_names_no_organisation() {
+    let desk = Desk::open().await;
+    let ada = desk.person("ada@a.test").await;
+    let (partner, key) = desk.platform("partner").await;
+    desk.trust(partner, true).await;
+    let before = desk.count("SELECT count(*) FROM organizations").await;
+    for name in BAD {
+        for refused in [
+            desk.post(ada.shows(), ORGANIZATIONS, &json!({"name": name, "org_type": "content_owner", "domain": "a.test"})).await,
+            desk.post(Shows::Key(&key), PROVISIONED, &json!({"name": name, "domain": "a.test"})).await,
+            desk.ask_for(&ada, AGENT_REQUESTS, name).await,
+        ] {
+            assert_eq!(refused.refusal(), (422, "invalid_request"), "{name:?}");
+            assert_eq!(refused.body["errors"].as_array().unwrap().len(), 1, "{name:?}");
+        }
+    }
+    assert_eq!(desk.count("SELECT count(*) FROM organizations").await, before);
+    assert_eq!(desk.count("SELECT count(*) FROM access_requests").await, 0);
+    // Nor at the machine, where words are split at blanks.
+    for name in ["evil.example/x", "www.evil.example", "Аpple"] {
+        refusal(&desk, &format!("organization create --type platform --name {name}"), 1).await;
+    }
+    let honest = json_of(&desk, "organization create --type platform --name 朝日新聞デジタル").await;
+    assert_eq!(honest["name"], "朝日新聞デジタル");
+    // A key is named for its own organisation only, but not by what nobody sees.
+    assert_eq!(desk.create(Shows::Key(&key), &json!({"name": "prod/eu (Аpple)"})).await.status, 201);
+    assert_eq!(desk.create(Shows::Key(&key), &json!({"name": "prod\u{200b}"})).await.refusal(), (422, "invalid_request"));
+}

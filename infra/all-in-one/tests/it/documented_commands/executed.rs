@@ -1,0 +1,75 @@
+//! Which test executes each command that a document names.
+//!
+//! Must name a test that really runs it: the longest beginning of a command that stands here decides.
+
+/// What `cargo test` runs needs no other test than itself: its filter must find one (`tests_of`).
+const ITSELF: &str = "";
+
+const EXECUTED: &[(&str, &str)] = &[
+    ("cargo test", ITSELF),
+    // What begins or ends the servers that tests run on is read here; the program that `cargo up` ends in is run.
+    ("cargo up", "the_three_lines_of_the_last_screen_work_when_pasted"),
+    ("cargo verify", ITSELF),
+    ("cargo local", ITSELF),
+    ("cargo load -- fuzz-api", "every_answer_to_requests_made_from_the_document_is_documented"),
+    ("cargo load -- bench", "a_bench_on_binaries_at_hand_measures_every_figure"),
+    ("cargo load -- reads", "the_store_is_filled_with_the_same_rows_through_the_log_and_past_it"),
+    (
+        "cargo load -- reads --observations 12000000 --growth",
+        "growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners",
+    ),
+    (
+        "cargo load -- reads --growth",
+        "growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners",
+    ),
+    ("cargo load -- reads --through-log", "the_store_is_filled_with_the_same_rows_through_the_log_and_past_it"),
+    ("cargo load -- linear", "bodies_of_every_write_route_are_measured"),
+    ("cargo load -- run", "a_run_with_every_complication_is_clean"),
+    ("cargo load -- linear", "bodies_of_every_write_route_are_measured"),
+    ("cargo chaos", "c1_c2_c3_a_minute_of_everything_going_wrong_changes_no_figure"),
+    ("cargo chaos --plan", "c13_the_schedule_follows_from_the_seed_alone"),
+    ("cargo run -p fuzz", "s13_bodies"),
+    ("cargo run -p ingest-gateway", "every_mode_explains_itself"),
+    ("cargo run -p identity-api -- admin operator", "operators_are_added_listed_and_removed"),
+    ("cargo run -p identity-api -- admin organization", "organisations_are_created_listed_and_shown"),
+    ("cargo run -p identity-api -- admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    ("identity-api admin", "every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line"),
+    ("identity-api admin operator", "operators_are_added_listed_and_removed"),
+    ("identity-api admin organization", "organisations_are_created_listed_and_shown"),
+    ("identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    ("identity-api admin domain", "domains_are_added_verified_listed_and_released"),
+    ("identity-api admin access-request", "access_requests_are_listed_approved_and_rejected"),
+    ("identity-api admin partner", "partners_are_trusted_and_no_longer"),
+    ("identity-api migrate", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("stream-workers prepare", "preparing_twice_is_as_good_as_once"),
+    ("stream-workers deliver", "s7_f34_a_delivery_survives_the_kill_of_its_deliverer_and_comes_again_as_it_was"),
+    ("stream-workers replay", "a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone"),
+    ("stream-workers rebuild", "an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touched"),
+    ("stream-workers settled", "whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_rejected_once"),
+    ("stream-workers rejected list", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
+    ("stream-workers rejected show", "a_dead_letter_is_listed_and_shown_as_it_was_and_does_nothing_to_the_terminal"),
+    ("stream-workers rejected retry", "a_retry_restores_a_record_once_and_a_second_one_changes_nothing"),
+    ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
+    ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),
+    // There is no Docker where tests run: what compose starts is read.
+    ("docker compose", "what_compose_starts_is_what_prometheus_scrapes"),
+    ("openssl rand -base64 32", "a_key_as_openssl_prints_it_is_one"),
+    ("openssl req -x509", "v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again"),
+    ("export DATABASE_URL", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
+    // The procedures of operating, step by step, by the same programs.
+    ("pg_dump", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("pg_restore", "a_dump_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("psql", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("rm -rf /backup/data", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("mv /backup/backup_label", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+    ("rm -rf /backup/data/pg_replslot", "a_backup_of_postgresql_and_the_log_bring_every_read_back_byte_for_byte"),
+];
+
+/// The test that executes a command; empty when cargo's own run of the tests does.
+pub(super) fn by(words: &[String]) -> Option<&'static str> {
+    let line = words.join(" ");
+    let begins =
+        |beginning: &str| line.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '/']));
+    let known = EXECUTED.iter().filter(|(beginning, _)| begins(beginning));
+    known.max_by_key(|(beginning, _)| beginning.len()).map(|(_, test)| *test)
+}

@@ -1,0 +1,106 @@
+//! One retrieval is one, however each of its observers spells the page: E11, end to end.
+
+use crate::pipeline::Pipeline;
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::testing::Seed;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// What each observer reports of one page: role and URL.
+const SPELLINGS: [(&str, &str); 3] =
+    [("edge", "https://www.a.example/x/?utm_source=b"), ("origin", "http://a.example/x"), ("agent", "https://a.example/x#y")];
+/// The orders in which three reports can come.
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+fn retrieval(id: Uuid, role: &str, url: &str) -> Value {
+    let mut event = json!({"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": role,
+        "content_url": url, "content_telemetry_id": id});
+    if role == "agent" {
+        event["session_id"] = json!("67e55044-10b1-426f-9247-bb680e5fe0c8");
+    }
+    json!({"events": [event]})
+}
+
+/// `count` by `name` of a list of figures.
+fn counts(list: &Value, name: &str) -> BTreeMap<String, u64> {
+    let of = |item: &Value| (item[name].as_str().unwrap().to_owned(), item["count"].as_u64().unwrap());
+    list.as_array().unwrap().iter().map(of).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e11_a_page_that_edge_origin_and_agent_spell_differently_is_retrieved_once_and_another_page_is_another() {
+    let pipeline = Pipeline::start().await;
+    let seed = Seed(&pipeline.stores.pool);
+    // Registered with its `www.`, which is the same domain.
+    let owner = seed.owner_of("www.a.example").await;
+    let (network, agent) = (seed.org("network", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
+    let key_of = |role: &str| match role {
+        "origin" => &owner.key,
+        "edge" => &network.key,
+        _ => &agent.key,
+    };
+    for order in ORDERS {
+        let id = Uuid::new_v4();
+        for (role, url) in order.map(|place| SPELLINGS[place]) {
+            pipeline.post("/events", key_of(role), &retrieval(id, role, url)).await;
+        }
+        // Under the same id other pages, each by two observers.
+        for page in ["https://a.example/y?a=1&b=2", "https://a.example/X"] {
+            pipeline.post("/events", &network.key, &retrieval(id, "edge", page)).await;
+        }
+        for page in ["http://www.a.example/y/?b=2&gclid=3&a=1", "http://a.example/%58"] {
+            pipeline.post("/events", &agent.key, &retrieval(id, "agent", page)).await;
+        }
+    }
+    pipeline.work_off().await;
+
+    let summary: Value = serde_json::from_str(&pipeline.read(&owner.key, "/content-owners/summary").await).unwrap();
+    assert_eq!((&summary["total_events"], &summary["domains"]), (&json!(18), &json!(["a.example"])), "{summary}");
+    let by_role = [("agent", 18), ("edge", 18), ("origin", 6)].map(|(role, count)| (role.to_owned(), count));
+    assert_eq!(counts(&summary["events_by_source"], "source_role"), by_role.into(), "{summary}");
+
+    let page: Value = serde_json::from_str(&pipeline.read(&owner.key, "/content-owners/events").await).unwrap();
+    assert_eq!(page["total"], 18);
+    let mut seen: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for item in page["items"].as_array().unwrap() {
+        let observers = item["event_data"]["observers"].to_string();
+        *seen.entry((item["content_url"].as_str().unwrap().to_owned(), observers)).or_default() += 1;
+    }
+    let (all, two) = (r#"["agent","edge","origin"]"#, r#"["agent","edge"]"#);
+    let told = [("https://a.example/x", all), ("http://www.a.example/y/?b=2&gclid=3&a=1", two), ("http://a.example/%58", two)];
+    let told = told.map(|(url, observers)| ((url.to_owned(), observers.to_owned()), 6));
+    assert_eq!(seen, told.into(), "each as the agent, whose report represents it, has reported it");
+
+    // Each reporter reads back what it has reported.
+    let own: Value = serde_json::from_str(&pipeline.read(&network.key, "/agent/events").await).unwrap();
+    let urls: Vec<&str> = own["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
+    assert_eq!(urls.iter().filter(|url| **url == SPELLINGS[0].1).count(), 6, "{urls:?}");
+}
+
+/// What a build from before this rule has written: host with `www.`, and the key of the URL without scheme alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn e11_what_was_keyed_by_the_former_rule_stays_what_it_was_also_when_the_store_is_rebuilt() {
+    let pipeline = Pipeline::start().await;
+    let seed = Seed(&pipeline.stores.pool);
+    let (owner, network) = (seed.owner_of("a.example").await, seed.org("network", OrgType::Platform).await);
+    let id = Uuid::new_v4();
+    let former = json!({"v": 1, "org": network.id, "received_at_us": 1_790_000_000_000_000_u64, "kind": "events", "events": [
+        {"key": "0000000000000000000000000000000a", "correlated": true, "type": "content_retrieved", "at_ms": 1_789_999_999_000_u64,
+         "source_role": "edge", "site": "example.a.www", "content_url": "https://www.a.example/x/", "content_telemetry_id": id}]});
+    pipeline.log.put(0, former.to_string().as_bytes()).await;
+    pipeline.post("/events", &owner.key, &retrieval(id, "origin", "https://a.example/x")).await;
+    pipeline.work_off().await;
+    let reads = ["/content-owners/summary", "/content-owners/events", "/content-owners/summary?domain=www.a.example"];
+    let mut before = Vec::new();
+    for read in reads {
+        before.push(pipeline.read(&owner.key, read).await);
+    }
+    assert!(before[0].contains("\"total_events\":2"), "the former one has another key, and is still its owner's: {}", before[0]);
+    pipeline.clickhouse("TRUNCATE TABLE observations").await;
+    let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    for (read, before) in reads.iter().zip(before) {
+        assert_eq!(pipeline.read(&owner.key, read).await, before, "{read}");
+    }
+}

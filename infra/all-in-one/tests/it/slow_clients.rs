@@ -1,0 +1,41 @@
+//! S15 on the process as it is: whoever asks and does not read is cut off, on every listener, at the pace that is built in.
+//!
+//! Must not shorten a deadline: what is short is tested beside the server.
+
+use crate::demo::Demo;
+use service_kit::testing::eventually;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+
+/// More than the buffers on the way hold, of answers that are not small.
+const REQUESTS: usize = 400;
+
+/// A connection that has asked again and again.
+async fn asked(url: &str) -> TcpStream {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    stream.write_all(format!("GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n").repeat(REQUESTS).as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn s15_whoever_does_not_read_is_cut_off_on_every_listener() {
+    let demo = Demo::start().await;
+    let listeners = [demo.url("/openapi.json"), demo.env("METRICS_URL").to_owned()];
+    let mut stalled = Vec::new();
+    for url in &listeners {
+        stalled.push(asked(url).await);
+    }
+    for (stream, url) in stalled.iter().zip(&listeners) {
+        eventually(&format!("{url} hangs up"), || async {
+            let wrote = stream.try_write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+            wrote.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock).then_some(())
+        })
+        .await;
+        let figures = demo.client.get(&listeners[1]).send().await.unwrap().text().await.unwrap();
+        let cut = figures.lines().find_map(|line| line.strip_prefix("http_connections_cut_total{why=\"slow_reader\"} "));
+        assert!(cut.unwrap().parse::<u32>().unwrap() > 0, "and says so: {cut:?}");
+    }
+}

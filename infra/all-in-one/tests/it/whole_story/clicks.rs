@@ -1,0 +1,196 @@
+//! The chapter on click tokens: an agent makes them, a network reports what came of them with nothing but the token, and
+//! everybody reads. The network learns nothing of the agent; the agent and the publisher see what happened.
+
+use super::{DOMAIN, Program, World};
+use reqwest::Method;
+use serde_json::{Value, json};
+use service_kit::testing::{client, eventually};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+const LEVELS: [&str; 4] = ["full", "summary", "intent", "minimal"];
+const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
+/// As the agent names itself.
+const AGENT: &str = "whispering-agent";
+/// Only the network's to know.
+const ORDER: &str = "order-of-the-network";
+
+/// A session of the agent's with a token, which the network has reported by.
+struct Told {
+    session: String,
+    token: String,
+    url: String,
+}
+
+impl World {
+    /// By a program; the answer must be 201.
+    async fn tell(&self, program: &Program, path: &str, body: &Value) -> Value {
+        let answer = self.send(Method::POST, path, ("x-api-key", program.0.clone()), Some(body)).await;
+        assert_eq!(answer.status, 201, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    /// The agent makes a token; the network reports a click and a checkout by it, and names nothing else.
+    async fn click(&self, agent: &Program, network: &Program, level: &str, number: usize) -> Told {
+        let started = self.tell(agent, "/sessions/start", &json!({"agent_id": AGENT, "privacy_level": level})).await;
+        let session = started["session_id"].as_str().unwrap().to_owned();
+        let url = format!("https://www.{DOMAIN}/offer/{number}");
+        let cited = json!({"type": "content_cited", "timestamp": "2026-11-01T09:00:00Z", "content_url": url, "turn_id": format!("turn-{session}"),
+            "data": {"citation_type": "paraphrase"}});
+        self.tell(agent, "/events", &json!({"session_id": session, "events": [cited]})).await;
+        let minted = self.tell(agent, "/click-tokens", &json!({"session_id": session, "content_url": url})).await;
+        let token = minted["token"].as_str().unwrap().to_owned();
+        let events = json!([
+            {"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "ctx_token": token, "id": format!("click-of-the-network-{number}"),
+                "data": {"engagement_type": "link_click", "order": ORDER}},
+            {"type": "checkout_completed", "timestamp": "2026-11-01T10:05:00Z", "ctx_token": token, "source_role": "index",
+                "data": {"value_amount": 4999, "currency": "EUR", "order": ORDER}},
+        ]);
+        self.tell(network, "/events", &json!({"events": events})).await;
+        Told { session, token, url }
+    }
+
+    async fn text(&self, program: &Program, path: &str, accept: &str) -> (u16, String) {
+        let request = client().get(self.demo.url(path)).header("x-api-key", &program.0).header("accept", accept);
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    async fn items(&self, program: &Program, path: &str) -> Vec<Value> {
+        let (status, text) = self.text(program, path, FORMATS[0]).await;
+        assert_eq!(status, 200, "{path}: {text}");
+        let page: Value = serde_json::from_str(&text).unwrap();
+        page["items"].as_array().unwrap().clone()
+    }
+}
+
+/// The seven spellings of an id in which a read might tell it, in lower case but for those whose case matters.
+fn spellings(id: &str) -> Vec<String> {
+    let uuid: Uuid = id.parse().unwrap();
+    let each = |text: &str, spell: fn(char) -> String| text.chars().map(spell).collect::<String>();
+    let reversed: String = id.chars().rev().collect();
+    vec![
+        id.to_owned(),
+        id.to_uppercase(),
+        uuid.simple().to_string(),
+        uuid.urn().to_string(),
+        base64(uuid.as_bytes()),
+        each(id, |c| format!("%{:02x}", u32::from(c))),
+        each(&reversed, |c| format!("\\u{:04x}", u32::from(c))),
+        reversed,
+    ]
+}
+
+/// Without the last character, which says only two bits, and the padding.
+fn base64(bytes: &[u8; 16]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let number = u128::from_be_bytes(*bytes);
+    (0..21).map(|place| char::from(DIGITS[usize::try_from(number >> (122 - 6 * place) & 63).unwrap()])).collect()
+}
+
+#[tokio::test]
+async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level()
+ {
+    let world = World::begin().await;
+    let publisher = world.sign_in("publisher@story.test").await;
+    world.publish(&publisher).await;
+    let publisher_key = world.mint_key(&publisher).await;
+    let agent = world.sign_in("agent@story.test").await;
+    let agent_org = world.let_in(&agent, "agent").await;
+    let agent_key = world.mint_key(&agent).await;
+    let network = world.sign_in("network@story.test").await;
+    let network_org = world.let_in(&network, "platform").await;
+    let network_key = world.mint_key(&network).await;
+    let visible = json!({"visible_in_click_token_lookups": true});
+    world.must(&publisher, Method::PATCH, "/settings", visible, 200).await;
+
+    let mut told = Vec::new();
+    for is_shared in [false, true] {
+        let shared = json!({"share_sessions_via_click_tokens": is_shared});
+        world.must(&agent, Method::PATCH, "/settings", shared, 200).await;
+        for level in LEVELS {
+            let click = world.click(&agent_key, &network_key, level, told.len()).await;
+            told.push(click);
+            learns_nothing(&world, &network_key, &told, (&agent_org, is_shared)).await;
+        }
+    }
+    sees_its_clicks(&world, &agent_key, &told, &network_org).await;
+    sees_whose_they_were(&world, &publisher_key, &told, &agent_org).await;
+}
+
+/// The network reads what it may ask for.
+async fn learns_nothing(world: &World, network: &Program, told: &[Told], (agent_org, is_shared): (&str, bool)) {
+    let own = eventually("what the network has reported is readable", || async {
+        let items = world.items(network, "/agent/events").await;
+        (items.len() == 2 * told.len()).then_some(items)
+    })
+    .await;
+    for item in own {
+        for hidden in ["session_id", "platform_id", "agent_id", "content_url"] {
+            assert_eq!(item[hidden], "", "{hidden} of {item}");
+        }
+        assert_eq!((&item["event_data"]["order"], &item["reported_by"]), (&json!(ORDER), &json!("self")));
+    }
+    let last = told.last().unwrap();
+    let mut answers = Vec::new();
+    for path in ["/agent/events".to_owned(), "/agent/events?limit=1&offset=1".to_owned(), format!("/ctx/{}", last.token)] {
+        for accept in FORMATS {
+            answers.push(world.text(network, &path, accept).await);
+        }
+    }
+    assert_eq!(answers.last().unwrap().0, if is_shared { 200 } else { 404 }, "the manifest");
+    for path in [format!("/sessions/{}/document", last.session), "/content-owners/events".to_owned()] {
+        let answer = world.text(network, &path, FORMATS[0]).await;
+        assert!(matches!(answer.0, 403 | 404), "{path}: {}", answer.1);
+    }
+    for (_, text) in &answers {
+        let ids = told.iter().map(|told| told.session.as_str()).chain([agent_org]);
+        for secret in ids.flat_map(spellings).chain([AGENT.to_owned()]) {
+            assert!(!text.contains(&secret), "{secret} in {text}");
+        }
+    }
+}
+
+/// The agent sees what came of its tokens, and nothing of who reported it.
+async fn sees_its_clicks(world: &World, agent: &Program, told: &[Told], network_org: &str) {
+    let items = world.items(agent, "/agent/events").await;
+    let (others, own): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["reported_by"] == "other");
+    assert_eq!((others.len(), own.len()), (2 * told.len(), told.len()));
+    for told in told {
+        let of_session: Vec<&&Value> = others.iter().filter(|item| item["session_id"] == told.session).collect();
+        let data: BTreeSet<String> = of_session.iter().map(|item| item["event_data"].to_string()).collect();
+        let expected = [
+            json!({"engagement_type": "link_click", "observers": ["agent"]}).to_string(),
+            json!({"value_amount": 4999, "currency": "EUR", "observers": ["index"]}).to_string(),
+        ];
+        assert_eq!(data, expected.into(), "{of_session:?}");
+        assert!(of_session.iter().all(|item| item["content_url"] == told.url && item["agent_id"] == AGENT), "{of_session:?}");
+        let (status, document) = world.text(agent, &format!("/sessions/{}/document", told.session), FORMATS[0]).await;
+        assert_eq!(status, 200, "{document}");
+        let read: Value = serde_json::from_str(&document).unwrap();
+        let beside = read["extensions"]["events"].as_array().unwrap();
+        let types: Vec<&str> = beside.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["content_engaged", "checkout_completed"], "{document}");
+        assert!(beside.iter().all(|event| event["reported_by"] == "other" && event["content_url"] == told.url), "{document}");
+        for text in [document, items.iter().map(Value::to_string).collect()] {
+            for hidden in [ORDER, "of-the-network", network_org] {
+                assert!(!text.contains(hidden), "{hidden} in {text}");
+            }
+        }
+    }
+}
+
+/// The publisher sees both as events of the sessions they happened in.
+async fn sees_whose_they_were(world: &World, publisher: &Program, told: &[Told], agent_org: &str) {
+    let items = world.items(publisher, "/content-owners/events").await;
+    for told in told {
+        let of_session: Vec<&Value> = items.iter().filter(|item| item["session_id"] == told.session).collect();
+        let types: BTreeSet<&str> = of_session.iter().map(|item| item["event_type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["checkout_completed", "content_cited", "content_engaged"].into(), "{of_session:?}");
+        for item in of_session {
+            let whose = (&item["platform_id"], &item["agent_id"], &item["content_url"]);
+            assert_eq!(whose, (&json!(agent_org), &json!(AGENT), &json!(told.url)), "{item}");
+            assert!(!item.to_string().contains(ORDER), "an owner is shown no member that nobody knows: {item}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Compiling, and saying how far it has come: on a terminal by cargo's own bar, in a log by a line now and then.
+//!
+//! Must not swallow a word of cargo's but the bar.
+
+use std::io::{IsTerminal as _, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::errand::{self, Outcome};
+use crate::interrupt::Interrupt;
+
+/// How often a log is told how far it has come.
+const TELL_EVERY: Duration = Duration::from_secs(15);
+
+/// Runs a cargo that builds.
+pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
+    if std::io::stderr().is_terminal() {
+        return errand::run(cargo, launcher, interrupt);
+    }
+    // wide enough for the counts, which are all that is taken from the bar
+    cargo.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "80").stderr(Stdio::piped());
+    let (begun, bar) = (Instant::now(), Arc::new(Mutex::new(None)));
+    let mut told = begun;
+    let mut listener = None;
+    let listen = |child: &mut Child| {
+        let (stream, bar) = (child.stderr.take(), Arc::clone(&bar));
+        listener = stream.map(|stream| std::thread::spawn(move || pass_on(stream, &bar)));
+    };
+    let tell = || {
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            eprintln!("{}", line(bar.lock().unwrap_or_else(PoisonError::into_inner).as_ref(), begun.elapsed()));
+        }
+    };
+    let outcome = errand::run_watched(cargo, launcher, interrupt, listen, tell);
+    if let Some(listener) = listener {
+        // it ends with the stream, and a panic there has been printed
+        let _ = listener.join();
+    }
+    outcome
+}
+
+/// How many crates are compiled, of how many.
+type Bar = Option<(u32, u32)>;
+
+fn line(bar: Option<&(u32, u32)>, after: Duration) -> String {
+    let minutes = after.as_secs_f32() / 60.0;
+    match bar {
+        Some((done, all)) => format!("compiling: {done} of {all} crates after {minutes:.1} min"),
+        None => format!("compiling: cargo is getting ready, after {minutes:.1} min"),
+    }
+}
+
+/// Prints what cargo says, line by line, except for the bar, which ends with a carriage return.
+fn pass_on(mut stream: impl Read, bar: &Mutex<Bar>) {
+    let (mut pending, mut part) = (Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = stream.read(&mut part) {
+        pending.extend_from_slice(&part[..length]);
+        while let Some(end) = pending.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+            let piece: Vec<u8> = pending.drain(..=end).collect();
+            take(&String::from_utf8_lossy(&piece), bar);
+        }
+    }
+    take(&String::from_utf8_lossy(&pending), bar);
+}
+
+fn take(piece: &str, bar: &Mutex<Bar>) {
+    // erases the rest of a line that the bar stood on
+    let text = piece.replace("\u{1b}[K", "");
+    let text = text.trim_end();
+    match counts(text) {
+        Some(counts) => *bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts),
+        None if text.trim().is_empty() => {}
+        None => eprintln!("{text}"),
+    }
+}
+
+/// Of `    Building [====>    ] 12/345: one, other`.
+fn counts(text: &str) -> Bar {
+    let rest = text.trim_start().strip_prefix("Building [")?;
+    let (done, all) = rest.split_once("] ")?.1.split(':').next()?.split_once('/')?;
+    Some((done.trim().parse().ok()?, all.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_counted_and_every_other_word_passed_on() {
+        assert_eq!(counts("    Building [=====>   ] 12/345: one, other(build)"), Some((12, 345)));
+        for other in ["   Compiling sqlx v0.9.0", "warning: Building [x", "    Blocking waiting for file lock", ""] {
+            assert_eq!(counts(other), None, "{other}");
+        }
+        let bar = Mutex::new(None);
+        pass_on(&b"   Compiling a v1\r\n    Building [>    ] 1/9: a\r\x1b[K    Building [>>   ] 2/9: b\r"[..], &bar);
+        assert_eq!(*bar.lock().unwrap(), Some((2, 9)));
+        assert_eq!(line(Some(&(2, 9)), Duration::from_secs(90)), "compiling: 2 of 9 crates after 1.5 min");
+    }
+}

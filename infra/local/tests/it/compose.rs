@@ -1,0 +1,92 @@
+//! What docker-compose.yml and the Dockerfile promise: images by digest, accounts that exist, and every path of the API behind the
+//! one address.
+//!
+//! Must read the files as text: no Docker is needed to know what they say.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every word that follows one of these.
+fn after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.strip_prefix(word)?.split_whitespace().next()).collect()
+}
+
+#[test]
+fn s19_every_image_is_named_by_its_digest() {
+    let (compose, dockerfile) = (read("docker-compose.yml"), read("Dockerfile"));
+    let images = [after(&compose, "image:"), after(&dockerfile, "FROM ")].concat();
+    assert!(images.len() > 7, "{images:?}");
+    for image in images.into_iter().filter(|image| *image != "content-telemetry:local") {
+        let digest = image.split_once("@sha256:").map(|(_, digest)| digest).unwrap_or_else(|| panic!("{image} has no digest"));
+        assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{image}");
+    }
+    assert!(!dockerfile.contains("# syntax="), "that is an image, too");
+}
+
+/// Of `postgres://name:…@`, every name.
+fn accounts<'a>(text: &'a str, scheme: &str) -> BTreeSet<&'a str> {
+    text.split(scheme).skip(1).filter_map(|rest| rest.split(':').next()).collect()
+}
+
+#[test]
+fn s16_each_process_of_compose_signs_in_as_itself_and_none_as_an_administrator() {
+    let compose = read("docker-compose.yml");
+    let roles = ["deliverer", "gateway", "identity", "owner", "query", "worker"].map(|role| format!("telemetry_{role}"));
+    assert_eq!(accounts(&compose, "postgres://"), roles.iter().map(String::as_str).collect());
+    for role in &roles {
+        let short = role.trim_start_matches("telemetry_");
+        assert!(read("schemas/postgres/roles/roles.sh").contains(short), "{role}");
+        assert!(compose.contains(&format!("POSTGRES_{}_PASSWORD:", short.to_uppercase())), "{role}");
+        let grants = read("schemas/postgres/roles/grants.sql");
+        assert!(short == "owner" || grants.contains(role.as_str()), "{role}");
+    }
+    let of_clickhouse = BTreeSet::from(["telemetry", "telemetry_query", "telemetry_worker"]);
+    assert_eq!(accounts(&compose, "CLICKHOUSE_URL: http://"), of_clickhouse);
+    let file = read("schemas/clickhouse/accounts.xml");
+    for account in ["telemetry_query", "telemetry_worker"] {
+        assert!(
+            file.contains(&format!("<{account}>"))
+                && compose.contains(&format!("CLICKHOUSE_{}_PASSWORD:", &account[10..].to_uppercase()))
+        );
+    }
+}
+
+/// Where the front sends a path, by nginx's own rule: an exact match first, else the longest prefix.
+fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
+    let locations = conf.lines().filter_map(|line| {
+        let (matches, rest) = line.trim().strip_prefix("location ")?.split_once(" {")?;
+        Some((matches, rest))
+    });
+    let weight = |matches: &str| match matches.strip_prefix("= ") {
+        Some(exact) => (exact == path).then_some(usize::MAX),
+        None => path.starts_with(matches).then_some(matches.len()),
+    };
+    let found = locations.filter_map(|(matches, rest)| Some((weight(matches)?, rest))).max_by_key(|(weight, _)| *weight);
+    let (_, rest) = found.unwrap_or_else(|| panic!("{path} leads nowhere"));
+    rest.split_once("proxy_pass http://").map_or("", |(_, rest)| rest.split([';', '/']).next().unwrap_or_default())
+}
+
+#[test]
+fn one_address_of_compose_carries_every_path_of_the_api() {
+    let conf = read("infra/front/nginx.conf");
+    for service in ["ingest-gateway", "query-api", "identity-api"] {
+        let description: serde_json::Value = serde_json::from_str(&read(&format!("schemas/openapi/{service}.json"))).unwrap();
+        let paths: Vec<&String> = description["paths"].as_object().unwrap().keys().collect();
+        assert!(paths.len() > 3, "{service}: {paths:?}");
+        for path in paths {
+            let filled = path.replace("{id}", "0b1f9e6c-3d6a-4a52-9c4e-0f2a6a1d2e3f").replace(['{', '}'], "");
+            assert_eq!(goes_to(&conf, &filled), service, "{path}");
+        }
+        assert_eq!(goes_to(&conf, &format!("/{service}/openapi.json")), service);
+    }
+    for nowhere in ["/", "/metrics", "/ready", "/api/v1/other", "/events/x"] {
+        assert_eq!(goes_to(&conf, nowhere), "", "{nowhere}");
+    }
+}

@@ -1,0 +1,122 @@
+//! N1: whatever the repository names is in it. Links and headings of Markdown, paths, citations of documents and names of
+//! tests, in every text file that git tracks, resolve without anything beside the clone.
+//!
+//! Must not go by what happens to lie in the folder: `.local`, `target` and what git ignores are nobody's reference.
+
+mod headings;
+mod mentions;
+mod tree;
+
+use headings::{links, slugs};
+use mentions::{citations, code_spans, comment_of};
+use std::collections::BTreeSet;
+use tree::Tree;
+
+/// A place where something is named that is not there.
+type Dangling = Vec<String>;
+
+fn assert_none(dangling: &Dangling) {
+    assert!(dangling.is_empty(), "{} references lead nowhere:\n{}", dangling.len(), dangling.join("\n"));
+}
+
+/// Why a heading of a Markdown file, or the file itself, is not there.
+fn missing(tree: &Tree, path: &str, anchor: Option<&str>) -> Option<String> {
+    if !tree.has(path) {
+        return Some(format!("{path} is not in the repository"));
+    }
+    let anchor = anchor?;
+    let is_there = tree.text(path).is_some_and(|text| slugs(text).iter().any(|slug| slug == anchor));
+    (!is_there).then(|| format!("{path} has no heading #{anchor}"))
+}
+
+#[test]
+fn every_link_between_documents_leads_to_a_file_and_a_heading() {
+    let tree = Tree::read();
+    let mut dangling = Dangling::new();
+    for (name, text) in tree.markdown() {
+        for link in links(text).filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+            let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+            let target = if path.is_empty() { name.to_owned() } else { tree::join(name, path) };
+            dangling.extend(missing(&tree, &target, anchor).map(|why| format!("{name}: ({link}): {why}")));
+        }
+    }
+    assert_none(&dangling);
+}
+
+#[test]
+fn every_document_that_is_cited_is_in_the_repository() {
+    let tree = Tree::read();
+    let mut dangling = Dangling::new();
+    for (name, number, line) in tree.lines() {
+        for citation in citations(line) {
+            let (path, anchor) = citation.split_once('#').map_or((citation, None), |(path, anchor)| (path, Some(anchor)));
+            let why = match path.split_once('/') {
+                // A path from the root of the repository, as comments cite it.
+                Some(("docs" | "infra" | "schemas", _)) => missing(&tree, path, anchor),
+                _ => (!tree.has_ending(path)).then(|| format!("there is no {path}")),
+            };
+            dangling.extend(why.map(|why| format!("{name}:{number}: {why}")));
+        }
+        for outside in mentions::outside(line) {
+            dangling.push(format!("{name}:{number}: {outside} is no part of the repository"));
+        }
+    }
+    assert_none(&dangling);
+}
+
+#[test]
+fn every_path_in_code_spans_is_in_the_repository() {
+    let tree = Tree::read();
+    let mut dangling = Dangling::new();
+    for (name, number, line) in tree.lines() {
+        let Some(prose) = comment_of(name, line) else { continue };
+        let is_path = |span: &&str| mentions::is_path(span) || mentions::top_folder(span).is_some_and(|top| tree.has(top));
+        for path in code_spans(prose).filter(is_path) {
+            if !tree.has_ending(path) && !tree.has(&tree::join(name, path)) {
+                dangling.push(format!("{name}:{number}: there is no {path}"));
+            }
+        }
+    }
+    assert_none(&dangling);
+}
+
+#[test]
+fn every_test_that_documents_name_exists() {
+    let tree = Tree::read();
+    let tests: BTreeSet<&str> = tree.code().flat_map(mentions::functions).collect();
+    let settings: Vec<&str> = tree.code().collect();
+    let mut dangling = Dangling::new();
+    for (name, text) in tree.markdown() {
+        for span in code_spans(text).filter(|span| mentions::is_name_of_a_test(span)) {
+            // A setting of a store may be as long as the name of a test.
+            if !tests.contains(span) && !settings.iter().any(|code| code.contains(span)) {
+                dangling.push(format!("{name}: there is no test {span}"));
+            }
+        }
+    }
+    assert_none(&dangling);
+}
+
+/// The index says of every operation of the OpenAPI documents where it is described.
+#[test]
+fn every_endpoint_has_its_line_in_the_index_of_the_api() {
+    let tree = Tree::read();
+    let index = tree.text("docs/api/README.md").expect("the index is there");
+    let rows: Vec<Vec<&str>> = index.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+    let mut dangling = Dangling::new();
+    for document in ["common", "ingest-gateway", "query-api", "identity-api"] {
+        let text = tree.text(&format!("schemas/openapi/{document}.json")).expect("each service is described");
+        let openapi: serde_json::Value = serde_json::from_str(text).expect("a description is JSON");
+        for (path, operations) in openapi["paths"].as_object().into_iter().flatten() {
+            for method in operations.as_object().into_iter().flat_map(serde_json::Map::keys).filter(|name| *name != "parameters")
+            {
+                let (method, path) = (method.to_uppercase(), format!("`{path}`"));
+                let is_row = |row: &&Vec<&str>| row.get(2) == Some(&path.as_str()) && row[1].split(", ").any(|own| own == method);
+                if !rows.iter().any(|row| is_row(&row)) {
+                    dangling.push(format!("{method} {path} is in no line of docs/api/README.md"));
+                }
+            }
+        }
+    }
+    assert_none(&dangling);
+}

@@ -1,0 +1,103 @@
+//! The text files of the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Folders that no reference leads into, for a source tree that came without git.
+const SKIPPED: [&str; 3] = [".git", ".local", "target"];
+
+/// Every file, with its text where it is one.
+pub(crate) struct Tree(Vec<(String, Option<String>)>);
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+impl Tree {
+    pub(crate) fn read() -> Self {
+        let names = tracked().unwrap_or_else(|| {
+            let mut found = Vec::new();
+            walk(&root(), "", &mut found);
+            found
+        });
+        let text = |name: &str| std::fs::read(root().join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        // A file that was moved and not committed yet is tracked and not there.
+        let there = names.into_iter().filter(|name| root().join(name).exists());
+        Self(there.map(|name| (name.clone(), text(&name))).collect())
+    }
+
+    /// Whether a file or a folder of this name is there.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        self.0.iter().any(|(name, _)| name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    }
+
+    /// Whether the name of some file or folder ends in this path, part by part.
+    pub(crate) fn has_ending(&self, path: &str) -> bool {
+        let inside = format!("/{}/", path.trim_matches('/'));
+        self.0.iter().any(|(name, _)| format!("/{name}/").contains(&inside))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.texts().find(|(own, _)| *own == name).map(|(_, text)| text)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, text)| Some((name.as_str(), text.as_deref()?))).filter(|(name, _)| *name != "Cargo.lock")
+    }
+
+    pub(crate) fn markdown(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts().filter(|(name, _)| is_a(name, "md"))
+    }
+
+    /// The texts of Rust files and of everything else that is no document.
+    pub(crate) fn code(&self) -> impl Iterator<Item = &str> {
+        self.texts().filter(|(name, _)| !is_a(name, "md")).map(|(_, text)| text)
+    }
+
+    /// Every line with its file and number, save those of this test, which spells out what it looks for.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, usize, &str)> {
+        let others = self.texts().filter(|(name, _)| !name.starts_with("infra/local/tests/it/documents"));
+        others.flat_map(|(name, text)| text.lines().zip(1..).map(move |(line, number)| (name, number, line)))
+    }
+}
+
+pub(crate) fn is_a(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|own| own == extension)
+}
+
+/// `path` as it stands in the file `name`, from the root.
+pub(crate) fn join(name: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = name.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// What git tracks; none without git.
+fn tracked() -> Option<Vec<String>> {
+    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().ok()?;
+    let names = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the source tree can be listed").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            if !SKIPPED.contains(&name.as_str()) {
+                walk(&entry.path(), &format!("{prefix}{name}/"), found);
+            }
+        } else {
+            found.push(format!("{prefix}{name}"));
+        }
+    }
+}

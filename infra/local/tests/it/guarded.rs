@@ -1,0 +1,149 @@
+//! A17: nobody uses the servers of a clone without the password that is in its record.
+//!
+//! Must use a stack of its own, in a folder that only looks like a clone.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use local::Kind;
+use local::stack::Record;
+
+/// A folder that looks like a clone, whose Kafka is somebody else's.
+struct Clone {
+    folder: tempfile::TempDir,
+    kafka: TcpListener,
+}
+
+impl Clone {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("infra/local")).unwrap();
+        fs::write(folder.path().join("infra/local/Cargo.toml"), "").unwrap();
+        fs::write(folder.path().join("Cargo.lock"), "").unwrap();
+        Self { folder, kafka: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    fn state(&self) -> std::path::PathBuf {
+        self.folder.path().join(".local")
+    }
+
+    /// What it says on its standard output.
+    fn local(&self, word: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+        command.arg(word).current_dir(self.folder.path()).env_remove("CARGO_MANIFEST_DIR");
+        command.env_remove("DATABASE_URL").env_remove("CLICKHOUSE_URL");
+        let output = command.env("KAFKA_BROKERS", self.kafka.local_addr().unwrap().to_string()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    fn entry(&self, kind: Kind) -> (u16, String) {
+        let record = Record::load(&self.state());
+        let entry = record.running(kind).unwrap();
+        (entry.listen.port, entry.password.as_ref().unwrap().reveal().to_owned())
+    }
+}
+
+impl Drop for Clone {
+    fn drop(&mut self) {
+        let _ = Command::new(env!("CARGO_BIN_EXE_local"))
+            .arg("wipe")
+            .current_dir(self.folder.path())
+            .env_remove("CARGO_MANIFEST_DIR")
+            .output();
+    }
+}
+
+/// The head and body of the answer to what is sent.
+fn ask(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn post(port: u16, path: &str, headers: &str, statement: &str) -> String {
+    let length = statement.len();
+    ask(port, &format!("POST {path} HTTP/1.0\r\n{headers}Content-Length: {length}\r\n\r\n{statement}"))
+}
+
+/// The first message of PostgreSQL to this user: its letter, and the number that follows.
+fn greeting(port: u16, user: &str) -> (u8, u32) {
+    let mut body = 196_608_u32.to_be_bytes().to_vec();
+    body.extend(format!("user\0{user}\0database\0telemetry\0\0").bytes());
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&u32::try_from(body.len() + 4).unwrap().to_be_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    (head[0], u32::from_be_bytes(head[5..9].try_into().unwrap()))
+}
+
+fn mode(file: &Path) -> u32 {
+    fs::metadata(file).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clone() {
+    let clone = Clone::new();
+    let said = clone.local("start");
+    let (port, password) = clone.entry(Kind::ClickHouse);
+    let (postgres, other) = clone.entry(Kind::Postgres);
+    assert!(!said.contains(&password) && !said.contains(&other), "what is printed may be kept in a log: {said}");
+    for file in ["stack.json", "servers.env"] {
+        assert_eq!(mode(&clone.state().join(file)), 0o600, "{file}");
+    }
+    let settings = fs::read_to_string(clone.state().join("servers.env")).unwrap();
+    assert!(settings.contains(&format!("CLICKHOUSE_URL='http://telemetry:{password}@127.0.0.1:{port}'\n")), "{settings}");
+    assert!(settings.contains(&format!("DATABASE_URL='postgres://telemetry:{other}@127.0.0.1:{postgres}/telemetry'\n")));
+
+    // A page can send a body, and names in the URL, to another origin; it cannot send these headers there.
+    for path in [
+        "/",
+        "/?user=default",
+        "/?user=telemetry",
+        "/?user=default&query=SYSTEM%20STOP%20LISTEN%20HTTP",
+        "/play",
+        "/?query=SELECT%201",
+    ] {
+        let answer = post(port, path, "Content-Type: text/plain\r\n", "SELECT 40 + 2");
+        assert!(!answer.contains(" 200 ") && !answer.contains("42"), "{path}: {answer}");
+    }
+    for user in ["default", "telemetry", "telemetry_query", "nobody"] {
+        for key in ["", "X-ClickHouse-Key: telemetry\r\n"] {
+            let answer = post(port, "/", &format!("X-ClickHouse-User: {user}\r\n{key}"), "SELECT 40 + 2");
+            assert!(!answer.contains(" 200 ") && !answer.contains("\r\n42\n"), "{user}: {answer}");
+        }
+    }
+    let with_password = |user: &str, statement: &str| {
+        post(port, "/", &format!("X-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {password}\r\n"), statement)
+    };
+    for user in ["telemetry", "telemetry_worker", "telemetry_query"] {
+        assert!(with_password(user, "SELECT currentUser()").ends_with(&format!("\r\n{user}\n")));
+    }
+    assert!(with_password("telemetry_query", "CREATE DATABASE mine").contains("ACCESS_DENIED"));
+
+    const SASL: (u8, u32) = (b'R', 10);
+    for user in ["telemetry", "telemetry_owner", "telemetry_gateway", "nobody"] {
+        assert_eq!(greeting(postgres, user), SASL, "{user}");
+    }
+
+    // What runs already keeps its password; what a build before has started has none, and gets one when it starts again.
+    clone.local("start");
+    assert_eq!(clone.entry(Kind::ClickHouse), (port, password.clone()));
+    clone.local("stop");
+    let mut record = Record::load(&clone.state());
+    record.servers.values_mut().for_each(|entry| entry.password = None);
+    record.save(&clone.state()).unwrap();
+    clone.local("start");
+    assert_ne!(clone.entry(Kind::ClickHouse).1, password);
+    assert_eq!(greeting(clone.entry(Kind::Postgres).0, "telemetry"), SASL);
+}

@@ -1,0 +1,66 @@
+//! Heads that parse and are still none: what another server on the way could read otherwise.
+//!
+//! Must be found where requests come from a socket: a router that no server runs is asked without a `Host`.
+
+use axum::http::{Request, Version, header};
+use url::Host;
+
+/// The one fault of a head, as a sentence for the caller; a request extension that the server sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Malformed(pub(super) &'static str);
+
+impl Malformed {
+    /// What is wrong with a head: HTTP/1.1 wants exactly one `Host`, and no version takes two or one that is no host.
+    pub(crate) fn find<B>(request: &Request<B>) -> Option<Self> {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        match (hosts.next(), hosts.next()) {
+            (None, _) if request.version() < Version::HTTP_11 => None,
+            (None, _) => Some(Self("The request names no Host.")),
+            (Some(_), Some(_)) => Some(Self("The request names more than one Host.")),
+            (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self("The Host of the request is not a host.")),
+        }
+    }
+}
+
+/// A name or an address, and a port where there is a colon behind it.
+fn is_host(value: &[u8]) -> bool {
+    let Ok(value) = std::str::from_utf8(value) else { return false };
+    let after_address = value.find(']').map_or(0, |end| end + 1);
+    let (name, port) = match value[after_address..].rfind(':') {
+        Some(colon) => (&value[..after_address + colon], Some(&value[after_address + colon + 1..])),
+        None => (value, None),
+    };
+    // RFC 9110 lets the digits be left out.
+    let is_port = |port: &str| port.is_empty() || (port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok());
+    let is_name = !name.contains("..") && !name.contains([',', '*', ':', '@']) || name.starts_with('[');
+    port.is_none_or(is_port) && is_name && Host::parse(name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a12_exactly_one_host_that_is_one() {
+        let is_malformed = |version, hosts: &[&str]| {
+            let request = Request::builder().version(version);
+            let request = hosts.iter().fold(request, |request, host| request.header(header::HOST, *host));
+            Malformed::find(&request.body(()).unwrap()).is_some()
+        };
+        for good in
+            ["a.test", "a.test:8080", "a.test.", "a.test:", "my_service:80", "127.0.0.1", "[::1]", "[::1]:80", "localhost"]
+        {
+            assert!(!is_malformed(Version::HTTP_11, &[good]), "{good}");
+        }
+        for bad in [&[][..], &["a", "a"], &["a", "b"]] {
+            assert!(is_malformed(Version::HTTP_11, bad), "{bad:?}");
+        }
+        for bad in
+            ["", "a b", "a/b", "u@a", "a,b", "a,b/", "*", "a..b", "a:+80", "a:-1", "a:8o", "a:65536", ":80", "[zz]", "[::1]x"]
+        {
+            assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
+        }
+        assert!(!is_malformed(Version::HTTP_10, &[]), "HTTP/1.0 has none");
+        assert!(is_malformed(Version::HTTP_10, &["a", "b"]));
+    }
+}

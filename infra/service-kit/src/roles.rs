@@ -1,0 +1,176 @@
+//! The accounts of PostgreSQL and ClickHouse: one for each service, with what `schemas/postgres/roles/grants.sql` and
+//! `schemas/clickhouse/accounts.xml` say, and the check that production runs on no other kind.
+//!
+//! Must not give a password to an account that somebody else has made.
+
+use crate::settings::{ClickHouseSettings, PostgresSettings};
+use crate::stores;
+use anyhow::{Context, ensure};
+use sqlx::PgPool;
+
+/// What `identity-api migrate` executes after the migrations.
+const GRANTS: &str = include_str!("../../../schemas/postgres/roles/grants.sql");
+
+/// Apart from every other lock of the database.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('telemetry.grants'))";
+
+/// A service, as the stores know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `ingest-gateway`
+    Gateway,
+    /// `stream-workers`
+    Worker,
+    /// `stream-workers deliver`
+    Deliverer,
+    /// `query-api`
+    Query,
+    /// `identity-api`
+    Identity,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Gateway, Self::Worker, Self::Deliverer, Self::Query, Self::Identity];
+
+    /// The name of its account.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "telemetry_gateway",
+            Self::Worker => "telemetry_worker",
+            Self::Deliverer => "telemetry_deliverer",
+            Self::Query => "telemetry_query",
+            Self::Identity => "telemetry_identity",
+        }
+    }
+}
+
+impl PostgresSettings {
+    /// The same database with the same password, as this service: for development, where all accounts share one password.
+    pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
+        Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not an address with a host")? })
+    }
+}
+
+impl ClickHouseSettings {
+    /// The same database with the same password, as this service: for development, where all accounts share one password.
+    pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
+        let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP address with a host")?;
+        Ok(Self { clickhouse_url: url, ..self.clone() })
+    }
+}
+
+fn renamed(address: &str, role: Role) -> Option<String> {
+    let mut url = url::Url::parse(address).ok()?;
+    url.set_username(role.name()).ok()?;
+    Some(url.into())
+}
+
+/// Makes the roles that PostgreSQL does not know yet, each with the password of this address: for development, where everybody
+/// shares it.
+pub async fn share_password(settings: &PostgresSettings) -> anyhow::Result<()> {
+    create_missing(&stores::postgres(settings)?, password(&settings.database_url).as_deref()).await
+}
+
+/// As it was before some of its characters were escaped.
+fn password(address: &str) -> Option<String> {
+    let url = url::Url::parse(address).ok()?;
+    let escaped = url.password()?.replace('+', "%2B").replace('&', "%26");
+    url::form_urlencoded::parse(format!("p={escaped}").as_bytes()).next().map(|(_, password)| password.into_owned())
+}
+
+/// Makes the roles that PostgreSQL does not know yet, each with this password; without one nobody can sign in as it until an
+/// administrator has given it one. Safe when several processes start at once.
+pub(crate) async fn create_missing(pool: &PgPool, password: Option<&str>) -> anyhow::Result<()> {
+    let missing = missing(pool).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let may: bool = sqlx::query_scalar("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
+        .fetch_one(pool)
+        .await
+        .context("DATABASE_URL: the roles of the services cannot be looked up")?;
+    let statements: Vec<String> = missing.iter().map(|role| format!("CREATE ROLE {} LOGIN", role.name())).collect();
+    ensure!(
+        may,
+        "DATABASE_URL: the user {} may not create roles; have an administrator run: {}; give each a password, then run this again",
+        pool.connect_options().get_username(),
+        statements.join("; ")
+    );
+    for statement in statements {
+        let password = password.map(|password| format!(" PASSWORD '{}'", password.replace('\'', "''"))).unwrap_or_default();
+        match sqlx::raw_sql(sqlx::AssertSqlSafe(statement.clone() + &password)).execute(pool).await {
+            Err(sqlx::Error::Database(refusal)) if is_there_already(refusal.code().as_deref()) => {}
+            made => _ = made.with_context(|| format!("DATABASE_URL: {statement} failed"))?,
+        }
+    }
+    Ok(())
+}
+
+/// `duplicate_object`, or `unique_violation` when somebody else makes it at this moment.
+fn is_there_already(code: Option<&str>) -> bool {
+    matches!(code, Some("42710" | "23505"))
+}
+
+async fn missing(pool: &PgPool) -> anyhow::Result<Vec<Role>> {
+    let names = Role::ALL.map(|role| role.name().to_owned());
+    let found: Vec<String> = sqlx::query_scalar("SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)")
+        .bind(&names[..])
+        .fetch_all(pool)
+        .await
+        .context("DATABASE_URL: the roles of the services cannot be looked up")?;
+    Ok(Role::ALL.into_iter().filter(|role| !found.iter().any(|found| found == role.name())).collect())
+}
+
+/// Gives every role what it needs and takes back everything else, in one step, so that a running service notices nothing.
+pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
+    let granted = async {
+        let mut transaction = pool.begin().await?;
+        sqlx::query(LOCK).execute(&mut *transaction).await?;
+        sqlx::raw_sql(GRANTS).execute(&mut *transaction).await?;
+        transaction.commit().await
+    };
+    granted.await.context("DATABASE_URL: the rights of the services cannot be granted; sign in as the owner of the tables")
+}
+
+/// Refuses an account that could do more than a service needs: one that may do everything or make others, or the owner of the
+/// tables, each of whom can change the audit trail. A server that does not answer is not judged here: who needs it at the start
+/// says so itself.
+pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
+    let pool = stores::postgres(settings)?;
+    let asked: Result<(bool, bool), sqlx::Error> = sqlx::query_as(
+        "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls, \
+             EXISTS (SELECT FROM pg_class WHERE relkind IN ('r', 'p', 'v') AND pg_has_role(session_user, relowner, 'MEMBER') \
+                     AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)) \
+         FROM pg_roles WHERE rolname = session_user",
+    )
+    .fetch_one(&pool)
+    .await;
+    let Ok((is_mighty, is_owner)) = asked else { return Ok(()) };
+    let options = pool.connect_options();
+    let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
+    let what = if is_mighty { "has rights over the whole server" } else { "owns the tables" };
+    ensure!(
+        !is_mighty && !is_owner,
+        "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `identity-api migrate` makes",
+        role.name()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_that_of_another_account_with_the_same_password() {
+        let postgres = PostgresSettings { database_url: "postgres://telemetry:p%40ss@db:5433/x?sslmode=require".into() };
+        let query = postgres.signed_in_as(Role::Query).unwrap();
+        assert_eq!(query.database_url, "postgres://telemetry_query:p%40ss@db:5433/x?sslmode=require");
+        assert_eq!(password(&query.database_url).as_deref(), Some("p@ss"));
+        assert_eq!(password("postgres://u:a+b&c=%2F@db/x").as_deref(), Some("a+b&c=/"));
+        assert_eq!(password("postgres://u@db/x"), None);
+        let clickhouse = ClickHouseSettings::at("http://127.0.0.1:8123", "x").signed_in_as(Role::Worker).unwrap();
+        assert_eq!(clickhouse.clickhouse_url, "http://telemetry_worker@127.0.0.1:8123/");
+    }
+}

@@ -1,0 +1,97 @@
+//! The stream of one connection: what comes in is framed as HTTP/1.1 wants it, what goes out is taken in time.
+//!
+//! Must cut a slow client off with a reset: what it has not read is then dropped at once, also by the kernel.
+
+use super::framing::Framing;
+use super::pace::{Pace, Progress};
+use crate::measures::common as measures;
+use socket2::SockRef;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Bytes that the kernel keeps of an answer beyond what is on its way.
+const UNSENT_BYTES: u32 = 64 * 1024;
+/// How long the kernel goes on with a client that acknowledges nothing, or has no room, also after we have closed.
+const GONE_AFTER: Duration = Duration::from_secs(30);
+
+pub(super) struct Guarded {
+    stream: TcpStream,
+    framing: Framing,
+    progress: Progress,
+}
+
+impl Guarded {
+    pub(super) fn new(stream: TcpStream, pace: Pace) -> Self {
+        tune(&stream);
+        Self { stream, framing: Framing::new(), progress: Progress::new(pace) }
+    }
+
+    fn watched(&mut self, wrote: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match wrote {
+            Poll::Ready(Ok(bytes)) => self.progress.took(bytes),
+            Poll::Pending if self.progress.poll_stalled(context).is_ready() => {
+                measures::cut(measures::SLOW_READER);
+                // Where it cannot be set, the connection is closed in the ordinary way.
+                let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")));
+            }
+            _ => {}
+        }
+        wrote
+    }
+}
+
+/// Each of these is a courtesy: a system that lacks one serves as it can.
+fn tune(stream: &TcpStream) {
+    // Small answers must not wait for the client's delayed acknowledgement.
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    {
+        let socket = SockRef::from(stream);
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
+        let _ = socket.set_tcp_user_timeout(Some(GONE_AFTER));
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.framing.check(&mut buffer.filled_mut()[before..]);
+        read
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watched(wrote, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.watched(wrote, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Asked once everything is written.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.progress.done();
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,47 @@
+//! Settings of a binary that only some of its modes need.
+//!
+//! Must not refuse a mode for what another one needs.
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+/// Settings that only some modes of a binary need: read for all of them, missed by those that ask.
+#[derive(Clone, Debug)]
+pub struct Needed<S>(Result<S, String>);
+
+impl<S> Needed<S> {
+    /// The settings, or the end of the process with one line that names what is not set.
+    pub fn or_refuse(self) -> S {
+        self.0.unwrap_or_else(|missing| {
+            eprintln!("{missing}");
+            std::process::exit(2)
+        })
+    }
+}
+
+impl<S: Args> Args for Needed<S> {
+    fn augment_args(command: Command) -> Command {
+        S::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        S::augment_args_for_update(command)
+    }
+}
+
+impl<S: Args> FromArgMatches for Needed<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let command = S::augment_args(Command::new("needed"));
+        let is_missing = |argument: &&clap::Arg| argument.is_required_set() && !matches.contains_id(argument.get_id().as_str());
+        let missing: Vec<&str> =
+            command.get_arguments().filter(is_missing).filter_map(|argument| argument.get_env()?.to_str()).collect();
+        if missing.is_empty() {
+            return S::from_arg_matches(matches).map(|settings| Self(Ok(settings)));
+        }
+        Ok(Self(Err(format!("not set, and this mode needs it: {} (--help lists every setting)", missing.join(", ")))))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

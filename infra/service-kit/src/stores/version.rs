@@ -1,0 +1,54 @@
+//! Which ClickHouse servers count rightly. Pure.
+//!
+//! ClickHouse remembers for a condition which granules hold nothing that meets it. Until its pull request 105686 it could
+//! remember a part of a condition for the whole, and later reads counted too few rows (ClickHouse#104781). The services ask it
+//! to remember nothing (`use_query_condition_cache=0`); other readers of the same tables do not, so that the server has to be
+//! right too.
+
+/// The first release of each line with the mend; every line after the last has it, none before the first.
+const MENDED: [[u32; 4]; 3] = [[26, 3, 13, 13], [26, 4, 4, 15], [26, 5, 2, 12]];
+
+/// Why a server that says it is this version is not to be used.
+pub(super) fn refuse(version: &str) -> Result<(), String> {
+    let Some(found) = parse(version) else { return Err(format!("ClickHouse says it is {version:?}, which is no version")) };
+    let line = |of: &[u32; 4]| [of[0], of[1]];
+    let is_mended = match MENDED.iter().find(|mended| line(mended) == line(&found)) {
+        Some(mended) => found >= *mended,
+        None => MENDED.iter().all(|mended| line(mended) < line(&found)),
+    };
+    if is_mended {
+        return Ok(());
+    }
+    let [oldest, _, newest] = MENDED.map(dotted);
+    Err(format!("ClickHouse {version} may count too few rows (ClickHouse#104781); run {newest} or newer, or {oldest} of the LTS"))
+}
+
+/// The four numbers at the start; what a vendor appends is not looked at.
+fn parse(version: &str) -> Option<[u32; 4]> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+fn dotted(version: [u32; 4]) -> String {
+    version.map(|number| number.to_string()).join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_that_have_the_mend_are_used() {
+        for version in ["26.3.13.13", "26.3.14.1", "26.4.4.15.altinitystable", "26.5.2.12", "26.6.1.1", "26.7.2.1", "27.1.1.1"] {
+            assert_eq!(refuse(version), Ok(()), "{version}");
+        }
+        for version in ["25.12.9.9", "26.2.19.43", "26.3.13.12", "26.4.4.14", "26.5.1.587", "26.5.2.11", "26.5", "", "new"] {
+            let why = refuse(version).expect_err(version);
+            assert!(!why.contains('\n'), "{why}");
+        }
+        assert_eq!(
+            refuse("26.4.2.10").unwrap_err(),
+            "ClickHouse 26.4.2.10 may count too few rows (ClickHouse#104781); run 26.5.2.12 or newer, or 26.3.13.13 of the LTS"
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Credentials that nobody holds: what an address may try of them, and that trying them costs the store little.
+//!
+//! ```text
+//!  credential ── unknown a moment ago? ───────────► 401, no question; a token of its address
+//!      │
+//!      ├── recognised before by this process ─────► looked up
+//!      │
+//!      └── seen for the first time ── a token of its address, else 429 ──► looked up
+//! ```
+//!
+//! Must never answer that a credential is good: that is looked up each time, because a revocation counts at once. Must not let
+//! unknown ones take the place of recognised ones.
+
+use crate::client_address::{ClientAddress, ClientSettings};
+use crate::clock::Clock;
+use crate::http::ApiError;
+use crate::measures::common as measures;
+use crate::rates::Rates;
+use axum::http::request::Parts;
+use chrono::{DateTime, TimeDelta, Utc};
+use lru::LruCache;
+use schemas::secrets::SecretHash;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How long it counts that nobody holds a credential: one that is made meanwhile works within a second.
+const UNKNOWN_FOR: TimeDelta = TimeDelta::milliseconds(800);
+/// Unknown credentials remembered, apart from the others.
+const MAX_UNKNOWN: usize = 10_000;
+/// Credentials remembered as recognised; a forgotten one costs its address a token once more.
+const MAX_RECOGNISED: usize = 50_000;
+
+/// The memory of one surface.
+pub struct Strangers {
+    clients: ClientSettings,
+    clock: Clock,
+    rates: Rates<ClientAddress>,
+    unknown: Mutex<LruCache<SecretHash, DateTime<Utc>>>,
+    recognised: Mutex<LruCache<SecretHash, ()>>,
+}
+
+impl Strangers {
+    /// Nobody known yet.
+    pub fn new(clients: &ClientSettings) -> Self {
+        Self::at(clients, Clock::System)
+    }
+
+    fn at(clients: &ClientSettings, clock: Clock) -> Self {
+        let room = |entries| NonZeroUsize::new(entries).expect("the constants are not zero");
+        Self {
+            clients: clients.clone(),
+            clock,
+            rates: Rates::per_minute(clients.refused_rate),
+            unknown: Mutex::new(LruCache::new(room(MAX_UNKNOWN))),
+            recognised: Mutex::new(LruCache::new(room(MAX_RECOGNISED))),
+        }
+    }
+
+    /// Who holds a credential, by `look_up`; 401 when nobody does, and 429 when its address has tried too many.
+    pub async fn recognise<T>(
+        &self,
+        request: &Parts,
+        credential: &SecretHash,
+        look_up: impl Future<Output = Result<Option<T>, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let client = self.clients.client(&request.extensions, &request.headers);
+        // By a clock that was set back an answer is too young to be true.
+        let is_fresh = |asked: &DateTime<Utc>| (TimeDelta::zero()..UNKNOWN_FOR).contains(&(self.clock.now() - asked));
+        if lock(&self.unknown).get(credential).is_some_and(is_fresh) {
+            self.pay(client)?;
+            measures::stranger(measures::REMEMBERED);
+            return Err(ApiError::unauthenticated());
+        }
+        let is_recognised = lock(&self.recognised).get(credential).is_some();
+        if !is_recognised {
+            self.pay(client)?;
+        }
+        let asked_at = self.clock.now();
+        if let Some(holder) = look_up.await? {
+            lock(&self.recognised).put(*credential, ());
+            return Ok(holder);
+        }
+        lock(&self.recognised).pop(credential);
+        lock(&self.unknown).put(*credential, asked_at);
+        measures::stranger(measures::LOOKED_UP);
+        // It was somebody's until now.
+        if is_recognised {
+            self.pay(client)?;
+        }
+        Err(ApiError::unauthenticated())
+    }
+
+    /// The refusal of a credential that was never minted, which needs no look-up to be known.
+    pub fn refuse(&self, request: &Parts) -> ApiError {
+        let client = self.clients.client(&request.extensions, &request.headers);
+        self.pay(client).err().unwrap_or_else(ApiError::unauthenticated)
+    }
+
+    fn pay(&self, client: ClientAddress) -> Result<(), ApiError> {
+        self.rates.admit(client).inspect_err(|_| measures::stranger(measures::LIMITED))
+    }
+}
+
+fn lock<T>(memory: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is one step: what a panicking holder left is whole.
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client_address::Peer;
+    use axum::http::Request;
+    use schemas::problem::Code;
+    use schemas::secrets::PlainUserSession;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn from(address: &str) -> Parts {
+        let mut request = Request::new(()).into_parts().0;
+        request.extensions.insert(Peer(address.parse().unwrap()));
+        request
+    }
+
+    fn credential() -> SecretHash {
+        PlainUserSession::mint().hash()
+    }
+
+    fn with_rate(refused_rate: u32) -> Strangers {
+        Strangers::new(&ClientSettings { refused_rate, ..ClientSettings::default() })
+    }
+
+    async fn ask(strangers: &Strangers, from: &Parts, credential: &SecretHash, holder: Option<u8>) -> Result<u8, Code> {
+        strangers.recognise(from, credential, async { Ok(holder) }).await.map_err(|refusal| refusal.code())
+    }
+
+    #[tokio::test]
+    async fn a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens() {
+        let (strangers, flood, looked_up) = (with_rate(50), from("192.0.2.1"), AtomicUsize::new(0));
+        let look_up = async || {
+            looked_up.fetch_add(1, Ordering::Relaxed);
+            Ok(None::<u8>)
+        };
+        let known = credential();
+        assert_eq!(ask(&strangers, &flood, &known, Some(1)).await, Ok(1));
+        let mut refused = Vec::new();
+        for _ in 0..2_000 {
+            refused.push(strangers.recognise(&flood, &credential(), look_up()).await.unwrap_err().code());
+        }
+        let limited = refused.iter().filter(|code| **code == Code::TooManyRequests).count();
+        // One token comes back every 1.2 seconds.
+        assert!((40..100).contains(&looked_up.load(Ordering::Relaxed)) && limited > 1_900, "{limited}");
+        assert_eq!(ask(&strangers, &flood, &known, Some(1)).await, Ok(1), "who was recognised before is not limited");
+        assert_eq!(ask(&strangers, &from("192.0.2.2"), &credential(), Some(2)).await, Ok(2), "nor is another address");
+    }
+
+    #[tokio::test]
+    async fn a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second() {
+        let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
+        let strangers = Strangers::at(&ClientSettings::default(), clock.clone());
+        let (client, wanted) = (from("192.0.2.1"), credential());
+        assert_eq!(ask(&strangers, &client, &wanted, None).await, Err(Code::Unauthenticated));
+        let asked = strangers.recognise(&client, &wanted, async { unreachable!("it is known to be unknown") });
+        assert_eq!(asked.await.map(|holder: u8| holder).unwrap_err().code(), Code::Unauthenticated);
+        clock.advance(TimeDelta::seconds(1));
+        assert_eq!(ask(&strangers, &client, &wanted, Some(1)).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a11_unknown_credentials_take_no_room_from_recognised_ones_and_have_little_themselves() {
+        let (strangers, client, known) = (with_rate(0), from("192.0.2.1"), credential());
+        assert_eq!(ask(&strangers, &client, &known, Some(1)).await, Ok(1));
+        for _ in 0..2 * MAX_UNKNOWN {
+            assert!(ask(&strangers, &client, &credential(), None).await.is_err());
+        }
+        assert!(lock(&strangers.recognised).contains(&known));
+        assert_eq!(lock(&strangers.unknown).len(), MAX_UNKNOWN);
+    }
+
+    #[tokio::test]
+    async fn what_was_never_minted_pays_too_and_what_is_revoked_is_looked_up_and_then_pays() {
+        let (strangers, client, key) = (with_rate(3), from("192.0.2.1"), credential());
+        assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
+        assert_eq!(ask(&strangers, &client, &key, None).await, Err(Code::Unauthenticated), "it is revoked");
+        assert_eq!(strangers.refuse(&client.clone()).code(), Code::Unauthenticated);
+        assert_eq!(strangers.refuse(&client).code(), Code::TooManyRequests);
+    }
+}

@@ -1,0 +1,241 @@
+//! What each service may do in PostgreSQL: every right of every role against a checked-in matrix, on a server of the test's own.
+//!
+//! Must ask the server, and not the file that grants.
+
+use local::private::Postgres;
+use service_kit::roles::{self, Role};
+use service_kit::settings::PostgresSettings;
+use service_kit::stores;
+use sqlx::PgPool;
+use std::fmt::Write as _;
+use tempfile::TempDir;
+
+const MATRIX: &str = include_str!("least_privilege/postgres.txt");
+
+/// A server with our tables.
+struct Database {
+    _server: Postgres,
+    _folder: TempDir,
+    admin: PostgresSettings,
+    pool: PgPool,
+}
+
+impl Database {
+    async fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
+        let admin = PostgresSettings { database_url: server.url() };
+        Self { pool: stores::postgres(&admin).unwrap(), admin, _server: server, _folder: folder }
+    }
+
+    async fn migrated() -> Self {
+        let database = Self::empty().await;
+        stores::migrate_postgres(&database.pool).await.unwrap();
+        database
+    }
+
+    fn signed_in_as(&self, role: Role) -> PgPool {
+        stores::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
+    }
+
+    /// The same database as a user that is none of the roles.
+    fn as_user(&self, name: &str) -> PostgresSettings {
+        PostgresSettings { database_url: self.admin.database_url.replacen("//telemetry@", &format!("//{name}@"), 1) }
+    }
+
+    async fn admin(&self, statement: &str) {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&self.pool).await.unwrap();
+    }
+}
+
+async fn refusal(pool: &PgPool, statement: &str) -> String {
+    let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(pool).await;
+    let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} is not refused: {outcome:?}") };
+    assert_eq!(refused.code().as_deref(), Some("42501"), "{statement}: {refused}");
+    refused.to_string()
+}
+
+/// One line for each role and table: the privileges on the whole table, then those on some of its columns.
+const RIGHTS: &str = "\
+    SELECT role || ' ' || relname || ' ' || string_agg(privilege, ' ' ORDER BY privilege) FROM ( \
+        SELECT role, c.relname, p || CASE WHEN has_table_privilege(role, c.oid, p) THEN '' ELSE '(' || ( \
+                SELECT string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 \
+                AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, p)) || ')' END AS privilege \
+        FROM pg_class c CROSS JOIN unnest($1::text[]) role \
+        CROSS JOIN unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) p \
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') \
+        AND (has_table_privilege(role, c.oid, p) OR (p IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') \
+             AND has_any_column_privilege(role, c.oid, p)))) AS rights \
+    GROUP BY role, relname ORDER BY role, relname";
+
+/// What a role may do apart from tables; nothing but to connect.
+const ELSEWHERE: &str = "\
+    SELECT role || ' ' || may FROM unnest($1::text[]) role CROSS JOIN LATERAL ( \
+        SELECT 'makes schemas' WHERE has_database_privilege(role, current_database(), 'CREATE') \
+        UNION ALL SELECT 'makes temporary tables' WHERE has_database_privilege(role, current_database(), 'TEMPORARY') \
+        UNION ALL SELECT 'makes tables' WHERE has_schema_privilege(role, 'public', 'CREATE') \
+        UNION ALL SELECT 'is in ' || g.rolname FROM pg_roles g WHERE g.rolname <> role AND pg_has_role(role, g.oid, 'MEMBER') \
+        UNION ALL SELECT 'owns ' || c.relname FROM pg_class c WHERE pg_has_role(role, c.relowner, 'MEMBER') \
+        UNION ALL SELECT 'is mighty' FROM pg_roles r WHERE r.rolname = role \
+            AND (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls) \
+        UNION ALL SELECT 'executes ' || f.proname FROM pg_proc f JOIN pg_roles o ON o.oid = f.proowner \
+            WHERE f.pronamespace = 'public'::regnamespace AND has_function_privilege(role, f.oid, 'EXECUTE') \
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e')) AS more (may)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else() {
+    let database = Database::migrated().await;
+    let names = [&Role::ALL.map(Role::name)[..], &["public"]].concat();
+    let found: Vec<String> = sqlx::query_scalar(RIGHTS).bind(&names).fetch_all(&database.pool).await.unwrap();
+    let mut difference = String::new();
+    let expected: Vec<&str> = MATRIX.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    for line in &found {
+        if !expected.contains(&line.as_str()) {
+            writeln!(difference, "+ {line}").unwrap();
+        }
+    }
+    for line in &expected {
+        if !found.iter().any(|found| found == line) {
+            writeln!(difference, "- {line}").unwrap();
+        }
+    }
+    assert!(
+        difference.is_empty(),
+        "what schemas/postgres/roles/grants.sql grants (+) is not what tests/it/least_privilege/postgres.txt expects (-):\n{difference}"
+    );
+    let more: Vec<String> =
+        sqlx::query_scalar(ELSEWHERE).bind(&Role::ALL.map(Role::name)[..]).fetch_all(&database.pool).await.unwrap();
+    assert_eq!(more, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_every_table_is_somebodys() {
+    let database = Database::migrated().await;
+    let nobodys: Vec<String> = sqlx::query_scalar(
+        "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') \
+         AND NOT EXISTS (SELECT FROM unnest($1::text[]) role WHERE has_any_column_privilege(role, c.oid, 'SELECT') \
+                         OR has_table_privilege(role, c.oid, 'INSERT'))",
+    )
+    .bind(&Role::ALL.map(Role::name)[..])
+    .fetch_all(&database.pool)
+    .await
+    .unwrap();
+    assert_eq!(nobodys, Vec::<String>::new(), "grant them in schemas/postgres/roles/grants.sql");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it() {
+    let database = Database::migrated().await;
+    let row = "INSERT INTO audit_log (at, actor_kind, action, object_kind, object_id) VALUES (now(), 'system', 'x', 'x', gen_random_uuid())";
+    for role in Role::ALL {
+        let pool = database.signed_in_as(role);
+        for statement in [
+            "UPDATE audit_log SET detail = '{}'",
+            "DELETE FROM audit_log",
+            "TRUNCATE audit_log",
+            "ALTER TABLE audit_log DISABLE TRIGGER ALL",
+            "ALTER TABLE audit_log OWNER TO CURRENT_USER",
+            "ALTER TABLE audit_log RENAME TO other",
+            "CREATE TRIGGER mine BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit_log()",
+            "CREATE RULE mine AS ON INSERT TO audit_log DO INSTEAD NOTHING",
+            "DROP TRIGGER audit_log_is_append_only ON audit_log",
+            "DROP TABLE audit_log",
+            "CREATE OR REPLACE FUNCTION refuse_change_of_audit_log() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE TABLE mine (x int)",
+            "CREATE TEMPORARY TABLE audit_log (x int)",
+            "CREATE SCHEMA mine",
+            "SET session_replication_role = replica",
+            "SET ROLE telemetry",
+            "SET SESSION AUTHORIZATION telemetry",
+            "GRANT ALL ON audit_log TO CURRENT_USER",
+            "COPY audit_log TO PROGRAM 'cat'",
+        ] {
+            if statement.starts_with("GRANT") && role == Role::Identity {
+                continue; // granting what one may not grant is a warning to who holds any right, and grants nothing: the matrix says so
+            }
+            refusal(&pool, statement).await;
+        }
+        match role {
+            Role::Identity => drop(sqlx::query(row).execute(&pool).await.unwrap()),
+            _ => drop(refusal(&pool, row).await),
+        }
+    }
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM audit_log").fetch_one(&database.pool).await.unwrap();
+    assert_eq!(left, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_a_service_cannot_read_what_is_another_services() {
+    let database = Database::migrated().await;
+    for (role, statement) in [
+        (Role::Gateway, "SELECT secret_sealed FROM webhook_endpoints"),
+        (Role::Gateway, "SELECT * FROM user_sessions"),
+        (Role::Gateway, "UPDATE api_keys SET revoked_at = NULL"),
+        (
+            Role::Gateway,
+            "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) VALUES (gen_random_uuid(), '', '', '', '{}')",
+        ),
+        (Role::Worker, "SELECT * FROM api_keys"),
+        (Role::Worker, "DELETE FROM sessions"),
+        (Role::Deliverer, "SELECT * FROM api_keys"),
+        (Role::Deliverer, "SELECT * FROM users"),
+        (Role::Deliverer, "UPDATE webhook_endpoints SET url = 'https://evil.test/'"),
+        (Role::Deliverer, "UPDATE webhook_deliveries SET body = ''"),
+        (Role::Query, "SELECT secret_sealed FROM webhook_endpoints"),
+        (Role::Query, "SELECT email FROM users"),
+        (Role::Query, "UPDATE organizations SET visible_in_click_token_lookups = true"),
+        (
+            Role::Query,
+            "INSERT INTO delegations (grantor_org_id, grantee_org_id, scopes) VALUES (gen_random_uuid(), gen_random_uuid(), '{}')",
+        ),
+        (Role::Identity, "SELECT * FROM click_tokens"),
+        (Role::Identity, "DELETE FROM sessions"),
+        (Role::Identity, "UPDATE webhook_queue SET status = 'delivered'"),
+        (Role::Identity, "SELECT queue_webhook_delivery()"),
+    ] {
+        refusal(&database.signed_in_as(role), statement).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production() {
+    let database = Database::migrated().await;
+    database.admin("CREATE ROLE maker LOGIN CREATEROLE; CREATE ROLE heir LOGIN; CREATE ROLE parent; GRANT parent TO heir").await;
+    database.admin("ALTER TABLE sessions OWNER TO parent; GRANT CONNECT ON DATABASE telemetry TO maker, heir").await;
+    for (user, why) in [
+        ("telemetry", "which has rights over the whole server"),
+        ("maker", "which has rights over the whole server"),
+        ("heir", "which owns the tables"),
+    ] {
+        let said = roles::refuse_privileged(&database.as_user(user), Role::Query).await.unwrap_err().to_string();
+        assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
+        assert!(said.contains(&format!("does not run as {user}, {why}; sign in as telemetry_query")), "{said}");
+    }
+    for role in Role::ALL {
+        roles::refuse_privileged(&database.admin.signed_in_as(role).unwrap(), role).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() {
+    let database = Database::empty().await;
+    database.admin("CREATE ROLE owner LOGIN; ALTER DATABASE telemetry OWNER TO owner; GRANT ALL ON SCHEMA public TO owner").await;
+    let owner = stores::postgres(&database.as_user("owner")).unwrap();
+    let said = stores::migrate_postgres(&owner).await.unwrap_err().to_string();
+    assert!(said.starts_with("DATABASE_URL: the user owner may not create roles; have an administrator run: "), "{said}");
+    let (_, statements) = said.split_once("run: ").unwrap();
+    let (statements, rest) = statements.rsplit_once("; give each a password").unwrap();
+    assert_eq!(rest, ", then run this again");
+    database.admin(statements).await;
+    stores::migrate_postgres(&owner).await.unwrap();
+    stores::migrate_postgres(&owner).await.expect("it can be repeated");
+    for role in Role::ALL {
+        stores::check_postgres(&database.signed_in_as(role)).await.expect("each sees that the tables are those of its build");
+    }
+    let owners: Vec<String> = sqlx::query_scalar("SELECT DISTINCT tableowner::text FROM pg_tables WHERE schemaname = 'public'")
+        .fetch_all(&database.pool)
+        .await
+        .unwrap();
+    assert_eq!(owners, ["owner"]);
+}

@@ -1,0 +1,60 @@
+//! Which test stands for which threat to what every surface shares.
+//!
+//! Must name a test for every row, and only tests that exist.
+
+use service_kit::testing::{ThreatTest, every_row_has_a_test};
+
+const TESTS: &[ThreatTest] = &[
+    ("A3", SLOW, "s15_a3_a_client_that_never_reads_its_answer_loses_it_and_its_connection"),
+    ("A3", SLOW, "s15_a3_a_client_that_reads_a_byte_at_a_time_is_cut_off_too"),
+    ("A3", SLOW, "a3_a_client_that_reads_steadily_gets_all_of_its_answer"),
+    ("A3", "infra/service-kit/src/server/pace.rs", "a3_a_byte_a_second_is_no_progress_and_the_least_there_has_to_be_is_exact"),
+    ("S15", SLOW, "s15_a3_a_client_that_never_reads_its_answer_loses_it_and_its_connection"),
+    ("S15", "infra/all-in-one/tests/it/slow_clients.rs", "s15_whoever_does_not_read_is_cut_off_on_every_listener"),
+    ("S15", SLOW, "s15_a3_the_metrics_listener_cuts_off_who_does_not_read"),
+    ("S15", SLOW, "s15_a3_an_address_has_its_share_of_connections_and_a_trusted_proxy_is_not_limited"),
+    ("A9", PRIVILEGE, "a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it"),
+    ("A9", PRIVILEGE, "a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production"),
+    ("A9", OWN_ACCOUNTS, "a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables"),
+    ("S16", OWN_ACCOUNTS, "s16_each_service_of_the_all_in_one_is_signed_in_as_itself_and_none_as_an_administrator"),
+    ("S16", PRIVILEGE, "s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else"),
+    ("S16", PRIVILEGE, "s16_a_service_cannot_read_what_is_another_services"),
+    (
+        "S16",
+        "infra/service-kit/tests/it/clickhouse_accounts.rs",
+        "s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else",
+    ),
+    ("S16", COMPOSE, "s16_each_process_of_compose_signs_in_as_itself_and_none_as_an_administrator"),
+    ("S19", COMPOSE, "s19_every_image_is_named_by_its_digest"),
+    ("S19", "infra/local/src/deny.rs", "s19_the_rules_are_those_of_cargo_deny_and_name_licences_bans_and_sources"),
+    ("A17", "infra/local/tests/it/guarded.rs", "a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clone"),
+    ("A17", "infra/all-in-one/tests/it/first_screen.rs", "a17_no_key_and_no_password_is_on_the_screen_or_in_the_log"),
+    ("A11", STRANGERS, "a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens"),
+    ("A11", STRANGERS, "a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second"),
+    ("A11", "infra/service-kit/src/known.rs", "a11_unknown_keys_do_not_take_the_place_of_known_ones"),
+    ("A12", RAW, "a12_a_line_that_ends_in_a_bare_line_feed_is_400_and_nothing_after_it_is_read"),
+    ("A12", RAW, "a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error"),
+    ("A12", RAW, "a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on"),
+    ("A14", "infra/service-kit/src/http/boundary.rs", "a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced"),
+    ("A15", "infra/service-kit/src/egress/address.rs", "a15_what_answers_inside_a_cloud_is_not_public"),
+    ("A15", "infra/service-kit/src/production.rs", "a15_who_stands_before_the_service_has_to_be_said"),
+    (
+        "A15",
+        "infra/service-kit/tests/it/browser_headers.rs",
+        "a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way",
+    ),
+    ("A15", "query-api/tests/it/many_reads.rs", "a15_two_organisations_with_slow_readers_leave_places_for_a_third"),
+    ("A15", "query-api/src/at_once.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
+];
+
+const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
+const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
+const COMPOSE: &str = "infra/local/tests/it/compose.rs";
+const SLOW: &str = "infra/service-kit/tests/it/slow_clients.rs";
+const RAW: &str = "infra/service-kit/tests/it/raw_requests.rs";
+const STRANGERS: &str = "infra/service-kit/src/strangers.rs";
+
+#[test]
+fn every_row_has_a_test_that_exists() {
+    every_row_has_a_test(TESTS, ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "S15", "S16", "S19"].map(str::to_owned));
+}

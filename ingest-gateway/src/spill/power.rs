@@ -1,0 +1,106 @@
+//! The power fails: what was answered is there afterwards, on a disk that forgets whatever was not synced.
+
+use super::disk::{Disk, RealDisk, Segment};
+use super::tests::{QUOTA, gone, payload, read_all};
+use super::{Refusal, Spill};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Keeps in memory what was written and not synced, and knows which files would have no name.
+#[derive(Clone, Default)]
+struct Forgetful(Arc<Mutex<Memory>>);
+
+#[derive(Default)]
+struct Memory {
+    /// Made, and their folder not synced since.
+    nameless: Vec<PathBuf>,
+    /// An fsync fails.
+    refuses: bool,
+}
+
+struct Volatile {
+    disk: Forgetful,
+    on_disk: Box<dyn Segment>,
+    unsynced: Vec<u8>,
+}
+
+impl Forgetful {
+    /// The power fails; what is not durable is gone.
+    fn lose_power(&self) {
+        for path in self.0.lock().unwrap().nameless.drain(..) {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+impl Disk for Forgetful {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Segment>> {
+        let on_disk = RealDisk.create(path)?;
+        self.0.lock().unwrap().nameless.push(path.to_owned());
+        Ok(Box::new(Volatile { disk: self.clone(), on_disk, unsynced: Vec::new() }))
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        self.0.lock().unwrap().nameless.clear();
+        Ok(())
+    }
+}
+
+impl Write for Volatile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unsynced.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Segment for Volatile {
+    fn sync_data(&mut self) -> io::Result<()> {
+        if self.disk.0.lock().unwrap().refuses {
+            return Err(io::Error::other("the disk refuses"));
+        }
+        self.on_disk.write_all(&std::mem::take(&mut self.unsynced))
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.unsynced.clear();
+        self.on_disk.cut(length)
+    }
+}
+
+#[tokio::test]
+async fn c9_what_the_spill_has_answered_outlives_a_power_failure() {
+    let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
+    let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
+    for number in 0..20 {
+        // Several segments: the quota is small.
+        let mut large = payload(number);
+        large.resize(30_000, b'x');
+        spill.append(&large, 1).await.unwrap();
+    }
+    disk.lose_power();
+    gone(spill, backlog);
+    let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    let read = read_all(&mut backlog);
+    let begins = |(number, read): (usize, &Vec<u8>)| read.starts_with(&payload(number));
+    assert!(read.len() == 20 && read.iter().enumerate().all(begins), "{} of 20 entries", read.len());
+}
+
+#[tokio::test]
+async fn c9_what_a_failed_fsync_left_is_not_answered_and_not_there() {
+    let (folder, disk) = (tempfile::tempdir().unwrap(), Forgetful::default());
+    let (spill, backlog) = Spill::open_on(Box::new(disk.clone()), folder.path(), QUOTA).unwrap();
+    spill.append(&payload(0), 1).await.unwrap();
+    disk.0.lock().unwrap().refuses = true;
+    assert_eq!(spill.append(&payload(1), 1).await, Err(Refusal::Disk));
+    disk.0.lock().unwrap().refuses = false;
+    spill.append(&payload(2), 1).await.unwrap();
+    disk.lose_power();
+    gone(spill, backlog);
+    let (_spill, mut backlog) = Spill::open(folder.path(), QUOTA).unwrap();
+    assert_eq!(read_all(&mut backlog), [payload(0), payload(2)]);
+}

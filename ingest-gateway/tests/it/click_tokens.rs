@@ -1,0 +1,237 @@
+//! What a click token binds, what it only stands beside, and that it tells its bearer nothing of its issuer.
+
+use crate::database_away::gateway_and_database;
+use crate::harness::{Answer, Gateway, with};
+use schemas::identity::OrgType;
+use schemas::log::LogEvent;
+use schemas::secrets::PlainClickToken;
+use serde_json::{Value, json};
+use service_kit::testing::SeededOrg;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+const OTHER: &str = "00000000-0000-4000-8000-000000000001";
+
+/// An agent with a session of an agent of its own, declared `full`.
+async fn issuer(gateway: &Gateway) -> SeededOrg {
+    let org = gateway.seed().org("issuer", OrgType::Agent).await;
+    let session = json!({"session_id": SESSION, "agent_id": "bot", "privacy_level": "full"});
+    assert_eq!(gateway.post_to("/sessions/bulk", &org.key, &session).await.status, 201);
+    org
+}
+
+async fn mint(gateway: &Gateway, key: &str, url: &str) -> String {
+    let minted = gateway.post_to("/click-tokens", key, &json!({"session_id": SESSION, "content_url": url})).await;
+    assert_eq!(minted.status, 201, "{}", minted.body);
+    minted.body["token"].as_str().expect("a token").to_owned()
+}
+
+async fn expired(gateway: &Gateway, key: &str) -> String {
+    let token = mint(gateway, key, "https://a.test/x").await;
+    sqlx::query("UPDATE click_tokens SET expires_at = now() WHERE token_hash = $1")
+        .bind(PlainClickToken::presented(&token).hash().as_bytes().as_slice())
+        .execute(&gateway.stores.pool)
+        .await
+        .expect("it is made to have expired");
+    token
+}
+
+fn engaged(id: &str, members: Value) -> Value {
+    let event =
+        json!({"type": "content_engaged", "timestamp": "2026-11-01T10:00:00Z", "id": id, "content_url": "https://a.test/x"});
+    with(event, members)
+}
+
+fn checkout(id: &str, members: Value) -> Value {
+    with(engaged(id, json!({"content_url": null})), with(json!({"type": "checkout_completed"}), members))
+}
+
+/// All that is on the log, by the ids of events.
+async fn stored(gateway: &Gateway) -> HashMap<String, LogEvent> {
+    let count = usize::try_from(gateway.record_count()).expect("a count");
+    let events = gateway.records(count).await.into_iter().flat_map(|record| record.events);
+    events.filter_map(|event| Some((event.id.clone()?, event))).collect()
+}
+
+fn faults(answer: &Answer) -> Vec<String> {
+    answer.faults().into_iter().map(|(_, field, code)| format!("{field}:{code}")).collect()
+}
+
+#[tokio::test]
+async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_refuses_nothing() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let (loose, strict) =
+        (gateway.seed().org("loose", OrgType::Platform).await, gateway.seed().org("strict", OrgType::Platform).await);
+    gateway.seed().make_strict(strict.id).await;
+    let expired = expired(&gateway, &issuer.key).await;
+    let mut expected = Vec::new();
+    for (name, key) in [("loose", &loose.key), ("strict", &strict.key)] {
+        for (n, token) in ["ct_0123456789abcdef", expired.as_str()].into_iter().enumerate() {
+            let [in_event, around, uploaded] = [(); 3].map(|()| Uuid::new_v4().to_string());
+            let own = |id: &str| engaged(id, json!({"ctx_token": token, "presentation_id": SESSION, "session_id": OTHER}));
+            let document = json!({"document_type": "event_batch", "schema_version": "1.0"});
+            let bare = with(own(&around), json!({"ctx_token": null, "session_id": null}));
+            let envelope = with(document.clone(), json!({"session_id": OTHER, "ctx_token": token, "events": [bare]}));
+            let batch = with(document, json!({"events": [own(&in_event)]}));
+            let upload = json!({"schema_version": "1.0", "session_id": OTHER, "started_at": "2026-11-01T10:00:00Z", "events": [own(&uploaded)]});
+            for (path, body) in [("/events", &batch), ("/events", &envelope), ("/sessions/bulk", &upload)] {
+                let taken = gateway.post_to(path, key, body).await;
+                assert_eq!(taken.status, 201, "{name} {n} {path}: {}", taken.body);
+            }
+            expected.extend([in_event, around, uploaded].map(|id| (id, PlainClickToken::presented(token).hash())));
+        }
+        let known = mint(&gateway, &issuer.key, "https://a.test/x").await;
+        let body = json!({"session_id": OTHER, "events": [engaged("e", json!({"ctx_token": known}))]});
+        for path in ["/events", "/sessions/bulk"] {
+            let refused = gateway.post_to(path, key, &body).await;
+            assert_eq!(refused.status, 422, "{name} {path}");
+            assert!(faults(&refused).contains(&"ctx_token:session_mismatch".to_owned()), "a token that is known names another");
+        }
+    }
+    let stored = stored(&gateway).await;
+    for (id, hash) in expected {
+        let event = &stored[&id];
+        assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(OTHER));
+        assert_eq!((event.session_org, event.ctx_hash.is_some()), (None, false));
+        assert!(event.kept_ctx_hash == Some(hash));
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_alone_binds_an_event_must_be_good_and_unknown_and_expired_are_one_answer() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let expired = expired(&gateway, &issuer.key).await;
+    for event in [engaged("e", json!({})), checkout("e", json!({}))] {
+        let send = |body: Value| {
+            let (gateway, key) = (&gateway, &shop.key);
+            async move {
+                let mut answer = gateway.post(key, &body).await;
+                answer.body["request_id"].take();
+                (answer.status, faults(&answer), answer.body)
+            }
+        };
+        let own = |token: &str| json!({"events": [with(event.clone(), json!({"ctx_token": token}))]});
+        let around = |token: &str| json!({"ctx_token": token, "events": [event]});
+        let unknown = send(own("ctx_never")).await;
+        assert_eq!((unknown.0, unknown.1.as_slice()), (422, &["ctx_token:unknown_token".to_owned()][..]));
+        for body in [own(&expired), around(&expired), around("ctx_never")] {
+            assert_eq!(send(body).await, unknown);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_on_a_type_that_it_cannot_bind_is_kept_as_its_hash_and_refused_in_strict_mode() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    // Good, and of another session: on these types nobody looks.
+    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let types =
+        ["content_retrieved", "content_grounded", "content_cited", "content_presented", "turn_completed", "com.example.own"];
+    for event_type in types {
+        let edge = json!({"source_role": "edge", "session_id": null});
+        let members = if event_type == "content_retrieved" { edge } else { json!({}) };
+        let members = with(json!({"type": event_type, "ctx_token": token, "session_id": OTHER}), members);
+        let taken = gateway.post(&shop.key, &json!({"events": [engaged(event_type, members)]})).await;
+        assert_eq!(taken.status, 201, "{event_type}: {}", taken.body);
+    }
+    let stored = stored(&gateway).await;
+    for event_type in types {
+        let event = &stored[event_type];
+        assert!(event.kept_ctx_hash == Some(PlainClickToken::presented(&token).hash()), "{event_type}");
+        assert_eq!((event.ctx_hash.is_some(), event.session_org), (false, None), "{event_type}");
+    }
+    let unbound = engaged("e", json!({"type": "content_cited", "ctx_token": token}));
+    assert_eq!(faults(&gateway.post(&shop.key, &json!({"events": [unbound]})).await), ["session_id:required"]);
+    gateway.seed().make_strict(shop.id).await;
+    let strict = gateway.seed().org("strict", OrgType::Agent).await;
+    gateway.seed().make_strict(strict.id).await;
+    let retrieval =
+        engaged(OTHER, json!({"type": "content_retrieved", "source_role": "edge", "ctx_token": "ct_0123456789abcdef"}));
+    let document = json!({"document_type": "event_batch", "schema_version": "1.0", "events": [retrieval]});
+    assert_eq!(faults(&gateway.post(&strict.key, &document).await), ["ctx_token:not_allowed"]);
+}
+
+#[tokio::test]
+async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_owner() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let token = mint(&gateway, &issuer.key, "https://www.a.test/offer?x=1#y").await;
+    let host = stored_site("https://www.a.test/");
+    let named = engaged("named", json!({"ctx_token": token, "content_url": "https://b.test/"}));
+    let by_token = [
+        checkout("checkout", json!({"ctx_token": token})),
+        engaged("click", json!({"ctx_token": token, "content_url": null})),
+        engaged("content id", json!({"ctx_token": token, "content_url": null, "content_id": "doi:1"})),
+    ];
+    for event in by_token.iter().chain([&named]) {
+        let taken = gateway.post(&shop.key, &json!({"events": [event]})).await;
+        assert_eq!(taken.status, 201, "{event}: {}", taken.body);
+    }
+    let stored = stored(&gateway).await;
+    assert_eq!(stored["named"].content_url.as_deref(), Some("https://b.test/"), "what it names is its own");
+    for event in &by_token {
+        let name = event["id"].as_str().unwrap();
+        let event = &stored[name];
+        assert_eq!((event.content_url.as_deref(), &event.site), (Some("https://www.a.test/offer?x=1"), &host), "{name}");
+        assert_eq!(event.session_org, Some(issuer.id), "{name}");
+    }
+    let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER, "content_url": null}));
+    let refused = gateway.post(&shop.key, &json!({"events": [beside]})).await;
+    assert_eq!(faults(&refused), ["content_url:required"], "beside a session a token may stand for nothing");
+
+    let (owner, other) = (gateway.seed().owner_of("a.test").await, gateway.seed().owner_of("b.test").await);
+    let event = |id: &str| json!({"events": [checkout(id, json!({"ctx_token": token}))]});
+    assert_eq!(gateway.post(&owner.key, &event("owner")).await.status, 201, "a click on the owner's own page");
+    assert_eq!(gateway.post(&other.key, &event("other")).await.status, 403);
+}
+
+/// The site of a URL as events have it.
+fn stored_site(url: &str) -> String {
+    let url = schemas::site::ContentUrl::parse(url).expect("a URL");
+    url.site.expect("somebody's").as_str().to_owned()
+}
+
+#[tokio::test]
+async fn s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let own = json!({"ctx_token": token, "data": {"query_text": "q", "engagement_type": "link_click"}});
+    let taken =
+        gateway.post(&shop.key, &json!({"agent_id": "the shop's", "privacy_level": "full", "events": [engaged("e", own)]})).await;
+    assert_eq!(taken.body, json!({"status": "ok", "events_created": 1}));
+    let event = stored(&gateway).await.remove("e").unwrap();
+    // Had the level of the issuer's session decided, the reporter could read it off its own event.
+    assert_eq!(event.data.unwrap().get(), r#"{"engagement_type":"link_click"}"#);
+    assert_eq!(event.agent_id.as_deref(), Some("bot"), "and whoever reports it does not name another's agent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_database_is_away_an_event_beside_a_session_is_its_reporters_until_the_worker_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, mut database) = gateway_and_database(folder.path()).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let owner = gateway.seed().owner_of("a.test").await;
+    for key in [&shop.key, &owner.key] {
+        let met = json!({"events": [engaged("met", json!({"type": "content_retrieved", "source_role": "edge"}))]});
+        assert_eq!(gateway.post(key, &met).await.status, 201);
+    }
+    database.kill_9();
+    let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER}));
+    let alone = checkout("alone", json!({"ctx_token": "ctx_never"}));
+    assert_eq!(gateway.post(&shop.key, &json!({"events": [beside, alone]})).await.status, 201);
+    let unknown_host = gateway.post(&owner.key, &json!({"events": [checkout("owner", json!({"ctx_token": "ctx_never"}))]})).await;
+    assert_eq!(unknown_host.status, 503, "whose page it was, nobody can say: {}", unknown_host.body);
+    let stored = stored(&gateway).await;
+    let (beside, alone) = (&stored["beside"], &stored["alone"]);
+    assert_eq!(beside.session_id.map(|id| id.to_string()).as_deref(), Some(OTHER));
+    assert!(beside.is_unresolved() && alone.is_unresolved() && alone.content_url.is_none());
+}

@@ -1,0 +1,86 @@
+//! A11: keys that nobody holds, many of them, and what they cost those that somebody holds.
+
+use crate::database_away::gateway_and_database;
+use crate::harness::{retrieval, with};
+use futures::future::join_all;
+use reqwest::header::RETRY_AFTER;
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use schemas::secrets::PlainApiKey;
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use sqlx::PgPool;
+
+/// Requests of one round; at most 600 a minute are looked up.
+const AT_ONCE: usize = 50;
+const ROUNDS: usize = 400;
+
+fn batch(id: &str) -> Value {
+    json!({"events": [with(retrieval("https://a.test/x"), json!({"id": id}))]})
+}
+
+/// How often the keys were asked for, as PostgreSQL has counted so far.
+async fn look_ups(pool: &PgPool) -> i64 {
+    let counted = "SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'api_keys'";
+    sqlx::query_scalar(counted).fetch_one(pool).await.expect("PostgreSQL counts")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a11_a_flood_of_unknown_keys_is_429_after_as_many_look_ups_as_its_address_has_and_known_keys_write_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, database) = gateway_and_database(folder.path()).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    assert_eq!(gateway.post(&agent.key, &batch("before")).await.status, 201);
+    let (mut unknown, mut limited, mut unanswered) = (0, 0, 0);
+    for _ in 0..ROUNDS {
+        let keys: Vec<_> = (0..AT_ONCE).map(|_| PlainApiKey::mint(OrgType::Agent)).collect();
+        let body = batch("never");
+        for answer in join_all(keys.iter().map(|key| gateway.post(key.reveal(), &body))).await {
+            match answer.status {
+                401 => unknown += 1,
+                429 => limited += usize::from(answer.headers.contains_key(RETRY_AFTER)),
+                // On a busy machine PostgreSQL may answer too late.
+                503 => unanswered += 1,
+                other => panic!("{other}: {}", answer.body),
+            }
+        }
+        if limited >= 4 * AT_ONCE {
+            break;
+        }
+    }
+    assert!(unknown >= 600 && limited >= 4 * AT_ONCE, "{unknown} were 401, {limited} were told to wait");
+    let asked = eventually("PostgreSQL has counted", || async {
+        Some(look_ups(&gateway.stores.pool).await).filter(|asked| *asked >= 500)
+    })
+    .await;
+    assert!(asked <= unknown + unanswered + 20, "{asked} look-ups for {unknown} answers");
+
+    assert_eq!(gateway.post(&agent.key, &batch("meanwhile")).await.status, 201, "who was known before is not limited");
+    database.pause();
+    for id in ["away-1", "away-2", "away-3"] {
+        let written = gateway.post(&agent.key, &batch(id)).await;
+        assert_eq!(written.status, 201, "unknown keys have not taken its place: {}", written.body);
+    }
+    database.resume();
+}
+
+/// Whoever is told that a key is unknown, and then makes it, need not wait longer than for a revocation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, _database) = gateway_and_database(folder.path()).await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let key = PlainApiKey::mint(OrgType::Agent);
+    for _ in 0..100 {
+        assert_eq!(gateway.post(key.reveal(), &batch("early")).await.status, 401);
+    }
+    insert(&gateway.stores.pool, agent.id, &key).await;
+    eventually("it works", || async { (gateway.post(key.reveal(), &batch("late")).await.status == 201).then_some(()) }).await;
+}
+
+async fn insert(pool: &PgPool, org: OrgId, key: &PlainApiKey) {
+    let statement =
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) VALUES ($1, 'late', $2, $3, '{telemetry:write}')";
+    let insert = sqlx::query(statement).bind(org.0).bind(key.shown_prefix()).bind(key.hash().as_bytes().as_slice());
+    insert.execute(pool).await.expect("a key is planted");
+}

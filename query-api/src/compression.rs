@@ -1,0 +1,93 @@
+//! Answers of this surface compressed, as `Accept-Encoding` asks: gzip, br and zstd.
+//!
+//! Must not compress an answer that holds a secret: its length would tell of it, where a stranger can choose a part of the rest
+//! (BREACH). Reads hold none, so that the layer stands around them alone.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::SizeAbove;
+
+/// Smaller answers fit into one packet as they are. Streamed ones are of no known size, and compressed.
+const LEAST_BYTES: u64 = 1_024;
+/// A few times smaller for little work; the last tenth costs ten times as much.
+const LEVEL: CompressionLevel = CompressionLevel::Precise(4);
+/// What is spoken; of those that a caller likes as much as each other the first.
+const SPOKEN: [&str; 3] = ["zstd", "br", "gzip"];
+
+/// The layer that compresses; [`choose`] stands before it.
+pub(crate) fn layer() -> CompressionLayer<SizeAbove> {
+    CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(LEAST_BYTES))
+}
+
+/// Leaves the one encoding to be used in `Accept-Encoding`, or none: an answer as it is is always good enough.
+pub(crate) async fn choose(mut request: Request, next: Next) -> Response {
+    let chosen = chosen(request.headers());
+    request.headers_mut().remove(header::ACCEPT_ENCODING);
+    if let Some(encoding) = chosen {
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding));
+    }
+    next.run(request).await
+}
+
+fn chosen(headers: &HeaderMap) -> Option<&'static str> {
+    let said = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let wishes: Vec<(String, u16)> = said.flat_map(|value| value.split(',')).filter_map(wish).collect();
+    let weight = |encoding: &str| {
+        let of = |name: &str| wishes.iter().find(|(wished, _)| wished == name).map(|(_, weight)| *weight);
+        of(encoding).or_else(|| of("*")).unwrap_or(0)
+    };
+    let identity = wishes.iter().find(|(wished, _)| wished == "identity").map_or(0, |(_, weight)| *weight);
+    let liked = SPOKEN.into_iter().filter(|encoding| weight(encoding) > 0 && weight(encoding) >= identity);
+    // The first of the best ones.
+    liked.rev().max_by_key(|encoding| weight(encoding))
+}
+
+/// A name and its weight in thousandths.
+fn wish(text: &str) -> Option<(String, u16)> {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    let weight = weight.map_or(Some(1.0), |weight| weight.parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight)))?;
+    // Between nothing and a thousand.
+    Some((if name == "x-gzip" { "gzip".to_owned() } else { name }, (weight * 1_000.0) as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_liked_best_is_chosen_and_none_where_none_is_liked() {
+        for (said, expected) in [
+            (&[][..], None),
+            (&["gzip"], Some("gzip")),
+            (&["gzip, deflate, br, zstd"], Some("zstd")),
+            (&["gzip, deflate, br"], Some("br")),
+            (&["gzip", "br"], Some("br")),
+            (&["GZIP;q=1.0, br;q=0.5"], Some("gzip")),
+            (&["x-gzip"], Some("gzip")),
+            (&["*"], Some("zstd")),
+            (&["zstd;q=0, *;q=0.1"], Some("br")),
+            (&["identity"], None),
+            (&["identity, gzip;q=0.5"], None),
+            (&["identity;q=0"], None),
+            (&["*;q=0"], None),
+            (&["identity;q=0, *;q=0"], None),
+            (&["deflate, compress"], None),
+            (&["gzip;q=nonsense"], None),
+            (&["gzip;q=0"], None),
+            (&[",;q=1,"], None),
+        ] {
+            let headers = said.iter().map(|value| (header::ACCEPT_ENCODING, HeaderValue::from_static(value)));
+            let mut all = HeaderMap::new();
+            for (name, value) in headers {
+                all.append(name, value);
+            }
+            assert_eq!(chosen(&all), expected, "{said:?}");
+        }
+    }
+}

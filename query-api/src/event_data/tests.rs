@@ -1,0 +1,105 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn composed(event_type: &str, data: &str, extra: &str, audience: Audience) -> String {
+    serde_json::to_string(&compose(Told { event_type, data, extra }, &[1, 2], audience)).unwrap()
+}
+
+fn shown(event_type: &str, data: &Value) -> Value {
+    let mut shown: Value = serde_json::from_str(&composed(event_type, &data.to_string(), "", Audience::Owner)).unwrap();
+    assert_eq!(shown.as_object_mut().unwrap().remove(OBSERVERS), Some(json!(["agent", "edge"])));
+    shown
+}
+
+#[test]
+fn what_was_reported_is_shown_as_it_was_written() {
+    let data = r#"{"asn":1.10,"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]}}"#;
+    let expected = r#"{"a.big":123456789012345678901234567890,"a.nested":{"b.a":[1e400,{"c.b":null}]},"asn":1.10,"observers":["agent","edge"],"terms_ref":"ä"}"#;
+    for audience in [Audience::Owner, Audience::Reporter] {
+        assert_eq!(composed("content_retrieved", data, r#"{"terms_ref":"ä","asn":2}"#, audience), expected);
+    }
+    assert_eq!(composed("content_retrieved", "", "", Audience::Owner), r#"{"observers":["agent","edge"]}"#);
+}
+
+#[test]
+fn nobody_can_name_the_observers_himself() {
+    for audience in [Audience::Owner, Audience::Reporter, Audience::Issuer] {
+        let data = r#"{"observers":["origin"]}"#;
+        assert_eq!(composed("content_engaged", data, data, audience), r#"{"observers":["agent","edge"]}"#);
+    }
+}
+
+/// Names that reporters have sent, each with something an owner must not learn.
+fn hostile() -> Value {
+    json!({"ip": "203.0.113.7", "ip_hash": "h", "prompt": "p", "queryText": "q", "query_text": "q", "Query_Text": "q", "email": "e",
+        "turn": {"query_text": "q"}, "topics": ["t"], "model_id": "m", "": "x", ".": "x", "a.": "x", ".a": "x", "a..b": "x", "a b.c": "x",
+        "observers ": "x", "user_id": 7, "User_Agent": "x"})
+}
+
+#[test]
+fn a13_an_owner_is_shown_the_list_of_the_type_and_namespaced_names_and_nothing_else_at_any_depth() {
+    for (event_type, names) in shown::BY_TYPE {
+        let standard: Vec<&str> =
+            names.iter().chain(shown::OF_EVERY_TYPE).copied().filter(|name| *name != shown::FINGERPRINT).collect();
+        let told: Value = standard
+            .iter()
+            .map(|name| ((*name).to_owned(), json!(format!("of {name}"))))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let mut data = hostile();
+        data.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+        assert_eq!(shown(event_type, &data), told, "{event_type}");
+        // What stands on the list of one type is not on another's.
+        let only = shown("com.example.own", &data);
+        let every: Vec<&str> = only.as_object().unwrap().keys().map(String::as_str).collect();
+        assert!(every.iter().all(|name| shown::OF_EVERY_TYPE.contains(name)), "{every:?}");
+
+        let within: Value = standard.iter().map(|name| ((*name).to_owned(), hostile())).collect::<serde_json::Map<_, _>>().into();
+        assert_eq!(shown(event_type, &within), json!({}), "{event_type}: a listed name holds no object");
+        let listed: Value =
+            standard.iter().map(|name| ((*name).to_owned(), json!([hostile(), "x"]))).collect::<serde_json::Map<_, _>>().into();
+        assert_eq!(shown(event_type, &listed), json!({}), "{event_type}: nor a list");
+    }
+    let own = json!({"com.example.score": 3, "com.example.deep": {"com.example.x": [hostile(), {"cached": hostile(), "com.example.y": true}, 4], "ip": "i"}});
+    let expected = json!({"com.example.score": 3, "com.example.deep": {"com.example.x": [{}, {"com.example.y": true}, 4]}});
+    assert_eq!(shown("content_grounded", &own), expected);
+    let fingerprint =
+        json!({"content_fingerprint": {"scheme": "s", "detected": true, "value": hostile(), "ip": "i", "com.example.z": 1}});
+    assert_eq!(shown("content_grounded", &fingerprint), json!({"content_fingerprint": {"scheme": "s", "detected": true}}));
+    assert_eq!(shown("content_grounded", &json!({"content_fingerprint": [hostile()]})), json!({}));
+}
+
+#[test]
+fn a13_what_is_nested_deeper_than_can_be_looked_through_in_passing_is_left_out() {
+    let nested = |depth: usize| (0..depth).fold(json!("x"), |value, _| json!({"a.b": value}));
+    assert_eq!(shown("content_cited", &nested(MAX_DEPTH + 1)), nested(MAX_DEPTH + 1));
+    let cut = (0..=MAX_DEPTH).fold(json!({}), |value, at| if at == 0 { value } else { json!({"a.b": value}) });
+    assert_eq!(shown("content_cited", &nested(30)), cut, "the innermost that is looked at is empty");
+}
+
+#[test]
+fn a13_the_reporter_reads_back_all_it_sent() {
+    let text = composed("content_cited", &hostile().to_string(), r#"{"note":1}"#, Audience::Reporter);
+    let mut read: Value = serde_json::from_str(&text).unwrap();
+    read.as_object_mut().unwrap().remove(OBSERVERS);
+    let mut sent = hostile();
+    sent["note"] = json!(1);
+    assert_eq!(read, sent);
+}
+
+#[test]
+fn a16_the_issuer_of_a_token_is_shown_of_anothers_data_what_was_clicked_and_what_was_paid() {
+    let mut data = hostile();
+    let told = json!({"engagement_type": "link_click", "value_amount": 4999, "amount": 49.99, "currency": "EUR", "com.shop.order": "o-1",
+        "user_agent": "ua", "scope": "session", "query_tokens": 3, "presentation_id": "p"});
+    data.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+    let issuers = |event_type: &str, data: &Value| serde_json::to_value(of_click(event_type, &data.to_string())).unwrap();
+    assert_eq!(issuers("content_engaged", &data), json!({"engagement_type": "link_click"}));
+    assert_eq!(issuers("checkout_completed", &data), json!({"value_amount": 4999, "amount": 49.99, "currency": "EUR"}));
+    for event_type in ["checkout_started", "com.example.own", "content_retrieved", "turn_started"] {
+        assert_eq!(issuers(event_type, &data), json!({}), "{event_type}");
+    }
+    let hidden = json!({"engagement_type": {"ip": "i"}, "currency": ["x"], "value_amount": "9".repeat(65)});
+    assert_eq!(issuers("content_engaged", &hidden), json!({}));
+    assert_eq!(issuers("checkout_completed", &hidden), json!({}));
+}

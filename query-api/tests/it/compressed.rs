@@ -1,0 +1,108 @@
+//! Reads as `Accept-Encoding` asks for them: every route, every encoding, every format, byte for byte what is answered without.
+
+use crate::lists::OWNERS;
+use crate::sessions_world::{Clicks, reported};
+use crate::world::seen;
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
+use schemas::event::SourceRole::Edge;
+use serde_json::json;
+use service_kit::testing::client;
+use std::io::Read;
+
+const ENCODINGS: [&str; 3] = ["gzip", "br", "zstd"];
+
+fn decoded(encoding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    match encoding {
+        "gzip" => flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).unwrap(),
+        "br" => brotli_decompressor::Decompressor::new(bytes, 4_096).read_to_end(&mut text).unwrap(),
+        "zstd" => zstd::Decoder::new(bytes).unwrap().read_to_end(&mut text).unwrap(),
+        other => panic!("{other}"),
+    };
+    text
+}
+
+/// Every read that has something to tell, with a key that may read it and the formats it has.
+async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
+    let clicks = Clicks::start().await;
+    let rows: Vec<_> = (0..400_u128)
+        .map(|key| {
+            let row = seen("example.com", key).role(Edge).session(key % 9).after(i64::try_from(key).unwrap() * 3_600_000);
+            row.url(&format!("https://example.com/{}", key % 90)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#)
+        })
+        .collect();
+    clicks.world.insert(&rows).await;
+    let session = clicks.session(Some(3)).await;
+    let events: Vec<_> = (0..60)
+        .map(|ms| {
+            let url = format!("https://example.com/{ms}");
+            reported(clicks.agent.id, session, "content_grounded", &url).after(ms).with(&json!({"scope": "session"}))
+        })
+        .collect();
+    clicks.report(&events).await;
+    let token = clicks.token(session, "https://example.com/target").await;
+    let all = vec!["application/json", "application/x-ndjson", "text/csv"];
+    let json = vec!["application/json"];
+    let year = "since=2026-01-01&until=2027-01-01";
+    let mut reads: Vec<_> = OWNERS.map(|path| (format!("{path}?{year}"), clicks.owner.key.clone(), all.clone())).into();
+    reads.push((format!("/content-owners/summary?{year}"), clicks.owner.key.clone(), json.clone()));
+    reads.push((format!("/agent/events?{year}"), clicks.agent.key.clone(), all));
+    reads.push((format!("/sessions/{session}/document"), clicks.agent.key.clone(), json.clone()));
+    reads.push((format!("/ctx/{token}"), clicks.network.key.clone(), json.clone()));
+    reads.push(("/resolve?domain=example.com".to_owned(), clicks.owner.key.clone(), json));
+    (clicks, reads)
+}
+
+#[tokio::test]
+async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_are() {
+    let (clicks, reads) = told().await;
+    let http = client();
+    let mut compressed = Vec::new();
+    for (path, key, formats) in &reads {
+        for accept in formats {
+            let ask = async |encoding: &str| {
+                let request =
+                    http.get(format!("{}{path}", clicks.world.server.url)).header("x-api-key", key).header(ACCEPT, *accept);
+                let answer = request.header(ACCEPT_ENCODING, encoding).send().await.unwrap();
+                assert_eq!(answer.status(), 200, "{path} as {accept} in {encoding}");
+                let headers = answer.headers().clone();
+                (headers, answer.bytes().await.unwrap())
+            };
+            let (plain_headers, plain) = ask("identity").await;
+            assert!(!plain_headers.contains_key(CONTENT_ENCODING));
+            for encoding in ENCODINGS {
+                let (headers, bytes) = ask(encoding).await;
+                let of = |headers: &reqwest::header::HeaderMap| {
+                    headers.iter().filter(|(name, _)| ["content-type", "x-total-count"].contains(&name.as_str())).count()
+                };
+                assert_eq!(of(&headers), of(&plain_headers));
+                let Some(said) = headers.get(CONTENT_ENCODING) else {
+                    assert!(plain.len() < 1_024, "{path} as {accept}: {} bytes and not in {encoding}", plain.len());
+                    assert_eq!((&bytes, &headers[CONTENT_LENGTH]), (&plain, &plain_headers[CONTENT_LENGTH]), "{path}");
+                    continue;
+                };
+                assert!(said == encoding && headers[VARY] == "accept-encoding", "{path} as {accept}: {headers:?}");
+                assert!(!headers.contains_key(CONTENT_LENGTH), "it is not known before");
+                assert_eq!(decoded(encoding, &bytes), plain, "{path} as {accept} in {encoding}");
+                assert!(bytes.len() < plain.len(), "{path} as {accept} in {encoding}: {} of {}", bytes.len(), plain.len());
+                compressed.push(path.split(['?', '/']).nth(2).unwrap_or_default().to_owned());
+            }
+        }
+    }
+    compressed.sort_unstable();
+    compressed.dedup();
+    assert!(compressed.len() >= 6, "only {compressed:?} were large enough to try");
+}
+
+#[tokio::test]
+async fn errors_and_what_nobody_asked_to_compress_go_out_as_they_are() {
+    let clicks = Clicks::start().await;
+    let url = format!("{}/content-owners/events", clicks.world.server.url);
+    let refused = client().get(&url).header(ACCEPT_ENCODING, "gzip, br, zstd").send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), refused.headers().get(CONTENT_ENCODING)), (401, None));
+    for nothing in ["identity;q=0", "*;q=0", "deflate", "gzip;q=0"] {
+        let request = client().get(&url).header("x-api-key", &clicks.owner.key).header(ACCEPT_ENCODING, nothing);
+        let answer = request.send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.headers().get(CONTENT_ENCODING)), (200, None), "{nothing}");
+    }
+}

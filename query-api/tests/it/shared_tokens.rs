@@ -1,0 +1,297 @@
+//! What a click token tells, and whom: events that one organisation bound by another's token, on every read (S18).
+
+use crate::sessions_world::Clicks;
+use crate::world::{Observation, seen};
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use serde_json::{Value, json};
+use service_kit::testing::{SeededOrg, client};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// As they are stored: the URL is the token's, is on its host, is on another.
+const TAKEN: i8 = 1;
+const SAME: i8 = 2;
+const OTHER: i8 = 3;
+
+const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
+
+/// A click and a checkout as a network reports them, of a session of the agent's.
+fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: i8) -> Observation {
+    let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, link).agent("secret-agent");
+    let data = json!({"engagement_type": "link_click", "value_amount": 4999, "currency": "EUR", "order": "order-of-network"});
+    Observation {
+        session_id: session,
+        event_type: (if key.is_multiple_of(2) { "content_engaged" } else { "checkout_completed" }).to_owned(),
+        content_telemetry_id: format!("telemetry-of-network-{key}"),
+        ..row.id(&format!("id-of-network-{key}")).after(i64::try_from(key).unwrap()).data(&data.to_string())
+    }
+}
+
+async fn text(clicks: &Clicks, key: &str, path: &str, accept: &str) -> String {
+    let request = client().get(format!("{}{path}", clicks.world.server.url)).header("x-api-key", key).header("accept", accept);
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200, "{path} as {accept}");
+    answer.text().await.unwrap()
+}
+
+async fn items(clicks: &Clicks, key: &str, path: &str) -> Vec<Value> {
+    let page: Value = serde_json::from_str(&text(clicks, key, path, FORMATS[0]).await).unwrap();
+    let items = page["items"].as_array().unwrap().clone();
+    assert_eq!(page["total"], items.len(), "{path}");
+    items
+}
+
+/// What nobody but the issuer may learn.
+fn secrets(clicks: &Clicks, session: Uuid) -> Vec<String> {
+    vec![
+        session.to_string(),
+        session.simple().to_string(),
+        session.as_u128().to_string(),
+        clicks.agent.id.to_string(),
+        clicks.agent.id.0.simple().to_string(),
+        "secret-agent".to_owned(),
+        "link-of-token".to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(0)).await;
+    let taken = clicked(&clicks, session, 2, "example.com", TAKEN).url("https://example.com/link-of-token");
+    let same = clicked(&clicks, session, 3, "example.com", SAME).url("https://example.com/landed");
+    let other = clicked(&clicks, session, 4, "elsewhere.test", OTHER);
+    let own = seen("example.com", 5).of(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
+    clicks.world.insert(&[taken, same, other, own]).await;
+    for share in [false, true] {
+        clicks.share(clicks.agent.id, share).await;
+        for accept in FORMATS {
+            for path in ["/agent/events", "/agent/events?since=2026-01-01&until=2026-01-02", "/agent/events?limit=1&offset=1"] {
+                let told = text(&clicks, &clicks.network.key, path, accept).await;
+                for secret in secrets(&clicks, session) {
+                    assert!(!told.to_lowercase().contains(&secret), "{secret} in {path} as {accept}: {told}");
+                }
+            }
+        }
+        let told = items(&clicks, &clicks.network.key, "/agent/events").await;
+        let told: Vec<Value> = told
+            .iter()
+            .map(|item| {
+                json!([
+                    item["event_id"],
+                    item["session_id"],
+                    item["platform_id"],
+                    item["agent_id"],
+                    item["content_url"],
+                    item["reported_by"]
+                ])
+            })
+            .collect();
+        let network = clicks.network.id.to_string();
+        assert_eq!(
+            told,
+            [
+                json!([Uuid::from_u128(5), Uuid::from_u128(77), network, "own-agent", "https://example.com/", "self"]),
+                json!(["id-of-network-4", "", "", "", "https://elsewhere.test/", "self"]),
+                json!(["id-of-network-3", "", "", "", "https://example.com/landed", "self"]),
+                json!(["id-of-network-2", "", "", "", "", "self"]),
+            ]
+        );
+        let document = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.network.key)]).await;
+        assert_eq!(document.status.as_u16(), 404);
+    }
+}
+
+#[tokio::test]
+async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reported_them() {
+    let clicks = Clicks::start().await;
+    let (session, another) = (clicks.session(Some(3)).await, clicks.session(Some(3)).await);
+    let cited = Observation {
+        session_id: session,
+        ..seen("example.com", 1).of(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
+    };
+    let third = clicks.world.seed().org("Third", OrgType::Platform).await;
+    let rows = [
+        cited,
+        clicked(&clicks, session, 2, "example.com", TAKEN),
+        clicked(&clicks, session, 3, "example.com", SAME),
+        clicked(&clicks, another, 4, "elsewhere.test", OTHER),
+        // By a token of somebody else, and by none.
+        clicked(&clicks, session, 6, "example.com", SAME).bound(third.id, SAME),
+        seen("example.com", 7).of(clicks.network.id),
+    ];
+    clicks.world.insert(&rows).await;
+    let told = items(&clicks, &clicks.agent.key, "/agent/events").await;
+    let told_of =
+        |item: &Value| json!([item["event_id"], item["event_type"], item["session_id"], item["agent_id"], item["reported_by"]]);
+    let key = |key| Uuid::from_u128(key).to_string();
+    assert_eq!(
+        told.iter().map(told_of).collect::<Vec<_>>(),
+        [
+            json!(["own", "content_cited", session, "secret-agent", "self"]),
+            json!([key(4), "content_engaged", another, "secret-agent", "other"]),
+            json!([key(3), "checkout_completed", session, "secret-agent", "other"]),
+            json!([key(2), "content_engaged", session, "secret-agent", "other"]),
+        ]
+    );
+    let data: Vec<&Value> = told.iter().map(|item| &item["event_data"]).collect();
+    let click = json!({"engagement_type": "link_click", "observers": ["agent"]});
+    let paid = json!({"value_amount": 4999, "currency": "EUR", "observers": []});
+    assert_eq!(data, [&json!({"observers": ["agent"]}), &click, &paid, &click]);
+    let path = format!("/sessions/{session}/document");
+    let document = clicks.get(&path, &[("x-api-key", &clicks.agent.key)]).await.json();
+    let at = |ms: u32| format!("2026-01-01T00:00:00.{ms:03}Z");
+    assert_eq!(
+        document["extensions"]["events"],
+        json!([
+            {"type": "content_engaged", "timestamp": at(2), "content_url": "https://example.com/", "data": {"engagement_type": "link_click"}, "reported_by": "other"},
+            {"type": "checkout_completed", "timestamp": at(3), "content_url": "https://example.com/", "data": {"value_amount": 4999, "currency": "EUR"}, "reported_by": "other"},
+        ]),
+        "{document}"
+    );
+    assert_eq!(document["events"].as_array().map(Vec::len), Some(1));
+    let network = clicks.network.id.to_string();
+    for accept in FORMATS {
+        let told = text(&clicks, &clicks.agent.key, "/agent/events", accept).await + &document.to_string();
+        for hidden in ["of-network", network.as_str(), &network.replace('-', "")] {
+            assert!(!told.contains(hidden), "{hidden} as {accept}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens_link_leads_to() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(0)).await;
+    let evil = clicks.world.seed().owner_of("evil.test").await;
+    let cited = |host: &str, key| Observation {
+        session_id: session,
+        ..seen(host, key).of(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
+    };
+    let rows = [
+        clicked(&clicks, session, 2, "example.com", TAKEN),
+        clicked(&clicks, session, 3, "example.com", SAME),
+        cited("example.com", 10),
+        clicked(&clicks, session, 4, "evil.test", OTHER),
+        clicked(&clicks, session, 5, "evil.test", OTHER),
+        // A row that does not say how its URL stands to the link: the worst.
+    ];
+    clicks.world.insert(&rows).await;
+    let unsaid = format!(
+        "INSERT INTO observations (site, event_key, org_id, platform_id, session_id, version, source_role, event_type, at, agent_id, content_url) \
+         VALUES ('test.evil', 6, '{}', '{}', '{session}', 100, 'agent', 'content_engaged', '2026-01-01 00:00:00.006', 'secret-agent', 'https://evil.test/')",
+        clicks.network.id, clicks.agent.id,
+    );
+    clicks.world.command(&unsaid).await;
+    let owners = items(&clicks, &clicks.owner.key, "/content-owners/events").await;
+    assert_eq!(owners.len(), 3);
+    let agent = clicks.agent.id.to_string();
+    for item in &owners {
+        assert_eq!(
+            (&item["session_id"], &item["platform_id"], &item["agent_id"]),
+            (&json!(session), &json!(agent), &json!("secret-agent"))
+        );
+    }
+    let summary = clicks.world.summary(&clicks.owner.key, &[]).await;
+    assert_eq!((summary.total_sessions, summary.agents.len(), summary.agents[0].event_count), (1, 1, 3));
+
+    let lists = ["events", "urls", "corroboration", "funnel", "funnel?by=url", "funnel?by=day"];
+    for path in lists.iter().chain(&["summary"]) {
+        for accept in FORMATS {
+            let told = text(&clicks, &evil.key, &format!("/content-owners/{path}"), accept).await;
+            for secret in secrets(&clicks, session) {
+                assert!(!told.to_lowercase().contains(&secret), "{secret} in {path} as {accept}: {told}");
+            }
+        }
+    }
+    let network = clicks.network.id.to_string();
+    let shown = items(&clicks, &evil.key, "/content-owners/events").await;
+    assert_eq!(shown.len(), 3, "such an event counts");
+    for item in shown {
+        assert_eq!((&item["session_id"], &item["platform_id"], &item["agent_id"]), (&json!(""), &json!(network), &json!("")));
+    }
+    let summary = clicks.world.summary(&evil.key, &[]).await;
+    assert_eq!((summary.total_events, summary.total_sessions), (3, 0));
+    assert_eq!(items(&clicks, &evil.key, "/content-owners/urls").await[0]["unique_sessions"], 0);
+}
+
+/// Both kinds in one list: what it says of itself must add up however it is read.
+#[tokio::test]
+async fn a16_own_reports_and_clicks_by_others_are_one_list_for_totals_windows_pages_and_walks() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(3)).await;
+    let rows: Vec<Observation> = (0..60)
+        .map(|key| match key % 3 {
+            0 => seen("example.com", key).of(clicks.agent.id).named("content_cited").after(i64::try_from(key / 2).unwrap()),
+            _ => clicked(&clicks, session, key, "example.com", SAME).after(i64::try_from(key / 2).unwrap()),
+        })
+        .collect();
+    for block in rows.chunks(7) {
+        clicks.world.insert(block).await;
+    }
+    let key = &clicks.agent.key;
+    let all = items(&clicks, key, "/agent/events").await;
+    assert_eq!(all.len(), 60);
+    let early = items(&clicks, key, "/agent/events?until=2026-01-01T00:00:00.010Z").await;
+    let late = items(&clicks, key, "/agent/events?since=2026-01-01T00:00:00.010Z").await;
+    assert_eq!([late, early].concat(), all, "windows add up");
+    let mut paged = Vec::new();
+    for offset in (0..60).step_by(7) {
+        let page: Value =
+            serde_json::from_str(&text(&clicks, key, &format!("/agent/events?limit=7&offset={offset}"), FORMATS[0]).await)
+                .unwrap();
+        assert_eq!(page["total"], 60);
+        paged.extend(page["items"].as_array().unwrap().iter().cloned());
+    }
+    assert_eq!(paged, all);
+    let (mut walked, mut after) = (Vec::new(), String::new());
+    loop {
+        let url = format!("{}/agent/events?limit=7{after}", clicks.world.server.url);
+        let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
+        let next = answer.headers().get("x-next-after").map(|next| next.to_str().unwrap().to_owned());
+        let page: Value = answer.json().await.unwrap();
+        walked.extend(page["items"].as_array().unwrap().iter().cloned());
+        let Some(next) = next else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(walked, all);
+    assert_eq!(text(&clicks, key, "/agent/events", FORMATS[1]).await.lines().count(), 60);
+}
+
+/// Who has a token can report any number of clicks: that must not take the session's own document away.
+#[tokio::test]
+async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own() {
+    let clicks = Clicks::start().await;
+    let session = clicks.session(Some(3)).await;
+    let own = Observation { session_id: session, ..seen("example.com", 1).of(clicks.agent.id).named("content_cited") };
+    let mut rows: Vec<Observation> = (2..1_500)
+        .map(|key| clicked(&clicks, session, key * 2, "example.com", SAME).version(u64::MAX - u64::try_from(key).unwrap()))
+        .collect();
+    rows.push(own);
+    clicks.world.insert(&rows).await;
+    let answer = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await;
+    let document = answer.json();
+    assert_eq!(document["events"].as_array().map(Vec::len), Some(1));
+    let told = document["extensions"]["events"].as_array().unwrap();
+    let times: BTreeSet<&str> = told.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+    assert_eq!((told.len(), times.len(), &document["extensions"]["clicks_left_out"]), (1_000, 1_000, &json!(true)));
+    assert_eq!(times.first(), Some(&"2026-01-01T00:00:00.004Z"), "those accepted first");
+}
+
+/// The rows of an issuer are found by an index, not by looking at every row.
+#[tokio::test]
+async fn a16_what_others_did_with_a_token_is_found_by_its_index() {
+    let clicks = Clicks::start().await;
+    let filler = "INSERT INTO observations (site, event_key, org_id, version, at) SELECT 'com.example', number, toUUID('00000000-0000-0000-0000-000000000001'), 1, toDateTime64('2026-01-01', 3) FROM numbers(100000)";
+    clicks.world.command(filler).await;
+    clicks.world.insert(&[clicked(&clicks, Uuid::new_v4(), 2, "zzz.test", SAME)]).await;
+    clicks.world.command("OPTIMIZE TABLE observations FINAL").await;
+    let issuer: OrgId = clicks.agent.id;
+    let plan = format!("EXPLAIN indexes = 1 SELECT site, event_key FROM observations WHERE issuer_id = '{issuer}'");
+    let plan = clicks.world.clickhouse.query(&plan).fetch_all::<String>().await.unwrap().join("\n");
+    let (_, by_issuer) = plan.split_once("by_issuer").unwrap_or_else(|| panic!("{plan}"));
+    assert!(by_issuer.contains("Granules: 1/"), "{plan}");
+    let agent: &SeededOrg = &clicks.agent;
+    assert_eq!(items(&clicks, &agent.key, "/agent/events").await.len(), 1);
+}

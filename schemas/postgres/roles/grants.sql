@@ -1,0 +1,61 @@
+-- What each service may do in PostgreSQL, and no more. `identity-api migrate` executes this whole file in one transaction after
+-- the numbered files, every time: first everything is taken back, then what is listed is granted. Whoever adds a table says here
+-- who may do what with it. What the build before needs stays until the version after next, because both run during an upgrade.
+--
+-- None of these roles owns anything, so that none can disable a trigger, TRUNCATE, or grant itself more; the tables belong to
+-- the account of `identity-api migrate`.
+
+DO $$ BEGIN
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, '
+                   'telemetry_identity', current_database());
+END $$;
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+GRANT USAGE ON SCHEMA public TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
+REVOKE ALL ON ALL TABLES IN SCHEMA public
+    FROM PUBLIC, telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
+
+-- Each checks at its start that the tables are those of its build.
+GRANT SELECT ON _sqlx_migrations
+    TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
+
+-- ── ingest-gateway: looks up who calls, and for which hosts an owner may report; writes sessions and click tokens ──────────────
+GRANT SELECT ON organizations, api_keys, domains TO telemetry_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, click_tokens TO telemetry_gateway;
+GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
+
+-- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to ───────────────────────────────────
+GRANT SELECT ON sessions, click_tokens TO telemetry_worker;
+
+-- ── stream-workers deliver: reads messages, writes what became of them ─────────────────────────────────────────────────────────
+GRANT SELECT ON webhook_endpoints, webhook_deliveries TO telemetry_deliverer;
+GRANT SELECT, UPDATE ON webhook_queue TO telemetry_deliverer;
+-- A lock on a row (FOR SHARE: disabling an endpoint waits) needs UPDATE of any one column.
+GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
+
+-- ── query-api: looks up who calls, whose the hosts are, and what a click token stands for ──────────────────────────────────────
+GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens TO telemetry_query;
+GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
+
+-- ── identity-api: everything about who may see what ────────────────────────────────────────────────────────────────────────────
+GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, invites,
+    access_requests, webhook_endpoints TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
+GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
+GRANT SELECT ON api_keys_shown TO telemetry_identity;
+-- A message is never changed; it goes when its log is old enough.
+GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
+GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;
+-- The log of deliveries is read; the rows are written by the functions below and by the deliverer. The lock on what is about to
+-- be deleted needs UPDATE of any one column.
+GRANT SELECT, UPDATE (delivery_id) ON webhook_queue TO telemetry_identity;
+-- Append-only, also for its writer: no UPDATE, no DELETE, no TRUNCATE, and no way to be rid of the trigger that refuses them.
+GRANT INSERT ON audit_log TO telemetry_identity;
+
+-- A message is queued by the database itself, with the rights of the tables' owner: who writes messages need not write the queue.
+ALTER FUNCTION queue_webhook_delivery() SECURITY DEFINER;
+ALTER FUNCTION queue_webhook_delivery() SET search_path = public, pg_temp;
+ALTER FUNCTION queue_webhook_redelivery() SECURITY DEFINER;
+ALTER FUNCTION queue_webhook_redelivery() SET search_path = public, pg_temp;
+REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid),
+    webhook_backlog_exceeds(uuid, bigint), refuse_change_of_audit_log() FROM PUBLIC;

@@ -1,0 +1,102 @@
+//! How every answer writes an instant: RFC 3339 in UTC with milliseconds, `2026-11-22T10:00:00.000Z`.
+//!
+//! Members of answers say `#[serde(with = "crate::instant")]`, or `crate::instant::optional`; reading takes any RFC 3339.
+//!
+//! Must be the only place that decides on the format.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The instant as text; what is finer than a millisecond is cut off.
+pub fn text(instant: DateTime<Utc>) -> String {
+    instant.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// The first instant in a text that is in another format than ours: what tests hold examples and answers to.
+pub fn foreign_in(text: &str) -> Option<&str> {
+    // The `T` between a date and a time; both are ASCII, so every cut is between characters.
+    text.bytes().enumerate().filter(|(_, byte)| *byte == b'T').find_map(|(at, _)| {
+        let written = text.get(at.checked_sub(10)?..)?;
+        let is_instant = has_shape(written, "dddd-dd-ddTdd:dd");
+        (is_instant && !has_shape(written, "dddd-dd-ddTdd:dd:dd.dddZ")).then_some(written)
+    })
+}
+
+/// Whether a text begins with this shape, in which a `d` stands for a digit.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let is_of = |(byte, of): (u8, u8)| if of == b'd' { byte.is_ascii_digit() } else { byte == of };
+    text.len() >= shape.len() && text.bytes().zip(shape.bytes()).all(is_of)
+}
+
+/// Writes an instant.
+pub fn serialize<S: Serializer>(instant: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+    text(*instant).serialize(serializer)
+}
+
+/// Reads an instant.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+    DateTime::deserialize(deserializer)
+}
+
+/// The same of an instant that may be absent: null.
+pub mod optional {
+    use chrono::{DateTime, Utc};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes an instant or null.
+    pub fn serialize<S: Serializer>(instant: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+        instant.map(super::text).serialize(serializer)
+    }
+
+    /// Reads an instant or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
+        Option::deserialize(deserializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Told {
+        #[serde(with = "crate::instant")]
+        at: DateTime<Utc>,
+        #[serde(default, with = "crate::instant::optional")]
+        until: Option<DateTime<Utc>>,
+    }
+
+    #[test]
+    fn an_instant_has_three_digits_of_a_second_whatever_it_holds() {
+        for (micros, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (500_000, "1970-01-01T00:00:00.500Z"),
+            (123_456, "1970-01-01T00:00:00.123Z"),
+            (999_999, "1970-01-01T00:00:00.999Z"),
+            (1_795_341_600_000_000, "2026-11-22T10:00:00.000Z"),
+        ] {
+            let at = DateTime::from_timestamp_micros(micros).unwrap();
+            assert_eq!(serde_json::to_value(Told { at, until: None }).unwrap(), json!({"at": expected, "until": null}));
+            assert_eq!(serde_json::to_value(Told { at, until: Some(at) }).unwrap()["until"], expected);
+        }
+    }
+
+    #[test]
+    fn an_instant_in_another_format_is_found_wherever_it_stands() {
+        for good in ["", "T", "2026-11-22T10:00:00.000Z", "a,2026-11-22T10:00:00.000Z,b", "2026-11-22", "1234567890TT00:00"] {
+            assert_eq!(foreign_in(good), None, "{good}");
+        }
+        for bad in
+            ["2026-11-22T10:00:00Z", "2026-11-22T10:00:00.123456Z", "x 2026-11-22T10:00:00.000+00:00", "é2026-11-22T10:00Z"]
+        {
+            assert!(foreign_in(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn any_rfc_3339_is_read_and_an_absent_one_is_none() {
+        let told: Told = serde_json::from_value(json!({"at": "2026-11-22T12:00:00+02:00"})).unwrap();
+        assert_eq!((text(told.at).as_str(), told.until), ("2026-11-22T10:00:00.000Z", None));
+    }
+}

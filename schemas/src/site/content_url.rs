@@ -1,0 +1,148 @@
+//! A content URL as it is reported, stored and keyed.
+//!
+//! Must not change what is stored beyond what must not be kept: owners look their pages up by the URL they reported.
+
+use super::{Site, page};
+use std::fmt;
+use url::Url;
+
+/// Longest content URL, in bytes.
+pub const MAX_URL_BYTES: usize = 8_192;
+/// The query parameter that carries a click token; a bearer secret, so it is never stored.
+const CLICK_TOKEN_PARAMETER: &str = "ctx";
+
+/// A content URL as it is stored, with what the keys need from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentUrl {
+    /// Without userinfo, fragment, `ctx` parameter and trailing dot of the host.
+    pub stored: String,
+    /// The page: what every spelling of the URL has in common, so that the observers of a retrieval agree on it.
+    pub keyed: String,
+    /// Absent when the host is one that nobody can own (an address, `localhost`, an underscore label).
+    pub site: Option<Site>,
+}
+
+/// Why a text is not a content URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentUrlError {
+    /// Over [`MAX_URL_BYTES`].
+    TooLong,
+    /// Not an absolute URL.
+    NotAUrl,
+    /// A scheme other than `http` and `https`.
+    Scheme,
+}
+
+impl fmt::Display for ContentUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "the URL is longer than 8192 bytes",
+            Self::NotAUrl => "not an absolute URL",
+            Self::Scheme => "only http and https URLs are content URLs",
+        })
+    }
+}
+
+impl ContentUrl {
+    /// Canonicalises a reported URL; what is dropped (userinfo, fragment, `ctx`) is dropped for good.
+    pub fn parse(reported: &str) -> Result<Self, ContentUrlError> {
+        if reported.len() > MAX_URL_BYTES {
+            return Err(ContentUrlError::TooLong);
+        }
+        let mut url = Url::parse(reported).map_err(|_| ContentUrlError::NotAUrl)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(ContentUrlError::Scheme);
+        }
+        strip_credentials(&mut url);
+        strip_click_token(&mut url);
+        // The site first: it forgives exactly one trailing dot.
+        let site = Site::of_url(&url).ok();
+        strip_trailing_dot(&mut url);
+        let keyed = page::of(&url);
+        let stored = String::from(url);
+        if stored.len() > MAX_URL_BYTES {
+            return Err(ContentUrlError::TooLong);
+        }
+        Ok(Self { stored, keyed, site })
+    }
+}
+
+fn strip_credentials(url: &mut Url) {
+    url.set_fragment(None);
+    url.set_username("").expect("an http URL has a host, so it can have a user name");
+    url.set_password(None).expect("an http URL has a host, so it can have a password");
+}
+
+/// Works on the text between the `&`, so that every other parameter stays byte for byte.
+fn strip_click_token(url: &mut Url) {
+    let Some(query) = url.query() else { return };
+    let is_token = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        url::form_urlencoded::parse(name.as_bytes()).any(|(decoded, _)| decoded == CLICK_TOKEN_PARAMETER)
+    };
+    if !query.split('&').any(|pair| is_token(&pair)) {
+        return;
+    }
+    let kept = query.split('&').filter(|pair| !is_token(pair)).collect::<Vec<_>>().join("&");
+    url.set_query(Some(kept.as_str()).filter(|kept| !kept.is_empty()));
+}
+
+fn strip_trailing_dot(url: &mut Url) {
+    let host = url.host_str().and_then(|host| host.strip_suffix('.'));
+    // With more than one it has no site, and must not get one when what is stored is read again.
+    let Some(host) = host.filter(|host| !host.is_empty() && !host.ends_with('.')).map(str::to_owned) else { return };
+    let _ = url.set_host(Some(&host));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(reported: &str, stored: &str, site: Option<&str>) {
+        let parsed = ContentUrl::parse(reported).unwrap();
+        assert_eq!(parsed.stored, stored, "{reported}");
+        assert_eq!(parsed.site.as_ref().map(Site::as_str), site, "{reported}");
+    }
+
+    #[test]
+    fn a_url_is_stored_without_what_must_not_be_kept() {
+        check("https://Example.com", "https://example.com/", Some("com.example"));
+        check("https://u:p@www.example.com:443/a#b", "https://www.example.com/a", Some("com.example"));
+        check("http://example.com./a?ctx=ctx_1&b=2", "http://example.com/a?b=2", Some("com.example"));
+        check("http://example.com/?ctx=ctx_1", "http://example.com/", Some("com.example"));
+        check("http://example.com/?%63tx=1&ctxx=%20+", "http://example.com/?ctxx=%20+", Some("com.example"));
+        check("https://a.test@b.test/x", "https://b.test/x", Some("test.b"));
+        check("https://ｅxample.com/", "https://example.com/", Some("com.example"));
+        check("https://example。com/", "https://example.com/", Some("com.example"));
+        check("https://еxample.com/", "https://xn--xample-2of.com/", Some("com.xn--xample-2of"));
+        check("https://a.test\\@b.test/", "https://a.test/@b.test/", Some("test.a"));
+        check("https://example.com../", "https://example.com../", None);
+    }
+
+    #[test]
+    fn a_host_that_nobody_can_own_has_no_site() {
+        for url in [
+            "http://127.0.0.1/",
+            "http://0x7f.1/",
+            "http://[::1]/",
+            "http://localhost/",
+            "http://*.example.com/",
+            "http://.example.com/",
+            "http://a..example.com/",
+            "http://my_bucket.example.com/",
+            "http://example.com../",
+        ] {
+            assert_eq!(ContentUrl::parse(url).unwrap().site, None, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_content_url_is_refused() {
+        assert_eq!(ContentUrl::parse("javascript:alert(1)"), Err(ContentUrlError::Scheme));
+        assert_eq!(ContentUrl::parse("ftp://example.com/"), Err(ContentUrlError::Scheme));
+        assert_eq!(ContentUrl::parse("/relative"), Err(ContentUrlError::NotAUrl));
+        assert_eq!(ContentUrl::parse("https://"), Err(ContentUrlError::NotAUrl));
+        let long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES));
+        assert_eq!(ContentUrl::parse(&long), Err(ContentUrlError::TooLong));
+    }
+}

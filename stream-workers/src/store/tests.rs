@@ -1,0 +1,69 @@
+//! What ClickHouse itself makes of a block: that it takes every row, once, before it answers.
+
+use super::*;
+use crate::decode::decode;
+use crate::fold::fold;
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores};
+
+/// Offsets 0 to 9 of the first partition, whatever is in them.
+fn offsets() -> Offsets {
+    [(0, (0, 9))].into_iter().collect()
+}
+
+/// A block of one row for each key, reported by this organisation in this role, and accepted then.
+fn block(keys: &[u128], org: u128, role: &str, received_at_us: i64) -> Folded {
+    let event = |key: &u128| {
+        format!(
+            r#"{{"key":"{key:032x}","correlated":true,"type":"content_retrieved","at_ms":1790000000000,"source_role":"{role}","site":"com.example"}}"#
+        )
+    };
+    let (org, events) = (Uuid::from_u128(org), keys.iter().map(event).collect::<Vec<_>>().join(","));
+    let record = format!(r#"{{"v":4,"org":"{org}","received_at_us":{received_at_us},"kind":"events","events":[{events}]}}"#);
+    fold(ObservationRow::of(decode(record.as_bytes()).unwrap(), 0))
+}
+
+async fn rows(store: &Store) -> u64 {
+    store.client.query("SELECT count() FROM observations").fetch_one().await.unwrap()
+}
+
+#[tokio::test]
+async fn f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_same_block_once() {
+    let stores = TestStores::fresh().await;
+    let store = Store::connect(&stores.clickhouse, Clock::System).unwrap();
+    // Merges would make one of repeats.
+    store.client.query("SYSTEM STOP MERGES observations").execute().await.unwrap();
+    let then = 1_790_000_000_000_000;
+    // Each differs from the first in one thing: the key, how many, who, in which role, when.
+    let blocks = [
+        block(&[1], 1, "edge", then),
+        block(&[2], 1, "edge", then),
+        block(&[1, 2], 1, "edge", then),
+        block(&[1], 2, "edge", then),
+        block(&[1], 1, "agent", then),
+        block(&[1], 1, "edge", then + 1),
+    ];
+    let mut taken = 0;
+    for block in blocks {
+        taken += block.rows.len() as u64;
+        store.insert(block.clone(), &offsets()).await;
+        assert_eq!(rows(&store).await, taken, "a block that was never there is not dropped");
+        store.insert(block, &offsets()).await;
+        assert_eq!(rows(&store).await, taken, "a block that is there is not taken again");
+    }
+}
+
+#[tokio::test]
+async fn f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts() {
+    let stores = TestStores::fresh().await;
+    let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, |_| {}).await;
+    let settings = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..stores.clickhouse };
+    let store = Store::connect(&settings, Clock::System).unwrap();
+    store.insert(block(&[1, 2, 3], 1, "edge", 1_790_000_000_000_000), &offsets()).await;
+    assert_eq!(rows(&store).await, 3);
+    // The server of the tests does not collect a block that has a token, so that what is asked is all that tells.
+    let is_insert = |request: &ClickHouseRequest| request.settings.iter().any(|(_, value)| value.starts_with("INSERT INTO"));
+    let inserts: Vec<_> = proxy.take_requests().into_iter().filter(is_insert).collect();
+    let [insert] = inserts.as_slice() else { panic!("a block is one insert: {inserts:?}") };
+    assert!(insert.settings.contains(&("async_insert".to_owned(), "0".to_owned())), "{insert:?}");
+    assert!(insert.settings.iter().any(|(name, token)| name == "insert_deduplication_token" && token.len() == 32), "{insert:?}");
+}
