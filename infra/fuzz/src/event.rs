@@ -4,20 +4,30 @@
 //! - Strict mode takes nothing that loose mode refuses, and drops no event of what it takes.
 //! - A retry lands on the same keys.
 //! - What the gateway accepts, the worker decodes, every event of it.
-//! - Normalising what is normal changes nothing.
+//! - Normalising what is normal changes nothing, where the reporter has the tokens that are kept as their hashes.
 //! - Nothing that must not be kept reaches the log.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use ingest_gateway::{Document, Limits, rehearse};
+use schemas::event_key::EventKey;
 use schemas::log::{LogEvent, LogRecord, MAX_RECORD_BYTES};
+use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::Value;
-use std::collections::HashSet;
+use serde_json::value::RawValue;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// An instant after every timestamp of the seeds.
 const NOW_MS: i64 = 1_800_000_000_000;
 /// 2000-01-01, the earliest timestamp that is taken.
 const EARLIEST_AT_MS: i64 = 946_684_800_000;
+/// What stands in a stored text where a click token stood; the key is made of the token.
+const WITHHELD: &str = "ctx_withheld";
+
+/// An object's members as written.
+type Members = HashMap<String, Box<RawValue>>;
+/// Click tokens by what is kept of them.
+type Tokens = HashMap<SecretHash, String>;
 
 /// Checks the laws; whether one of the two endpoints takes the body.
 pub fn enter(body: &[u8]) -> bool {
@@ -49,7 +59,7 @@ fn check(body: &[u8], document: Document) -> bool {
         let again = read(false).expect("the same body is accepted again");
         assert_eq!(texts(&again.events), texts(&record.events), "a retry is another event");
     }
-    check_normal(&record, declared(body, "privacy_level"));
+    check_normal(&record, declared(body, "privacy_level"), &tokens(body));
     true
 }
 
@@ -57,9 +67,30 @@ fn texts(events: &[LogEvent]) -> Vec<String> {
     events.iter().map(|event| serde_json::to_string(event).expect("a log event serialises")).collect()
 }
 
+/// The same without the keys of those events that do not say any more what their keys are made of.
+fn normal_forms(events: &[LogEvent]) -> Vec<String> {
+    let without_key = |event: &LogEvent| texts(&[LogEvent { key: EventKey(0), ..event.clone() }]);
+    let form = |(event, text): (&LogEvent, String)| if text.contains(WITHHELD) { without_key(event).concat() } else { text };
+    events.iter().zip(texts(events)).map(form).collect()
+}
+
 fn declared(body: &[u8], member: &str) -> Option<String> {
-    let members: std::collections::HashMap<String, Box<serde_json::value::RawValue>> = serde_json::from_slice(body).ok()?;
+    text_of(&serde_json::from_slice(body).ok()?, member)
+}
+
+fn text_of(members: &Members, member: &str) -> Option<String> {
     serde_json::from_str(members.get(member)?.get()).ok()
+}
+
+/// The click tokens that a body names, around its events and on each.
+fn tokens(body: &[u8]) -> Tokens {
+    let Ok(around) = serde_json::from_slice::<Members>(body) else { return Tokens::new() };
+    let listed: Vec<Box<RawValue>> =
+        around.get("events").and_then(|events| serde_json::from_str(events.get()).ok()).unwrap_or_default();
+    let events = listed.iter().chain(around.get("event"));
+    let events: Vec<Members> = events.filter_map(|event| serde_json::from_str(event.get()).ok()).collect();
+    let named = events.iter().chain([&around]).filter_map(|members| text_of(members, "ctx_token"));
+    named.map(|token| (PlainClickToken::presented(&token).hash(), token)).collect()
 }
 
 fn check_event(event: &LogEvent) {
@@ -94,24 +125,25 @@ fn check_worker(record: &LogRecord) {
     assert_eq!(decoded, Ok(distinct.len()), "the worker reads something else than what was accepted");
 }
 
-/// Reports what would be stored once more, as it would be stored.
-fn check_normal(record: &LogRecord, privacy_level: Option<String>) {
+/// Reports what would be stored once more, as it would be stored, with the tokens of which only the hashes would be.
+fn check_normal(record: &LogRecord, privacy_level: Option<String>, tokens: &Tokens) {
     let Some(agent) = record.events.first().map(|event| event.agent_id.clone()) else { return };
     let mut body = String::from("{");
     for (name, value) in [("agent_id", agent), ("privacy_level", privacy_level)] {
         let Some(value) = value else { continue };
         let _ = write!(body, "\"{name}\":{},", Value::from(value));
     }
-    let events: Vec<String> = record.events.iter().map(reported).collect();
+    let events: Vec<String> = record.events.iter().map(|event| reported(event, tokens)).collect();
     let _ = write!(body, "\"events\":[{}]}}", events.join(","));
     let again = rehearse(body.as_bytes(), Document::Events, &Limits::default(), now());
     let again =
         again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
-    assert_eq!(texts(&again.events), texts(&record.events), "what is stored is not its own normal form");
+    assert_eq!(normal_forms(&again.events), normal_forms(&record.events), "what is stored is not its own normal form");
 }
 
 /// A stored event in the words of a reporter.
-fn reported(event: &LogEvent) -> String {
+fn reported(event: &LogEvent, tokens: &Tokens) -> String {
+    let token = event.kept_ctx_hash.map(|hash| tokens.get(&hash).expect("a token that is kept was named").clone());
     let at = DateTime::from_timestamp_millis(event.at_ms).expect("a stored time is an instant");
     let text = |value: &Option<String>| value.clone().map(Value::from);
     let members = [
@@ -122,6 +154,7 @@ fn reported(event: &LogEvent) -> String {
         ("content_url", text(&event.content_url)),
         ("content_id", text(&event.content_id)),
         ("content_telemetry_id", text(&event.content_telemetry_id)),
+        ("ctx_token", token.map(Value::from)),
         ("session_id", event.session_id.map(|session| Value::from(session.to_string()))),
         ("turn_id", text(&event.turn_id)),
         ("output_id", text(&event.output_id)),
