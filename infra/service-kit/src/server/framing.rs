@@ -103,7 +103,13 @@ impl Framing {
                 // Empty lines before a request are skipped, as hyper skips them.
                 self.head.clear();
             } else if self.head.ends_with(b"\r\n\r\n") {
-                self.place = body_after(&self.head);
+                match body_after(&self.head) {
+                    Some(place) => self.place = place,
+                    None => {
+                        *byte = 0;
+                        self.refuse();
+                    }
+                }
                 self.head.clear();
                 return at + 1;
             }
@@ -121,29 +127,34 @@ fn after_sized(left: u64) -> Place {
     if left == 0 { Place::Head } else { Place::Sized(left) }
 }
 
-/// What follows a head: the same decision that hyper takes, and [`Place::Refused`] wherever hyper refuses.
-fn body_after(head: &[u8]) -> Place {
+/// What follows a head: the same decision that hyper takes, and [`Place::Refused`] wherever hyper refuses. None where a length
+/// stands beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1).
+fn body_after(head: &[u8]) -> Option<Place> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     if !matches!(request.parse(head), Ok(httparse::Status::Complete(_))) {
-        return Place::Refused;
+        return Some(Place::Refused);
     }
     let is_11 = request.version == Some(1);
     let values = |name: &str| {
         let own = request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         own.map(|field| field.value).collect::<Vec<_>>()
     };
+    let lengths = values("content-length");
     if let Some(last) = values("transfer-encoding").last() {
+        if !lengths.is_empty() {
+            return None;
+        }
         let is_chunked =
             last.rsplit(|byte| *byte == b',').next().is_some_and(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-        return if is_11 && is_chunked { Place::Chunked(Chunk::Start) } else { Place::Refused };
+        return Some(if is_11 && is_chunked { Place::Chunked(Chunk::Start) } else { Place::Refused });
     }
-    let lengths: Option<Vec<u64>> = values("content-length").into_iter().map(digits).collect();
-    match lengths.as_deref() {
+    let lengths: Option<Vec<u64>> = lengths.into_iter().map(digits).collect();
+    Some(match lengths.as_deref() {
         Some([]) => Place::Head,
         Some([first, others @ ..]) if others.iter().all(|other| other == first) => after_sized(*first),
         _ => Place::Refused,
-    }
+    })
 }
 
 fn digits(value: &[u8]) -> Option<u64> {
@@ -237,6 +248,23 @@ mod tests {
         ] {
             for size in [1, 3, 1_000] {
                 assert_eq!(checked(bad, size), spoilt);
+            }
+        }
+    }
+
+    #[test]
+    fn a12_a_head_with_a_length_beside_a_transfer_coding_is_spoilt_at_its_end() {
+        for fields in [
+            "content-length: 5\r\ntransfer-encoding: chunked",
+            "transfer-encoding: chunked\r\ncontent-length: 5",
+            "Content-Length: 0\r\nTransfer-Encoding: gzip, chunked",
+            "transfer-encoding: identity\r\ncontent-length: 5",
+            "transfer-encoding: \r\ncontent-length: x",
+        ] {
+            let head = format!("POST / HTTP/1.1\r\n{fields}\r\n\r");
+            for size in [1, 3, 1_000] {
+                let all = format!("{head}\n0\r\n\r\n{HEAD}");
+                assert_eq!(checked(&all, size), format!("{head}\00\r\n\r\n{HEAD}"), "{fields:?}");
             }
         }
     }

@@ -56,6 +56,25 @@ async fn a12_a_line_that_ends_in_a_bare_line_feed_is_400_and_nothing_after_it_is
     }
 }
 
+#[tokio::test]
+async fn a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read() {
+    let server = server().await;
+    let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
+    for fields in [
+        "content-length: 5\r\ntransfer-encoding: chunked",
+        "transfer-encoding: chunked\r\ncontent-length: 5",
+        "Content-Length: 48\r\nTransfer-Encoding: chunked",
+        "content-length: 0\r\ntransfer-encoding: gzip, chunked",
+        "content-length: x\r\ntransfer-encoding: chunked",
+    ] {
+        let bad = format!("POST /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+        for size in [1, 7, 1_000] {
+            let answer = exchange(&server, format!("{good}{bad}{good}").as_bytes(), size).await;
+            assert_eq!(statuses(&answer), ["200", "400"], "{fields:?}: {answer}");
+        }
+    }
+}
+
 /// The largest heads are read in more than one piece.
 #[tokio::test]
 async fn a12_a_large_head_hides_no_bare_line_feed() {

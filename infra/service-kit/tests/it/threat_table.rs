@@ -47,6 +47,7 @@ const TESTS: &[ThreatTest] = &[
     ("A15", "query-api/src/at_once.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
 ];
 
+    ("A12", RAW, "a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read"),
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
 const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
