@@ -4,6 +4,8 @@
 //! Must not repeat a password, and must not connect to anything: what the stores themselves lack is found when they are
 //! checked (`kafka::check_topics`, `stores::check_clickhouse`).
 
+mod breadth;
+
 use crate::client_address::{ClientSettings, TrustedProxies};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
 use crate::stores;
@@ -49,12 +51,20 @@ impl ClickHouseSettings {
 }
 
 impl ClientSettings {
-    /// Refuses silence about proxies: behind one that is not named, all clients are one client, and share its limits.
+    /// Refuses silence about proxies (behind one that is not named, all clients are one client, and share its limits), and
+    /// proxies that are the internet: then everybody may say for whom they ask.
     pub fn harden(&self) -> anyhow::Result<()> {
         ensure!(
             self.trusted_proxies != TrustedProxies::Unsaid,
             "TELEMETRY_TRUSTED_PROXIES is not set: production wants to know who stands before it; name the networks of the reverse proxies, or write none where clients connect directly"
         );
+        if let TrustedProxies::Networks(networks) = &self.trusted_proxies {
+            ensure!(
+                !breadth::is_internet(networks),
+                "TELEMETRY_TRUSTED_PROXIES={}: production does not believe everybody about who asks, and these are a public /8 (IPv6: /24) or more; name only the networks of the reverse proxies, or write none where clients connect directly",
+                networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            );
+        }
         Ok(())
     }
 }
@@ -122,6 +132,23 @@ mod tests {
         assert!(with("").harden().unwrap_err().to_string().starts_with("TELEMETRY_TRUSTED_PROXIES is not set: "));
         with("none").harden().unwrap();
         with("10.0.0.0/8").harden().unwrap();
+    }
+
+    #[test]
+    fn a15_the_internet_is_no_reverse_proxy() {
+        let with = |said: &str| ClientSettings { trusted_proxies: said.parse().unwrap(), ..ClientSettings::default() };
+        for said in ["0.0.0.0/0", "::/0", "10.0.0.0/8,0.0.0.0/1,128.0.0.0/1", "8.0.0.0/8"] {
+            let refused = with(said).harden().unwrap_err().to_string();
+            assert!(
+                refused.starts_with(&format!("TELEMETRY_TRUSTED_PROXIES={said}: production does not believe everybody")),
+                "{refused}"
+            );
+            assert!(
+                refused.contains("name only the networks of the reverse proxies") && refused.lines().count() == 1,
+                "{refused}"
+            );
+        }
+        with("10.0.0.0/8,104.64.0.0/10,2606:4700::/32").harden().unwrap();
     }
 
     #[test]

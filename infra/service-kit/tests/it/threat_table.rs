@@ -53,6 +53,7 @@ const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
 const SLOW: &str = "infra/service-kit/tests/it/slow_clients.rs";
 const RAW: &str = "infra/service-kit/tests/it/raw_requests.rs";
+    ("A15", "infra/service-kit/src/production.rs", "a15_the_internet_is_no_reverse_proxy"),
 const STRANGERS: &str = "infra/service-kit/src/strangers.rs";
 
 #[test]
