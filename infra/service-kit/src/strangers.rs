@@ -166,6 +166,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked() {
+        let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
+        let settings = ClientSettings { refused_rate: 3, ..ClientSettings::default() };
+        let (strangers, client, wanted) = (Strangers::at(&settings, clock), from("192.0.2.1"), credential());
+        assert_eq!(ask(&strangers, &client, &wanted, None).await, Err(Code::Unauthenticated));
+        let mut answers = Vec::new();
+        for _ in 0..4 {
+            let asked = strangers.recognise(&client, &wanted, async { unreachable!("it is known to be unknown") });
+            answers.push(asked.await.map(|holder: u8| holder).unwrap_err().code());
+        }
+        assert_eq!(answers[..2], [Code::Unauthenticated; 2]);
+        assert_eq!(answers[2..], [Code::TooManyRequests; 2], "the three tokens of its address are spent");
+        assert_eq!(ask(&strangers, &client, &credential(), Some(1)).await, Err(Code::TooManyRequests));
+    }
+
+    #[tokio::test]
     async fn a11_unknown_credentials_take_no_room_from_recognised_ones_and_have_little_themselves() {
         let (strangers, client, known) = (with_rate(0), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &known, Some(1)).await, Ok(1));

@@ -44,6 +44,7 @@ const TESTS: &[ThreatTest] = &[
         "a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way",
     ),
     ("A15", "query-api/tests/it/many_reads.rs", "a15_two_organisations_with_slow_readers_leave_places_for_a_third"),
+    ("A11", STRANGERS, "a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked"),
     ("A15", "query-api/src/at_once.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
 ];
 
