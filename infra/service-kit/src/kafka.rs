@@ -145,12 +145,19 @@ fn limits(settings: &KafkaSettings) -> [(&str, usize); 2] {
     [(&settings.topic, record), (&settings.rejected_topic, record + schemas::log::MAX_LETTER_HEAD_BYTES)]
 }
 
-/// The copies of a topic's records.
+/// The copies of a topic's records. A topic created a moment ago may not be known yet to the broker that is asked, which
+/// says of its partitions nothing, not that they have no copies: so as with its settings, that is believed only when it lasts.
 async fn replicas(admin: &AdminClient<DefaultClientContext>, settings: &KafkaSettings, topic: &str) -> anyhow::Result<usize> {
-    let metadata =
-        admin.inner().fetch_metadata(Some(topic), ADMIN_TIMEOUT).with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
-    let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
-    Ok(partitions.map(|partition| partition.replicas().len()).min().unwrap_or(0))
+    for _ in 0..ABSENCE_TRIES {
+        let metadata = admin.inner().fetch_metadata(Some(topic), ADMIN_TIMEOUT);
+        let metadata = metadata.with_context(|| unreachable_brokers(&settings.kafka_brokers))?;
+        let partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
+        if let Some(fewest) = partitions.map(|partition| partition.replicas().len()).min() {
+            return Ok(fewest);
+        }
+        tokio::time::sleep(ABSENCE_PAUSE).await;
+    }
+    bail!("topic {topic}: no broker says where its partitions are; start again once the cluster is at rest")
 }
 
 /// How long a log keeps its records, segments that are not rolled yet aside.
