@@ -2,6 +2,10 @@
 //!
 //! Must not assert anything.
 
+mod asked;
+
+pub(crate) use asked::{Answer, Shows, answer};
+
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
@@ -45,22 +49,6 @@ pub(crate) struct Desk {
     settings: Settings,
     server: TestServer,
     client: reqwest::Client,
-}
-
-/// A status and a body.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Value,
-}
-
-/// What a caller shows.
-#[derive(Clone, Copy)]
-pub(crate) enum Shows<'a> {
-    Nothing,
-    Key(&'a str),
-    Session(&'a str),
-    Both(&'a str, &'a str),
 }
 
 impl Desk {
@@ -287,29 +275,4 @@ pub(crate) fn sign_in() -> SignInSettings {
     let unlimited = SignInSettings { invites: 0, invites_to_address: 0, ..SignInSettings::default() };
     let clients = ClientSettings { refused_rate: 0, ..ClientSettings::default() };
     SignInSettings { public_url, clients, sign_in_rate: 0, identity_rate: 0, ..unlimited }
-}
-
-/// Sends; the request id, which differs from request to request, is taken out of a problem.
-pub(crate) async fn answer(request: RequestBuilder) -> Answer {
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
-    let mut body: Value = response.json().await.unwrap_or_default();
-    if status >= 400
-        && let Some(problem) = body.as_object_mut()
-    {
-        problem.remove("request_id");
-    }
-    Answer { status, body }
-}
-
-impl Answer {
-    /// A text member of the body.
-    pub(crate) fn text(&self, member: &str) -> &str {
-        self.body[member].as_str().unwrap_or_else(|| panic!("{member} of {}", self.body))
-    }
-
-    /// The status and the code of a refusal.
-    pub(crate) fn refusal(&self) -> (u16, &str) {
-        (self.status, self.body["code"].as_str().unwrap_or_default())
-    }
 }

@@ -31,30 +31,30 @@ const TESTS: &[ThreatTest] = &[
     ("A17", "infra/all-in-one/tests/it/first_screen.rs", "a17_no_key_and_no_password_is_on_the_screen_or_in_the_log"),
     ("A11", STRANGERS, "a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens"),
     ("A11", STRANGERS, "a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second"),
+    ("A11", STRANGERS, "a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked"),
     ("A11", "infra/service-kit/src/known.rs", "a11_unknown_keys_do_not_take_the_place_of_known_ones"),
     ("A12", RAW, "a12_a_line_that_ends_in_a_bare_line_feed_is_400_and_nothing_after_it_is_read"),
+    ("A12", RAW, "a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read"),
     ("A12", RAW, "a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error"),
     ("A12", RAW, "a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on"),
     ("A14", "infra/service-kit/src/http/boundary.rs", "a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced"),
     ("A15", "infra/service-kit/src/egress/address.rs", "a15_what_answers_inside_a_cloud_is_not_public"),
     ("A15", "infra/service-kit/src/production.rs", "a15_who_stands_before_the_service_has_to_be_said"),
+    ("A15", "infra/service-kit/src/production.rs", "a15_the_internet_is_no_reverse_proxy"),
     (
         "A15",
         "infra/service-kit/tests/it/browser_headers.rs",
         "a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way",
     ),
     ("A15", "query-api/tests/it/many_reads.rs", "a15_two_organisations_with_slow_readers_leave_places_for_a_third"),
-    ("A11", STRANGERS, "a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked"),
     ("A15", "query-api/src/at_once.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
 ];
 
-    ("A12", RAW, "a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read"),
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
 const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
 const SLOW: &str = "infra/service-kit/tests/it/slow_clients.rs";
 const RAW: &str = "infra/service-kit/tests/it/raw_requests.rs";
-    ("A15", "infra/service-kit/src/production.rs", "a15_the_internet_is_no_reverse_proxy"),
 const STRANGERS: &str = "infra/service-kit/src/strangers.rs";
 
 #[test]

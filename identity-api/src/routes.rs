@@ -1,0 +1,77 @@
+//! The whole surface on one screen: which path is whose, by who may call it.
+//!
+//! Must hold no logic.
+
+use crate::State;
+use crate::sign_in::{guard, magic_links, oidc, page, session};
+use crate::webhooks::{deliveries, secret};
+use crate::{
+    access_requests, api_keys, delegation_requests, delegations, domains, founding, invites, members, partners, settings,
+    webhooks,
+};
+use axum::Router;
+use axum::middleware;
+use axum::routing::{delete, get, patch, post};
+use std::sync::Arc;
+
+/// Every path of this surface, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new()
+        // a key with an identity scope, or a session of a member
+        .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
+        .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
+        .route("/api/v1/identity/delegations", get(delegations::list_delegations).post(delegations::create_delegation))
+        .route("/api/v1/identity/delegations/{id}", delete(delegations::revoke_delegation))
+        .route(
+            "/api/v1/identity/delegation-requests",
+            get(delegation_requests::list_delegation_requests).post(delegation_requests::create_delegation_request),
+        )
+        .route("/api/v1/identity/delegation-requests/bulk", post(delegation_requests::create_delegation_requests))
+        .route("/api/v1/identity/delegation-requests/{id}/approve", post(delegation_requests::approve_delegation_request))
+        .route("/api/v1/identity/delegation-requests/{id}/deny", post(delegation_requests::deny_delegation_request))
+        .route("/api/v1/identity/domains", get(domains::list_domains).post(domains::register_domain))
+        .route("/api/v1/identity/domains/{id}", delete(domains::release_domain))
+        .route("/api/v1/identity/domains/{id}/verify", post(domains::verify_domain))
+        .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
+        .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
+        .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
+        .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(secret::rotate_secret))
+        .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
+        .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
+        // a session only: organisations, their members and invites, access requests
+        .route("/api/v1/identity/organizations", get(founding::list_organizations).post(founding::create_organization))
+        .route("/api/v1/identity/organizations/{id}", get(founding::show_organization))
+        .route("/api/v1/identity/organizations/{id}/members", get(members::list_members).post(invites::invite_member))
+        .route(
+            "/api/v1/identity/organizations/{id}/members/{user_id}",
+            patch(members::change_member).delete(members::remove_member),
+        )
+        .route("/api/v1/identity/organizations/{id}/invites", get(invites::list_invites))
+        .route("/api/v1/identity/organizations/{id}/invites/{invite_id}", delete(invites::withdraw_invite))
+        .route("/api/v1/identity/invites/claim", post(invites::claim_invite))
+        .route(
+            "/api/v1/identity/platform-access-requests",
+            get(access_requests::list_platform_requests).post(access_requests::ask_for_platform),
+        )
+        .route(
+            "/api/v1/identity/agent-access-requests",
+            get(access_requests::list_agent_requests).post(access_requests::ask_for_agent),
+        )
+        // a session of an operator
+        .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
+        .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
+        .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
+        // a key with partner:provision of a trusted partner
+        .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
+        .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))
+        .route("/api/v1/identity/partner/organizations/{id}/invites", post(partners::invite_first_owner))
+        // nobody yet: within the rate of the client's address
+        .route("/api/v1/identity/auth/magic-link", get(page::show_sign_in_page).post(magic_links::send_magic_link))
+        .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))
+        .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
+        .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
+        // a session alone
+        .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), guard::guard))
+        .with_state(state)
+}
