@@ -229,9 +229,19 @@ impl State {
     }
 }
 
-/// Brings the tables up to this build. Safe to repeat, also by several processes at once.
+/// Brings the tables up to this build, and says on stderr what it may not take from the services. Safe to repeat, also by several
+/// processes at once.
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
-    stores::migrate_postgres(&stores::postgres(&settings.postgres)?).await
+    let pool = stores::postgres(&settings.postgres)?;
+    stores::migrate_postgres(&pool).await?;
+    if let Some(statement) = roles::left_to_administrator(&pool).await? {
+        let user = pool.connect_options().get_username().to_owned();
+        eprintln!(
+            "DATABASE_URL: the tables are up to date; the services can make large objects, which the user {user} may not forbid: \
+             have an administrator run, in this database: {statement}"
+        );
+    }
+    Ok(())
 }
 
 /// Serves until `stop`, then drains requests.

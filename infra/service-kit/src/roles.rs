@@ -133,6 +133,17 @@ pub(crate) async fn grant(pool: &PgPool) -> anyhow::Result<()> {
     granted.await.context("DATABASE_URL: the rights of the services cannot be granted; sign in as the owner of the tables")
 }
 
+/// What only an administrator of the server can take from the services, as the statement that does: to make large objects, which
+/// PostgreSQL lets everybody do. None where that is done.
+pub async fn left_to_administrator(pool: &PgPool) -> anyhow::Result<Option<String>> {
+    let statement = sqlx::query_scalar(
+        "SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ' ORDER BY oid) || ' FROM PUBLIC' \
+         FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \
+         AND has_function_privilege('public', oid, 'EXECUTE')",
+    );
+    statement.fetch_one(pool).await.context("DATABASE_URL: the functions of the server cannot be looked up")
+}
+
 /// Refuses an account that could do more than a service needs: one that may do everything or make others, or the owner of the
 /// tables, each of whom can change the audit trail. A server that does not answer is not judged here: who needs it at the start
 /// says so itself.

@@ -12,6 +12,14 @@ DO $$ BEGIN
 END $$;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
+-- Large objects belong to who makes them, in no table and within no grant. Their functions are the server's: where the account
+-- of `migrate` may not take them back, it says which statement does.
+DO $$ DECLARE statement text; BEGIN
+    SELECT 'REVOKE EXECUTE ON FUNCTION ' || string_agg(oid::regprocedure::text, ', ') || ' FROM PUBLIC'
+        INTO statement FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)'
+        AND pg_has_role(proowner, 'USAGE') AND has_function_privilege('public', oid, 'EXECUTE');
+    IF statement IS NOT NULL THEN EXECUTE statement; END IF;
+END $$;
 REVOKE ALL ON ALL TABLES IN SCHEMA public
     FROM PUBLIC, telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 

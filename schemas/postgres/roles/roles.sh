@@ -2,7 +2,7 @@
 # Makes the account that owns the tables and one for each service, each with a password of its own from the environment
 # (POSTGRES_OWNER_PASSWORD, POSTGRES_GATEWAY_PASSWORD, …). Run once by an administrator of the server, before `identity-api migrate`,
 # which grants each what it needs; the image of docker-compose.yml runs it when it makes its data. Safe to repeat: an account that is
-# there gets the password.
+# there gets the password. It also takes from everybody what no service needs and only an administrator can take back.
 set -eu
 
 for role in owner gateway worker deliverer query identity; do
@@ -18,4 +18,7 @@ done
 psql --no-psqlrc --quiet -v ON_ERROR_STOP=1 -v database="${POSTGRES_DB:-telemetry}" \
     --username "${POSTGRES_USER:-postgres}" --dbname "${POSTGRES_DB:-telemetry}" <<'SQL'
 ALTER DATABASE :"database" OWNER TO telemetry_owner;
+-- Anybody could keep large objects, in no table and within no grant; only an administrator can take that back.
+SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', oid::regprocedure) FROM pg_proc
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \gexec
 SQL

@@ -2,59 +2,13 @@
 //!
 //! Must ask the server, and not the file that grants.
 
-use local::private::Postgres;
+use crate::database::{Database, refusal};
 use service_kit::roles::{self, Role};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use sqlx::PgPool;
 use std::fmt::Write as _;
-use tempfile::TempDir;
 
 const MATRIX: &str = include_str!("least_privilege/postgres.txt");
-
-/// A server with our tables.
-struct Database {
-    _server: Postgres,
-    _folder: TempDir,
-    admin: PostgresSettings,
-    pool: PgPool,
-}
-
-impl Database {
-    async fn empty() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().to_owned();
-        let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
-        let admin = PostgresSettings { database_url: server.url() };
-        Self { pool: stores::postgres(&admin).unwrap(), admin, _server: server, _folder: folder }
-    }
-
-    async fn migrated() -> Self {
-        let database = Self::empty().await;
-        stores::migrate_postgres(&database.pool).await.unwrap();
-        database
-    }
-
-    fn signed_in_as(&self, role: Role) -> PgPool {
-        stores::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
-    }
-
-    /// The same database as a user that is none of the roles.
-    fn as_user(&self, name: &str) -> PostgresSettings {
-        PostgresSettings { database_url: self.admin.database_url.replacen("//telemetry@", &format!("//{name}@"), 1) }
-    }
-
-    async fn admin(&self, statement: &str) {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&self.pool).await.unwrap();
-    }
-}
-
-async fn refusal(pool: &PgPool, statement: &str) -> String {
-    let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(pool).await;
-    let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} is not refused: {outcome:?}") };
-    assert_eq!(refused.code().as_deref(), Some("42501"), "{statement}: {refused}");
-    refused.to_string()
-}
 
 /// One line for each role and table: the privileges on the whole table, then those on some of its columns.
 const RIGHTS: &str = "\
@@ -81,7 +35,20 @@ const ELSEWHERE: &str = "\
             AND (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls) \
         UNION ALL SELECT 'executes ' || f.proname FROM pg_proc f JOIN pg_roles o ON o.oid = f.proowner \
             WHERE f.pronamespace = 'public'::regnamespace AND has_function_privilege(role, f.oid, 'EXECUTE') \
-            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e')) AS more (may)";
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e') \
+        UNION ALL SELECT 'executes ' || f.oid::regprocedure FROM pg_proc f WHERE f.proname ~ '^lo(_|read$|write$)' \
+            AND f.pronamespace = 'pg_catalog'::regnamespace AND has_function_privilege(role, f.oid, 'EXECUTE')) AS more (may)";
+
+/// What an account that makes tables in a database may not forbid there, and an administrator may.
+const LARGE_OBJECTS: [&str; 7] = [
+    "SELECT lo_create(0)",
+    "SELECT lo_creat(-1)",
+    "SELECT lo_from_bytea(0, 'x')",
+    "SELECT lo_put(1, 0, 'x')",
+    "SELECT lo_open(1, 131072)",
+    "SELECT lowrite(0, 'x')",
+    "SELECT lo_unlink(1)",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else() {
@@ -150,7 +117,14 @@ async fn a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it(
             "SET SESSION AUTHORIZATION telemetry",
             "GRANT ALL ON audit_log TO CURRENT_USER",
             "COPY audit_log TO PROGRAM 'cat'",
-        ] {
+            "ALTER ROLE telemetry PASSWORD 'mine'",
+            "ALTER ROLE CURRENT_USER CREATEROLE",
+            "ALTER ROLE CURRENT_USER CONNECTION LIMIT 1",
+            "ALTER ROLE CURRENT_USER VALID UNTIL '2000-01-01'",
+        ]
+        .into_iter()
+        .chain(LARGE_OBJECTS)
+        {
             if statement.starts_with("GRANT") && role == Role::Identity {
                 continue; // granting what one may not grant is a warning to who holds any right, and grants nothing: the matrix says so
             }
@@ -238,4 +212,40 @@ async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() 
         .await
         .unwrap();
     assert_eq!(owners, ["owner"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_does() {
+    let database = Database::migrated().await;
+    let left = roles::left_to_administrator(&database.pool).await.unwrap();
+    assert_eq!(left, None, "an administrator has nothing left to do");
+    database.admin("CREATE ROLE owner LOGIN CREATEROLE").await;
+    database.admin("CREATE DATABASE theirs OWNER owner").await;
+    let at = |settings: PostgresSettings| {
+        let (server, _) = settings.database_url.rsplit_once('/').unwrap();
+        PostgresSettings { database_url: format!("{server}/theirs") }
+    };
+    let owner = stores::postgres(&at(database.as_user("owner"))).unwrap();
+    stores::migrate_postgres(&owner).await.unwrap();
+    let gateway = stores::postgres(&at(database.admin.signed_in_as(Role::Gateway).unwrap())).unwrap();
+    sqlx::query("SELECT lo_create(0)").execute(&gateway).await.expect("PostgreSQL lets everybody");
+    let statement = roles::left_to_administrator(&owner).await.unwrap().expect("the statement for an administrator");
+    let admin = stores::postgres(&at(database.admin.clone())).unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&admin).await.unwrap();
+    for statement in LARGE_OBJECTS {
+        refusal(&gateway, statement).await;
+    }
+    assert_eq!(roles::left_to_administrator(&owner).await.unwrap(), None);
+}
+
+/// PostgreSQL has no way to forbid it: docs/operating.md says what it means. Should a version forbid it, this fails, and the
+/// sentence there goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_a_service_can_change_its_own_password_and_nobody_elses() {
+    let database = Database::migrated().await;
+    let gateway = database.signed_in_as(Role::Gateway);
+    sqlx::raw_sql("ALTER ROLE CURRENT_USER PASSWORD 'mine'").execute(&gateway).await.unwrap();
+    for other in Role::ALL.into_iter().filter(|role| *role != Role::Gateway) {
+        refusal(&gateway, &format!("ALTER ROLE {} PASSWORD 'mine'", other.name())).await;
+    }
 }

@@ -6,6 +6,7 @@
 
 mod browser_headers;
 mod clickhouse_accounts;
+mod database;
 mod egress;
 mod encrypted_stores;
 mod least_privilege;

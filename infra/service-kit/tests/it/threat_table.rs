@@ -19,6 +19,7 @@ const TESTS: &[ThreatTest] = &[
     ("S16", OWN_ACCOUNTS, "s16_each_service_of_the_all_in_one_is_signed_in_as_itself_and_none_as_an_administrator"),
     ("S16", PRIVILEGE, "s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else"),
     ("S16", PRIVILEGE, "s16_a_service_cannot_read_what_is_another_services"),
+    ("S16", PRIVILEGE, "s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_does"),
     (
         "S16",
         "infra/service-kit/tests/it/clickhouse_accounts.rs",

@@ -1,0 +1,55 @@
+//! A PostgreSQL of a test's own with our tables, asked as whoever the test likes.
+//!
+//! Must not assert anything but that a refusal is one.
+
+use local::private::Postgres;
+use service_kit::roles::Role;
+use service_kit::settings::PostgresSettings;
+use service_kit::stores;
+use sqlx::PgPool;
+use tempfile::TempDir;
+
+/// A server with our tables.
+pub(crate) struct Database {
+    _server: Postgres,
+    _folder: TempDir,
+    pub(crate) admin: PostgresSettings,
+    pub(crate) pool: PgPool,
+}
+
+impl Database {
+    pub(crate) async fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        let server = tokio::task::spawn_blocking(move || Postgres::start(&at).unwrap()).await.unwrap();
+        let admin = PostgresSettings { database_url: server.url() };
+        Self { pool: stores::postgres(&admin).unwrap(), admin, _server: server, _folder: folder }
+    }
+
+    pub(crate) async fn migrated() -> Self {
+        let database = Self::empty().await;
+        stores::migrate_postgres(&database.pool).await.unwrap();
+        database
+    }
+
+    pub(crate) fn signed_in_as(&self, role: Role) -> PgPool {
+        stores::postgres(&self.admin.signed_in_as(role).unwrap()).unwrap()
+    }
+
+    /// The same database as a user that is none of the roles.
+    pub(crate) fn as_user(&self, name: &str) -> PostgresSettings {
+        PostgresSettings { database_url: self.admin.database_url.replacen("//telemetry@", &format!("//{name}@"), 1) }
+    }
+
+    pub(crate) async fn admin(&self, statement: &str) {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&self.pool).await.unwrap();
+    }
+}
+
+/// What PostgreSQL says to who may not do something.
+pub(crate) async fn refusal(pool: &PgPool, statement: &str) -> String {
+    let outcome = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(pool).await;
+    let Err(sqlx::Error::Database(refused)) = outcome else { panic!("{statement} is not refused: {outcome:?}") };
+    assert_eq!(refused.code().as_deref(), Some("42501"), "{statement}: {refused}");
+    refused.to_string()
+}
