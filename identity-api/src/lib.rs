@@ -127,6 +127,15 @@ impl Settings {
         }
         Ok(self)
     }
+
+    /// The same for what an operator does at the machine, by the account of the service: only `migrate` owns the tables.
+    pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
+        let settings = self.for_errands(profile)?;
+        if profile.is_production() {
+            roles::refuse_privileged(&settings.postgres, Role::Identity).await?;
+        }
+        Ok(settings)
+    }
 }
 
 /// Largest body of this surface.

@@ -20,7 +20,8 @@ async fn start() -> ExitCode {
         return process::once(async { migrate(&cli.settings.for_errands(cli.process.profile)?).await }).await;
     }
     if let Some(Command::Admin(admin)) = cli.command {
-        return process::once(async { admin.run(&cli.settings.for_errands(cli.process.profile)?, Clock::System).await }).await;
+        return process::once(async { admin.run(&cli.settings.for_admin(cli.process.profile).await?, Clock::System).await })
+            .await;
     }
     if let Err(error) = telemetry::start(&cli.process) {
         eprintln!("{error:#}");

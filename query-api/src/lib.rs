@@ -223,6 +223,7 @@ pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     if cli.process.profile.is_production() {
         cli.settings.harden()?;
         roles::refuse_privileged(&cli.settings.postgres, Role::Query).await?;
+        roles::refuse_privileged_clickhouse(&cli.settings.clickhouse, Role::Query).await?;
     }
     let state = State::connect(&cli.settings).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;

@@ -49,7 +49,7 @@ use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
-use service_kit::roles::{self, Role};
+use service_kit::roles::{self, Judged, Role};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
 use service_kit::{http, kafka, openapi, server, stores};
 use std::time::Duration;
@@ -160,8 +160,10 @@ pub async fn work(settings: &Settings, stop: CancellationToken) -> anyhow::Resul
 
 /// [`work`], with `/health`, `/ready` and their OpenAPI document beside it.
 pub async fn run(process: &ProcessSettings, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut account = Judged::Good;
     if process.profile.is_production() {
-        roles::refuse_privileged(&settings.postgres, Role::Worker).await?;
+        account = roles::refuse_privileged_if_there(&settings.postgres, Role::Worker).await?;
+        roles::refuse_privileged_clickhouse(&settings.clickhouse, Role::Worker).await?;
     }
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
     let probes = probes(settings)?;
@@ -170,8 +172,21 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
     let router = http::with_boundary_over(process.profile.transport(), own);
     let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
-    work(settings, stop).await?;
+    tokio::select! {
+        worked = work(settings, stop) => worked?,
+        refused = refuse_later(account, &settings.postgres) => return Err(refused),
+    }
     serving.await.map_err(anyhow::Error::from)
+}
+
+/// Ends once PostgreSQL, which was away at the start, has come back and knows the account as one that could do too much.
+async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::Error {
+    if account == Judged::NotYet
+        && let Err(refused) = roles::refuse_privileged_once_there(settings, Role::Worker).await
+    {
+        return refused;
+    }
+    std::future::pending().await
 }
 
 /// What `/ready` asks.

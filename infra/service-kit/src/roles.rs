@@ -1,7 +1,13 @@
 //! The accounts of PostgreSQL and ClickHouse: one for each service, with what `schemas/postgres/roles/grants.sql` and
-//! `schemas/clickhouse/accounts.xml` say, and the check that production runs on no other kind.
+//! `schemas/clickhouse/accounts.xml` say, and the check that production runs on no other kind (`privileges`).
 //!
 //! Must not give a password to an account that somebody else has made.
+
+mod privileges;
+
+pub use privileges::{
+    Judged, refuse_privileged, refuse_privileged_clickhouse, refuse_privileged_if_there, refuse_privileged_once_there,
+};
 
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use crate::stores;
@@ -142,31 +148,6 @@ pub async fn left_to_administrator(pool: &PgPool) -> anyhow::Result<Option<Strin
          AND has_function_privilege('public', oid, 'EXECUTE')",
     );
     statement.fetch_one(pool).await.context("DATABASE_URL: the functions of the server cannot be looked up")
-}
-
-/// Refuses an account that could do more than a service needs: one that may do everything or make others, or the owner of the
-/// tables, each of whom can change the audit trail. A server that does not answer is not judged here: who needs it at the start
-/// says so itself.
-pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
-    let pool = stores::postgres(settings)?;
-    let asked: Result<(bool, bool), sqlx::Error> = sqlx::query_as(
-        "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls, \
-             EXISTS (SELECT FROM pg_class WHERE relkind IN ('r', 'p', 'v') AND pg_has_role(session_user, relowner, 'MEMBER') \
-                     AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)) \
-         FROM pg_roles WHERE rolname = session_user",
-    )
-    .fetch_one(&pool)
-    .await;
-    let Ok((is_mighty, is_owner)) = asked else { return Ok(()) };
-    let options = pool.connect_options();
-    let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
-    let what = if is_mighty { "has rights over the whole server" } else { "owns the tables" };
-    ensure!(
-        !is_mighty && !is_owner,
-        "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `identity-api migrate` makes",
-        role.name()
-    );
-    Ok(())
 }
 
 #[cfg(test)]

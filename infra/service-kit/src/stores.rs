@@ -82,7 +82,7 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>, sqlx::Error> {
 }
 
 /// Names the address without user and password.
-fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
+pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
     let options = pool.connect_options();
     let (host, port) = (options.get_host(), options.get_port());
     if let sqlx::Error::Database(refusal) = error {
@@ -108,14 +108,20 @@ fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Erro
     anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
 }
 
+/// Who signs in; `default` is the one ClickHouse takes where none is named.
+pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
+    let user = url::Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
+    if user.is_empty() { "default".to_owned() } else { user }
+}
+
 /// Without user and password.
-fn address(settings: &ClickHouseSettings) -> String {
+pub(crate) fn address(settings: &ClickHouseSettings) -> String {
     let url = url::Url::parse(&settings.clickhouse_url).ok();
     url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
 }
 
 /// Names the address without user and password.
-fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
+pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
         let database = &settings.clickhouse_database;
         return anyhow::anyhow!(

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounts;
 mod black_hole;
 mod clicks;
 mod clicks_away;

@@ -3,12 +3,13 @@
 //! Must ask PostgreSQL who is there, and not the processes.
 
 use crate::demo::Demo;
+use crate::pipeline::beside;
 use crate::production::{clean, refusal, set};
 use local::private::Postgres;
 use service_kit::roles::Role;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestAuthority, eventually};
+use service_kit::testing::{TestAuthority, TestProcess, eventually};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -69,25 +70,29 @@ async fn encrypted(folder: &Path) -> (Postgres, String) {
 async fn a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, url) = encrypted(folder.path()).await;
-    for (service, mode, role) in [
-        ("ingest-gateway", None, Role::Gateway),
-        ("stream-workers", None, Role::Worker),
-        ("stream-workers", Some("deliver"), Role::Deliverer),
-        ("query-api", None, Role::Query),
-        ("identity-api", None, Role::Identity),
+    for (service, arguments, role) in [
+        ("ingest-gateway", &[][..], Role::Gateway),
+        ("stream-workers", &[], Role::Worker),
+        ("stream-workers", &["deliver"], Role::Deliverer),
+        ("query-api", &[], Role::Query),
+        ("identity-api", &[], Role::Identity),
+        ("identity-api", &["admin", "operator", "list"], Role::Identity),
     ] {
-        let arguments: Vec<&str> = mode.into_iter().collect();
         for (user, why) in [("telemetry", "has rights over the whole server"), ("heir", "owns the tables")] {
             let url = url.replacen("//telemetry@", &format!("//{user}@"), 1);
-            let line = refusal(service, &arguments, &set(clean(), "DATABASE_URL", &url)).await;
+            let line = refusal(service, arguments, &set(clean(), "DATABASE_URL", &url)).await;
             let expected = format!("production does not run as {user}, which {why}; sign in as {}, which", role.name());
-            assert!(line.starts_with("DATABASE_URL=127.0.0.1:") && line.contains(&expected), "{service} {mode:?}: {line}");
+            assert!(line.starts_with("DATABASE_URL=127.0.0.1:") && line.contains(&expected), "{service} {arguments:?}: {line}");
         }
         // As itself it goes on to what else is missing; the others start without it.
         let url = url.replacen("//telemetry@", &format!("//{}@", role.name()), 1);
+        if arguments.contains(&"admin") {
+            let mut admin = TestProcess::start(&beside(service), arguments, &set(clean(), "DATABASE_URL", &url));
+            assert_eq!(admin.exit_code().await, Some(0), "{}", admin.stderr());
+        }
         if matches!(role, Role::Worker | Role::Query) {
-            let line = refusal(service, &arguments, &set(clean(), "DATABASE_URL", &url)).await;
-            assert!(line.starts_with("KAFKA_BROKERS=") || line.starts_with("CLICKHOUSE_URL="), "{service} {mode:?}: {line}");
+            let line = refusal(service, arguments, &set(clean(), "DATABASE_URL", &url)).await;
+            assert!(line.starts_with("KAFKA_BROKERS=") || line.starts_with("CLICKHOUSE_URL="), "{service} {arguments:?}: {line}");
         }
     }
 }

@@ -3,26 +3,34 @@
 //! Must use the file as it is, and try what it does not grant.
 
 use local::private::ClickHouse;
-use service_kit::roles::Role;
+use service_kit::roles::{self, Role};
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
 use service_kit::testing::client;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const ACCOUNTS: &str = include_str!("../../../../schemas/clickhouse/accounts.xml");
 const PASSWORD: &str = "sesame";
 
-struct Server {
+pub(crate) struct Server {
     _server: ClickHouse,
     _folder: tempfile::TempDir,
     url: String,
 }
 
 impl Server {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    /// With the accounts as they are deployed.
+    pub(crate) async fn start() -> Self {
+        Self::with(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/clickhouse/accounts.xml"),
+            tempfile::tempdir().unwrap(),
+        )
+        .await
+    }
+
+    /// With those of a file.
+    async fn with(users: PathBuf, folder: tempfile::TempDir) -> Self {
         let at = folder.path().to_owned();
-        let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/clickhouse/accounts.xml");
         let environment = [("CLICKHOUSE_WORKER_PASSWORD", PASSWORD), ("CLICKHOUSE_QUERY_PASSWORD", PASSWORD)];
         let started = tokio::task::spawn_blocking(move || ClickHouse::with_users(&at, &users, &environment));
         let server = started.await.unwrap().unwrap();
@@ -31,8 +39,12 @@ impl Server {
         Self { _server: server, _folder: folder, url }
     }
 
-    fn settings(&self, role: Role) -> ClickHouseSettings {
-        let url = self.url.replacen("http://", &format!("http://{}:{PASSWORD}@", role.name()), 1);
+    pub(crate) fn settings(&self, role: Role) -> ClickHouseSettings {
+        self.settings_of(role.name())
+    }
+
+    fn settings_of(&self, user: &str) -> ClickHouseSettings {
+        let url = self.url.replacen("http://", &format!("http://{user}:{PASSWORD}@"), 1);
         ClickHouseSettings::at(url, "telemetry")
     }
 
@@ -57,7 +69,7 @@ impl Server {
 }
 
 /// What neither needs.
-const FORBIDDEN: [&str; 21] = [
+const FORBIDDEN: [&str; 29] = [
     "CREATE DATABASE mine",
     "CREATE TABLE mine (x UInt8) ENGINE = MergeTree ORDER BY x",
     "CREATE TEMPORARY TABLE mine (x UInt8)",
@@ -79,6 +91,14 @@ const FORBIDDEN: [&str; 21] = [
     "SELECT * FROM elsewhere.secrets",
     "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'x UInt8')",
     "SELECT * FROM file('/etc/passwd', 'CSV', 'x String')",
+    "SELECT 1 INTO OUTFILE '/tmp/mine'",
+    "SELECT * FROM remote('127.0.0.1', system.one)",
+    "SELECT * FROM mysql('127.0.0.1:1', 'd', 't', 'u', 'p')",
+    "SELECT * FROM system.processes",
+    "SYSTEM FLUSH LOGS",
+    "KILL QUERY WHERE 1",
+    "BACKUP TABLE observations TO File('/tmp/mine')",
+    "CREATE FUNCTION mine AS x -> x",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +115,8 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
         stores::check_clickhouse(&server.settings(role)).await.unwrap();
         for statement in FORBIDDEN {
             let (done, said) = server.ask(role, "", statement).await;
-            assert!(!done && (said.contains("ACCESS_DENIED") || said.contains("UNKNOWN")), "{} {statement}: {said}", role.name());
+            let is_denied = ["ACCESS_DENIED", "UNKNOWN", "INTO_OUTFILE_NOT_ALLOWED"].iter().any(|why| said.contains(why));
+            assert!(!done && is_denied, "{} {statement}: {said}", role.name());
         }
         let columns = "SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'observations'";
         assert_ne!(server.does(role, "", columns).await, "0\n");
@@ -112,6 +133,70 @@ async fn s16_the_accounts_of_clickhouse_do_what_the_services_do_and_nothing_else
     }
     let other = client().post(&server.url).basic_auth(Role::Query.name(), Some("telemetry")).body("SELECT 1");
     assert!(!other.send().await.unwrap().status().is_success(), "another password is refused");
+}
+
+/// The scalar function asks for no grant. A server lets it read what lies beneath `user_files_path`, for everybody alike; the
+/// engine that runs here is that of `clickhouse local`, which has no such place and reads whatever its process may. Should a
+/// release ask for a grant, this fails, and the sentence in docs/operating.md goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_the_scalar_function_file_asks_for_no_grant_and_no_session_may_say_what_it_reads() {
+    let server = Server::start().await;
+    for role in [Role::Worker, Role::Query] {
+        let manifest = format!("SELECT file('{}/Cargo.toml')", env!("CARGO_MANIFEST_DIR"));
+        assert!(server.does(role, "", &manifest).await.contains("service-kit"), "{}", role.name());
+        server.is_refused(role, "user_files_path=/", "SELECT 1", "UNKNOWN_SETTING").await;
+    }
+}
+
+/// A user of `users.d` with what is granted; without a list, with everything but accounts.
+fn user(name: &str, grants: Option<&[&str]>) -> String {
+    let list = |grants: &[&str]| grants.iter().map(|grant| format!("<query>GRANT {grant}</query>")).collect::<String>();
+    let grants = grants.map(|grants| format!("<grants>{}</grants>", list(grants))).unwrap_or_default();
+    format!(
+        "<{name}><password>{PASSWORD}</password><networks><ip>::/0</ip></networks><profile>default</profile>\
+         <quota>default</quota>{grants}</{name}>"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_refused_in_production() {
+    const READS: &str = "SELECT ON telemetry.observations";
+    const WRITES: &str = "SELECT, INSERT ON telemetry.observations";
+    let refused: [(&str, Option<&[&str]>, &str); 7] = [
+        ("anything", None, ""),
+        ("maker", Some(&[READS, "CREATE TABLE ON telemetry.*"]), "CREATE TABLE"),
+        ("keeper", Some(&[READS, "CREATE USER ON *.*"]), "CREATE USER"),
+        ("changer", Some(&[READS, "ALTER ON telemetry.*"]), "ALTER"),
+        ("deleter", Some(&[READS, "ALTER DELETE ON telemetry.observations"]), "ALTER DELETE"),
+        ("dropper", Some(&[READS, "DROP TABLE ON telemetry.observations"]), "DROP TABLE"),
+        ("emptier", Some(&[READS, "TRUNCATE ON *.*"]), "TRUNCATE"),
+    ];
+    let own = refused.map(|(name, grants, _)| user(name, grants)).concat() + &user("writer", Some(&[WRITES]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts.xml");
+    std::fs::write(&file, ACCOUNTS.replace("</users>", &format!("{own}</users>"))).unwrap();
+    let server = Server::with(file, folder).await;
+    let refusal = async |user: &str, role| {
+        let judged = roles::refuse_privileged_clickhouse(&server.settings_of(user), role).await;
+        judged.err().map(|refused| refused.to_string())
+    };
+    for role in [Role::Worker, Role::Query] {
+        assert_eq!(refusal(role.name(), role).await, None);
+        for (user, _, what) in refused {
+            let said = refusal(user, role).await.unwrap_or_else(|| panic!("{user} is not refused"));
+            let whose = format!(": production does not run as {user}, which has the right {what}");
+            let remedy = format!("; sign in as {}, which schemas/", role.name());
+            assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains(&whose) && said.contains(&remedy), "{said}");
+            assert!(!said.contains(PASSWORD) && said.lines().count() == 1, "{said}");
+        }
+    }
+    assert_eq!(refusal("writer", Role::Worker).await, None);
+    assert!(refusal("writer", Role::Query).await.unwrap().contains("which has the right INSERT;"));
+    let nobody = roles::refuse_privileged_clickhouse(&ClickHouseSettings::at(&server.url, "telemetry"), Role::Query).await;
+    assert!(nobody.unwrap_err().to_string().contains("production does not run as default, which has the right "));
+    let absent = ClickHouseSettings::at("http://127.0.0.1:1", "telemetry");
+    let said = roles::refuse_privileged_clickhouse(&absent, Role::Query).await.unwrap_err().to_string();
+    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse does not answer"), "{said}");
 }
 
 #[test]

@@ -16,6 +16,16 @@ const TESTS: &[ThreatTest] = &[
     ("A9", PRIVILEGE, "a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it"),
     ("A9", PRIVILEGE, "a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production"),
     ("A9", OWN_ACCOUNTS, "a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables"),
+    (
+        "A9",
+        "infra/service-kit/tests/it/clickhouse_accounts.rs",
+        "a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_refused_in_production",
+    ),
+    (
+        "A9",
+        "stream-workers/tests/it/accounts.rs",
+        "a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged",
+    ),
     ("S16", OWN_ACCOUNTS, "s16_each_service_of_the_all_in_one_is_signed_in_as_itself_and_none_as_an_administrator"),
     ("S16", PRIVILEGE, "s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else"),
     ("S16", PRIVILEGE, "s16_a_service_cannot_read_what_is_another_services"),

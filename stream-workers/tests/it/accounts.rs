@@ -1,0 +1,85 @@
+//! A9: in production a worker runs as nobody who could do more than it needs, also where that turns out after the start.
+//!
+//! Must use servers that know the accounts.
+
+use crate::world::settings;
+use clap::ValueEnum as _;
+use local::private::Postgres;
+use service_kit::roles::Role;
+use service_kit::settings::{LogFormat, PostgresSettings, ProcessSettings, Profile};
+use service_kit::stores;
+use service_kit::testing::{TestStores, client, eventually, free_address};
+use stream_workers::{Settings, run};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+
+/// A worker of a production; the settings themselves are those of a test, with one broker.
+struct Running {
+    url: String,
+    stop: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    /// Once it answers.
+    async fn start(settings: Settings) -> Self {
+        let process = ProcessSettings {
+            listen: free_address(),
+            metrics_listen: free_address(),
+            log: "info".to_owned(),
+            log_format: LogFormat::from_str("json", true).unwrap(),
+            profile: Profile::Production,
+        };
+        let (url, stop) = (format!("http://{}/health", process.listen), CancellationToken::new());
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move { run(&process, &settings, stopped).await });
+        let running = Self { url, stop, task };
+        eventually("the worker answers", || async {
+            (running.task.is_finished() || running.is_up().await).then_some(())
+        })
+        .await;
+        running
+    }
+
+    async fn is_up(&self) -> bool {
+        client().get(&self.url).send().await.is_ok_and(|answer| answer.status() == 200)
+    }
+
+    async fn refusal(self) -> String {
+        self.task.await.unwrap().expect_err("it does not run as such an account").to_string()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged() {
+    let (folder, fresh) = (tempfile::tempdir().unwrap(), TestStores::fresh().await);
+    let at = folder.path().to_owned();
+    let mut server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
+    let postgres = PostgresSettings { database_url: server.url() };
+    stores::migrate_postgres(&stores::postgres(&postgres).unwrap()).await.unwrap();
+    server.kill_9();
+
+    let of_worker = Settings { clickhouse: fresh.signed_in_as(Role::Worker).clickhouse, ..settings(&fresh, &fresh.name) };
+    let good = postgres.signed_in_as(Role::Worker).unwrap();
+    let good = Running::start(Settings { postgres: good, ..of_worker.clone() }).await;
+    let group = format!("{}_2", fresh.name);
+    let tuning = stream_workers::Tuning { group, ..of_worker.tuning.clone() };
+    let bad = Running::start(Settings { postgres, tuning, ..of_worker }).await;
+    assert!(good.is_up().await && bad.is_up().await, "a worker starts without PostgreSQL");
+    let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
+    let said = bad.refusal().await;
+    assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("production does not run as telemetry, which has rights over the whole server;"), "{said}");
+    assert!(good.is_up().await, "one that is signed in as itself goes on");
+    good.stop.cancel();
+    good.task.await.unwrap().unwrap();
+    server.kill_9();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_a_worker_does_not_run_as_an_account_of_clickhouse_that_makes_tables() {
+    let fresh = TestStores::fresh().await;
+    let bad = Running::start(settings(&fresh, &fresh.name)).await;
+    let said = bad.refusal().await;
+    assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("sign in as telemetry_worker"), "{said}");
+}
