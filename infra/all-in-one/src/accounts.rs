@@ -1,5 +1,6 @@
 //! The account with which each service signs in to the stores: its own, although all are one process, so that what a service may
-//! not do fails here as it would alone. All share the password of the address that is set.
+//! not do fails here as it would alone. On a server of `cargo local` each has a password of its own; on another all share that of the
+//! address that is set.
 //!
 //! Must not change an account that is there already.
 
@@ -19,7 +20,7 @@ impl<'a> Accounts<'a> {
     /// Makes the accounts that are missing, where the one that is set may, and the tables, which belong to that one.
     pub(crate) async fn prepare(cli: &'a Cli) -> anyhow::Result<Self> {
         let pool = stores::postgres(&cli.postgres)?;
-        roles::share_password(&cli.postgres).await?;
+        roles::create_for_development(&cli.postgres).await?;
         stores::migrate_postgres(&pool).await?;
         for role in Role::ALL {
             stores::check_postgres(&stores::postgres(&cli.postgres.signed_in_as(role)?)?).await?;

@@ -52,8 +52,9 @@ const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 /// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, which must be granted the same.
 const GRANTED: &str = " ON telemetry.observations</query>";
 const FURTHER: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
-/// The settings from which `ACCOUNTS` takes passwords.
-const PASSWORDS: [&str; 2] = ["CLICKHOUSE_WORKER_PASSWORD", "CLICKHOUSE_QUERY_PASSWORD"];
+/// The settings from which `ACCOUNTS` takes passwords, and whose those are.
+const PASSWORDS: [(&str, &str); 2] =
+    [("CLICKHOUSE_WORKER_PASSWORD", "telemetry_worker"), ("CLICKHOUSE_QUERY_PASSWORD", "telemetry_query")];
 
 /// What the launcher is told.
 #[derive(Debug, clap::Args)]
@@ -155,7 +156,8 @@ pub(crate) fn command(site: &Site) -> Command {
     if let Some(users) = &site.users {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
     } else if let Some(password) = &site.password {
-        command.arg("--config").arg(site.home.join(CONFIG)).envs(PASSWORDS.map(|name| (name, password.reveal())));
+        command.arg("--config").arg(site.home.join(CONFIG));
+        command.envs(PASSWORDS.map(|(setting, account)| (setting, password.of_service(account).reveal().to_owned())));
     }
     command.current_dir(&site.home);
     command

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::account::Account;
-use crate::password::Password;
+use crate::password::{OWNER, Password};
 use crate::process::{Process, pid_of};
 use crate::server::{Site, TELEMETRY};
 
@@ -19,8 +19,8 @@ use crate::server::{Site, TELEMETRY};
 const PROTOCOL: i32 = 196_608;
 
 /// What the accounts of the services are called; `telemetry` administers the server, `telemetry_owner` owns the tables.
-const ACCOUNTS: &str =
-    "telemetry_owner,telemetry_gateway,telemetry_worker,telemetry_deliverer,telemetry_query,telemetry_identity";
+const SERVICES: [&str; 5] =
+    ["telemetry_gateway", "telemetry_worker", "telemetry_deliverer", "telemetry_query", "telemetry_identity"];
 
 /// Who may come in: whoever has a password.
 const GUARDED: &str = "# written by `cargo local start` each time
@@ -54,7 +54,7 @@ fn create(site: &Site, account: Account) -> Result<()> {
     fs::rename(&draft, &site.data).context("cannot put PostgreSQL's data in place")
 }
 
-/// Gives every account the password and the tables to their owner, also those of a cluster that an earlier build has made.
+/// Gives every account its password and the tables to their owner, also those of a cluster that an earlier build has made.
 fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
     // made by initdb, so that it belongs to the server's account
     fs::write(site.data.join("pg_hba.conf"), GUARDED).context("cannot write who may come into PostgreSQL")?;
@@ -62,24 +62,27 @@ fn guard(site: &Site, account: Account, password: &Password) -> Result<()> {
     if fs::read_to_string(&note).is_ok_and(|set| set == wanted) {
         return Ok(());
     }
-    let accounts = format!(
-        "DO $$ DECLARE a text; BEGIN FOREACH a IN ARRAY string_to_array('{TELEMETRY},{ACCOUNTS}', ',') LOOP \
-         IF to_regrole(a) IS NULL THEN EXECUTE format('CREATE ROLE %I LOGIN', a); END IF; \
-         EXECUTE format('ALTER ROLE %I PASSWORD %L', a, '{}'); END LOOP; END $$\n\
-         ALTER DATABASE {TELEMETRY} OWNER TO telemetry_owner\n",
-        password.reveal()
-    );
+    let services = SERVICES.map(|name| (name, password.of_service(name)));
+    let own = [(TELEMETRY, password.clone()), (OWNER, password.of_owner())];
+    let statements = own.iter().chain(&services).map(|(name, password)| {
+        let make = format!("IF to_regrole('{name}') IS NULL THEN CREATE ROLE {name} LOGIN; END IF;");
+        format!("{make} ALTER ROLE {name} PASSWORD '{}';", password.reveal())
+    });
+    let accounts =
+        format!("DO $$ BEGIN {} END $$\nALTER DATABASE {TELEMETRY} OWNER TO {OWNER}\n", statements.collect::<Vec<_>>().join(" "));
     single(site, account, &site.data, "postgres", &accounts)?;
     single(site, account, &site.data, TELEMETRY, OWN)?;
     fs::write(note, wanted).context("cannot note that PostgreSQL has its password")
 }
 
-/// One line, as the single-user server wants it. What belongs to an extension stays with it.
+/// One line, as the single-user server wants it. What belongs to an extension stays with it; large objects are nobody's.
 const OWN: &str = "DO $$ DECLARE s text; BEGIN FOR s IN \
     SELECT format('ALTER %s public.%I OWNER TO telemetry_owner', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname) \
     FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') \
     UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO telemetry_owner', f.oid::regprocedure) FROM pg_proc f \
     WHERE pronamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e') \
+    UNION ALL SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', oid::regprocedure) FROM pg_proc \
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)' \
     LOOP EXECUTE s; END LOOP; END $$\n";
 
 /// Iterations protect passwords that can be guessed; this one is 160 random bits, and thousands of them make each connection of a

@@ -12,6 +12,7 @@ pub use privileges::{
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use crate::stores;
 use anyhow::{Context, ensure};
+use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
 
 /// What `identity-api migrate` executes after the migrations.
@@ -52,14 +53,14 @@ impl Role {
 }
 
 impl PostgresSettings {
-    /// The same database with the same password, as this service: for development, where all accounts share one password.
+    /// The same database as this service, with the password that follows from this one: for development.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         Ok(Self { database_url: renamed(&self.database_url, role).context("DATABASE_URL: not an address with a host")? })
     }
 }
 
 impl ClickHouseSettings {
-    /// The same database with the same password, as this service: for development, where all accounts share one password.
+    /// The same database as this service, with the password that follows from this one: for development.
     pub fn signed_in_as(&self, role: Role) -> anyhow::Result<Self> {
         let url = renamed(&self.clickhouse_url, role).context("CLICKHOUSE_URL: not an HTTP address with a host")?;
         Ok(Self { clickhouse_url: url, ..self.clone() })
@@ -68,14 +69,30 @@ impl ClickHouseSettings {
 
 fn renamed(address: &str, role: Role) -> Option<String> {
     let mut url = url::Url::parse(address).ok()?;
+    if let Some(own) = url.password().and_then(|password| own_password(url.username(), password, role)) {
+        url.set_password(Some(&own)).ok()?;
+    }
     url.set_username(role.name()).ok()?;
     Some(url.into())
 }
 
-/// Makes the roles that PostgreSQL does not know yet, each with the password of this address: for development, where everybody
-/// shares it.
-pub async fn share_password(settings: &PostgresSettings) -> anyhow::Result<()> {
-    create_missing(&stores::postgres(settings)?, password(&settings.database_url).as_deref()).await
+/// The password of a service on a server of `cargo local`, whose accounts each have one of their own, from that of the
+/// administrator or of the owner of the tables. None where all share one.
+fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
+    const ROOT: &str = "each";
+    let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let follow = |password: &str, account: &str| hex(&Sha256::digest(format!("{password} {account}")));
+    let is_administrators = user == "telemetry";
+    let owners =
+        || if is_administrators { format!("{ROOT}{}", follow(password, "telemetry_owner")) } else { password.to_owned() };
+    password.starts_with(ROOT).then(|| follow(&owners(), role.name()))
+}
+
+/// Makes the roles that PostgreSQL does not know yet, each with the password with which [`PostgresSettings::signed_in_as`] signs
+/// in: for development.
+pub async fn create_for_development(settings: &PostgresSettings) -> anyhow::Result<()> {
+    let own = |role| settings.signed_in_as(role).ok().and_then(|own| password(&own.database_url));
+    create_missing(&stores::postgres(settings)?, own).await
 }
 
 /// As it was before some of its characters were escaped.
@@ -85,9 +102,9 @@ fn password(address: &str) -> Option<String> {
     url::form_urlencoded::parse(format!("p={escaped}").as_bytes()).next().map(|(_, password)| password.into_owned())
 }
 
-/// Makes the roles that PostgreSQL does not know yet, each with this password; without one nobody can sign in as it until an
+/// Makes the roles that PostgreSQL does not know yet, each with its password; without one nobody can sign in as it until an
 /// administrator has given it one. Safe when several processes start at once.
-pub(crate) async fn create_missing(pool: &PgPool, password: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn create_missing(pool: &PgPool, password: impl Fn(Role) -> Option<String>) -> anyhow::Result<()> {
     let missing = missing(pool).await?;
     if missing.is_empty() {
         return Ok(());
@@ -96,15 +113,16 @@ pub(crate) async fn create_missing(pool: &PgPool, password: Option<&str>) -> any
         .fetch_one(pool)
         .await
         .context("DATABASE_URL: the roles of the services cannot be looked up")?;
-    let statements: Vec<String> = missing.iter().map(|role| format!("CREATE ROLE {} LOGIN", role.name())).collect();
+    let statement = |role: &Role| format!("CREATE ROLE {} LOGIN", role.name());
     ensure!(
         may,
         "DATABASE_URL: the user {} may not create roles; have an administrator run: {}; give each a password, then run this again",
         pool.connect_options().get_username(),
-        statements.join("; ")
+        missing.iter().map(statement).collect::<Vec<_>>().join("; ")
     );
-    for statement in statements {
-        let password = password.map(|password| format!(" PASSWORD '{}'", password.replace('\'', "''"))).unwrap_or_default();
+    for role in missing {
+        let statement = statement(&role);
+        let password = password(role).map(|password| format!(" PASSWORD '{}'", password.replace('\'', "''"))).unwrap_or_default();
         match sqlx::raw_sql(sqlx::AssertSqlSafe(statement.clone() + &password)).execute(pool).await {
             Err(sqlx::Error::Database(refusal)) if is_there_already(refusal.code().as_deref()) => {}
             made => _ = made.with_context(|| format!("DATABASE_URL: {statement} failed"))?,

@@ -69,7 +69,7 @@ pub async fn migrate_postgres(pool: &PgPool) -> anyhow::Result<()> {
     let mut migrations = sqlx::migrate!("../../schemas/postgres");
     migrations.set_ignore_missing(true);
     migrations.run(pool).await.context("DATABASE_URL: the tables cannot be brought up to date")?;
-    roles::create_missing(pool, None).await?;
+    roles::create_missing(pool, |_| None).await?;
     if newest_applied(pool).await? > MIGRATIONS.iter().map(|migration| migration.version).max() {
         // This build does not know whose the newer tables are, and would take them from everybody.
         return Ok(());

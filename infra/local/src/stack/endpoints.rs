@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Entry, Record};
-use crate::password::Password;
+use crate::password::{OWNER, Password};
 use crate::server::{Kind, TELEMETRY};
 use crate::settings::Given;
 use crate::workspace::Workspace;
@@ -64,9 +64,14 @@ impl Endpoints {
     /// The same for `cargo up`: PostgreSQL as the owner of the tables, because nothing of it runs as the administrator.
     #[must_use]
     pub(crate) fn of_the_owner(self, given: &Given) -> Self {
-        let administrator = format!("//{TELEMETRY}:");
-        let owner = self.database_url.replacen(&administrator, "//telemetry_owner:", 1);
-        Self { database_url: given.database_url.clone().unwrap_or(owner), ..self }
+        let administrators =
+            self.database_url.strip_prefix(&format!("postgres://{TELEMETRY}:")).and_then(|rest| rest.split_once('@'));
+        let owners = administrators.map(|(password, place)| {
+            let password = Password::from(password).of_owner();
+            format!("postgres://{OWNER}:{}@{place}", password.reveal())
+        });
+        let database_url = given.database_url.clone().or(owners).unwrap_or_else(|| self.database_url.clone());
+        Self { database_url, ..self }
     }
 
     /// Hands them to a program.

@@ -33,7 +33,7 @@ pub struct Entry {
     pub listen: Listen,
     /// Where its data is.
     pub data: PathBuf,
-    /// What it asks for; none of Kafka, and of what an earlier build has started.
+    /// What it asks its administrator for; none of Kafka, and of what an earlier build has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
 }

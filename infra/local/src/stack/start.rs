@@ -88,7 +88,7 @@ impl Stack {
             }
             if kind.has_password() {
                 let kept = record.servers.get(kind).and_then(|entry| entry.password.clone());
-                site.password = Some(kept.map_or_else(Password::mint, Ok)?);
+                site.password = Some(kept.filter(Password::is_root).map_or_else(Password::mint, Ok)?);
             }
             waiting.push(site);
         }

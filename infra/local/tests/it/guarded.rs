@@ -2,6 +2,7 @@
 //!
 //! Must use a stack of its own, in a folder that only looks like a clone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use local::Kind;
 use local::stack::Record;
+use local::{Kind, Password};
 
 /// A folder that looks like a clone, whose Kafka is somebody else's.
 struct Clone {
@@ -40,6 +41,27 @@ impl Clone {
         let output = command.env("KAFKA_BROKERS", self.kafka.local_addr().unwrap().to_string()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    /// The ports that the process of a server listens on, as Linux tells them.
+    #[cfg(target_os = "linux")]
+    fn listens_on(&self, kind: Kind) -> BTreeSet<u16> {
+        let process =
+            Path::new("/proc").join(Record::load(&self.state()).running(kind).unwrap().process.unwrap().pid.to_string());
+        let files = fs::read_dir(process.join("fd")).unwrap().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let sockets: BTreeSet<String> = files.map(|file| file.display().to_string()).collect();
+        let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(process.join("net").join(table)).unwrap());
+        let port = |line: &str| {
+            // slot, own address, the other's, state (0A: listens), …, inode
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_own = words[3] == "0A" && sockets.contains(&format!("socket:[{}]", words[9]));
+            is_own.then(|| u16::from_str_radix(words[1].rsplit(':').next().unwrap(), 16).unwrap())
+        };
+        tables.iter().flat_map(|table| table.lines().skip(1).filter_map(port)).collect()
+    }
+
+    fn password(&self, kind: Kind) -> Password {
+        Record::load(&self.state()).running(kind).unwrap().password.clone().unwrap()
     }
 
     fn entry(&self, kind: Kind) -> (u16, String) {
@@ -105,6 +127,12 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
     assert!(settings.contains(&format!("CLICKHOUSE_URL='http://telemetry:{password}@127.0.0.1:{port}'\n")), "{settings}");
     assert!(settings.contains(&format!("DATABASE_URL='postgres://telemetry:{other}@127.0.0.1:{postgres}/telemetry'\n")));
 
+    // Neither has another way in: the native protocol of ClickHouse would let its own user in without a password.
+    #[cfg(target_os = "linux")]
+    for (kind, port) in [(Kind::ClickHouse, port), (Kind::Postgres, postgres)] {
+        assert_eq!(clone.listens_on(kind), BTreeSet::from([port]), "{kind:?}");
+    }
+
     // A page can send a body, and names in the URL, to another origin; it cannot send these headers there.
     for path in [
         "/",
@@ -123,13 +151,19 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
             assert!(!answer.contains(" 200 ") && !answer.contains("\r\n42\n"), "{user}: {answer}");
         }
     }
-    let with_password = |user: &str, statement: &str| {
+    let with_password = |user: &str, password: &str, statement: &str| {
         post(port, "/", &format!("X-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {password}\r\n"), statement)
     };
-    for user in ["telemetry", "telemetry_worker", "telemetry_query"] {
-        assert!(with_password(user, "SELECT currentUser()").ends_with(&format!("\r\n{user}\n")));
+    let root = clone.password(Kind::ClickHouse);
+    let own = ["telemetry_worker", "telemetry_query"].map(|user| (user, root.of_service(user)));
+    let own = [("telemetry", root)].into_iter().chain(own).collect::<Vec<_>>();
+    for (user, _) in &own {
+        for (whose, password) in &own {
+            let answer = with_password(user, password.reveal(), "SELECT currentUser()");
+            assert_eq!(answer.ends_with(&format!("\r\n{user}\n")), user == whose, "{user} with that of {whose}: {answer}");
+        }
     }
-    assert!(with_password("telemetry_query", "CREATE DATABASE mine").contains("ACCESS_DENIED"));
+    assert!(with_password("telemetry_query", own[2].1.reveal(), "CREATE DATABASE mine").contains("ACCESS_DENIED"));
 
     const SASL: (u8, u32) = (b'R', 10);
     for user in ["telemetry", "telemetry_owner", "telemetry_gateway", "nobody"] {

@@ -83,7 +83,7 @@ async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, P
     url.set_path(name);
     let settings = PostgresSettings { database_url: url.into() };
     let pool = stores::postgres(&settings).expect("the address is valid");
-    roles::share_password(&settings).await.expect("the roles of the services are there");
+    roles::create_for_development(&settings).await.expect("the roles of the services are there");
     stores::migrate_postgres(&pool).await.expect("the tables are created");
     (settings, pool)
 }

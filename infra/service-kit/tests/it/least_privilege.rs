@@ -249,3 +249,18 @@ async fn s16_a_service_can_change_its_own_password_and_nobody_elses() {
         refusal(&gateway, &format!("ALTER ROLE {} PASSWORD 'mine'", other.name())).await;
     }
 }
+
+/// Two crates make the same passwords, and neither may know the other.
+#[test]
+fn a17_each_account_of_a_local_server_signs_in_with_the_password_that_was_made_for_it() {
+    let root = local::Password::mint().unwrap();
+    let administrator = format!("postgres://telemetry:{}@127.0.0.1:5432/telemetry", root.reveal());
+    let owner = format!("postgres://telemetry_owner:{}@127.0.0.1:5432/telemetry", root.of_owner().reveal());
+    for role in Role::ALL {
+        let own = format!("postgres://{}:{}@127.0.0.1:5432/telemetry", role.name(), root.of_service(role.name()).reveal());
+        for database_url in [&administrator, &owner] {
+            let settings = PostgresSettings { database_url: database_url.clone() };
+            assert_eq!(settings.signed_in_as(role).unwrap().database_url, own);
+        }
+    }
+}
