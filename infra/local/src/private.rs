@@ -110,8 +110,7 @@ impl ClickHouse {
     /// Starts one with the accounts of this file besides its own; the file may take values from this environment.
     pub fn with_users(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
-        let mut ports = Ports::default();
-        site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        site.listen = listen(Kind::ClickHouse)?;
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         site.users = Some(Users { file: file.to_owned(), environment });
         Server::launch(site).map(Self)
@@ -177,8 +176,7 @@ struct Server {
 impl Server {
     fn start(kind: Kind, dir: &Path) -> Result<Self> {
         let mut site = site(kind, &dir.join(kind.name()), &fetched(kind)?)?;
-        let mut ports = Ports::default();
-        site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        site.listen = listen(kind)?;
         Self::launch(site)
     }
 
@@ -233,6 +231,13 @@ impl Drop for Server {
 fn fetched(kind: Kind) -> Result<PathBuf> {
     fetch::fetch(&[kind], &Progress::lines(), &Interrupt::default())?;
     Workspace::find()?.ensure_launcher()
+}
+
+/// Free ports: only Kafka has a second one.
+fn listen(kind: Kind) -> Result<Listen> {
+    let mut ports = Ports::default();
+    let port = ports.choose(&[])?;
+    Ok(Listen { port, second_port: if kind == Kind::Kafka { ports.choose(&[])? } else { 0 } })
 }
 
 fn site(kind: Kind, home: &Path, launcher: &Path) -> Result<Site> {
