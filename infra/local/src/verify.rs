@@ -15,6 +15,9 @@ use crate::session::Session;
 /// The test runner's own variable: how many tests of one crate run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
+const STEPS: [&str; 5] = ["format", "lint", "deny", "servers", "tests"];
+
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -109,7 +112,7 @@ impl Report {
     }
 
     fn has_passed(&self) -> bool {
-        self.steps.iter().any(|step| step.name == "tests") && self.steps.iter().all(|step| step.has_passed)
+        self.steps.iter().map(|step| step.name).eq(STEPS) && self.steps.iter().all(|step| step.has_passed)
     }
 
     fn print(&self) {
@@ -125,4 +128,28 @@ impl Report {
 
 fn minutes(time: Duration) -> String {
     format!("{:.1} min", time.as_secs_f32() / 60.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(steps: &[(&'static str, bool)]) -> Report {
+        let step = |(name, has_passed): &(&'static str, bool)| Step { name, has_passed: *has_passed, took: Duration::ZERO };
+        Report { begun: Instant::now(), steps: steps.iter().map(step).collect() }
+    }
+
+    #[test]
+    fn s19_a_run_that_leaves_a_step_out_has_not_passed() {
+        let all = STEPS.map(|name| (name, true));
+        assert!(report(&all).has_passed());
+        for (left_out, name) in STEPS.iter().enumerate() {
+            let without: Vec<_> = all.iter().copied().filter(|(step, _)| step != name).collect();
+            assert!(!report(&without).has_passed(), "without {name}");
+            let mut failed = all;
+            failed[left_out].1 = false;
+            assert!(!report(&failed).has_passed(), "{name} has failed");
+        }
+        assert!(STEPS.contains(&"deny"));
+    }
 }
