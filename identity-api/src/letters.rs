@@ -3,6 +3,7 @@
 //! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
 //! the caller can do something about it. Must not log what a mail says.
 
+use crate::domains::registrations::Voucher;
 use crate::email_address::EmailAddress;
 use crate::mail::Mailer;
 use chrono::{DateTime, Utc};
@@ -55,13 +56,17 @@ async fn mail_invite(
 }
 
 /// What a mail to somebody else may call an organisation: its name beside a domain that it holds. Whoever has proved nothing
-/// could have called themselves anything, and does not get their words into our mails.
+/// could have called themselves anything, and does not get their words into our mails; a partner's word is good while it is
+/// trusted (docs/api/identity.md#names).
 async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     let named: Option<(String, String)> = sqlx::query_as(
         "SELECT o.name, d.domain FROM organizations o JOIN domains d ON d.organization_id = o.id \
-         WHERE o.id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL ORDER BY d.verified_at, d.id LIMIT 1",
+         WHERE o.id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL AND (d.verification_method IS DISTINCT FROM $2 \
+             OR EXISTS (SELECT FROM organizations p WHERE p.id = o.provisioned_by AND p.is_trusted_partner)) \
+         ORDER BY d.verified_at, d.id LIMIT 1",
     )
     .bind(org.0)
+    .bind(Voucher::Partner.method())
     .fetch_optional(pool)
     .await?;
     Ok(named.map_or_else(|| "an organisation".to_owned(), |(name, domain)| format!("{name} ({domain})")))

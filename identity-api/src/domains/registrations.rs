@@ -27,7 +27,7 @@ pub(crate) enum Voucher {
 }
 
 impl Voucher {
-    fn method(self) -> &'static str {
+    pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Partner => "attested",
             Self::Operator => "operator",

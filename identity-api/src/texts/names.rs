@@ -6,6 +6,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::mixed_script::AugmentedScriptSet;
+use unicode_security::skeleton;
 
 /// Most marks that stand on one character; Vietnamese, Hebrew and Thai need three.
 const MAX_MARKS: usize = 4;
@@ -23,6 +24,9 @@ pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     }
     if text.chars().any(is_of_no_script) || mixes_scripts(text) {
         return Some("must not mix the letters of scripts that look alike");
+    }
+    if looks_latin(text) {
+        return Some("must not be in letters of another script that all look like Latin ones; add a word that shows its script");
     }
     if has_piled_marks(text) {
         return Some("must not pile marks on a character");
@@ -80,6 +84,19 @@ fn mixes_scripts(text: &str) -> bool {
     all.is_empty() && !is_east_asian
 }
 
+/// Whether there are letters of another script than Latin, and not one that could not pass for ASCII: `Арре` is Cyrillic to its
+/// last letter. By the skeletons of UTS #39, of letters only, so that no sign beside them lets them through. An accent shows.
+fn looks_latin(text: &str) -> bool {
+    let latin = AugmentedScriptSet::for_char('a');
+    let is_foreign = |char: &char| {
+        let mut as_latin = AugmentedScriptSet::for_char(*char);
+        as_latin.intersect_with(latin);
+        char.is_alphabetic() && as_latin.is_empty()
+    };
+    let mut foreign = text.nfc().filter(is_foreign).peekable();
+    foreign.peek().is_some() && foreign.all(|char| skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii()))
+}
+
 fn has_piled_marks(text: &str) -> bool {
     let mut marks = 0;
     text.nfd().any(|char| {
@@ -103,6 +120,10 @@ mod tests {
             "Công ty Trách nhiệm Hữu hạn Nguyễn",
             "Türkçe İstanbul ışık",
             "Яндекс 24",
+            "ТАСС, Россия",
+            "Ёре",
+            "Время",
+            "Το Βήμα",
             "Українська правда",
             "Ελληνική Εταιρεία",
             "חדשות היום, בע״מ",
@@ -179,6 +200,15 @@ mod tests {
             "Z\u{300}\u{301}\u{302}\u{303}\u{304}\u{305}algo",
         ] {
             assert!(fault_of(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a14_a_name_in_another_script_that_looks_latin_to_its_last_letter_is_refused() {
+        for name in
+            ["Арре", "АРРӏЕ", "ѕсоре", "ТАСС", "Арре 24 – 😀 ™", "ΤΟ ΒΗΜΑ", "ορο", "ꓮꓑꓑꓡꓰ", "ᎪᏢᏢᏞᎬ", "օսո", "http:ノノevil", "ا"]
+        {
+            assert!(fault_of(name).is_some_and(|why| why.contains("look like Latin")), "{name}: {:?}", fault_of(name));
         }
     }
 

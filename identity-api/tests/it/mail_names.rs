@@ -8,12 +8,13 @@ use serde_json::json;
 const LURE: &str = "your account is locked - call 555 0100";
 
 /// Texts that are no names, whoever gives them to whatever.
-const BAD: [&str; 12] = [
+const BAD: [&str; 13] = [
     "go to https://evil.example",
     "evil.example/login",
     "Visit WWW.evil.example",
     "ｗｗｗ.evil.example",
     "Аpple",
+    "Арре",
     "Gооgle News",
     "𝐀pple",
     "Ap\u{200b}ple",
@@ -55,6 +56,29 @@ async fn a10_an_organisation_without_a_verified_domain_is_not_named_in_a_mail_to
     let body = json!({"name": LURE, "domain": "c.test", "admin_email": "victim@v.test"});
     assert_eq!(desk.post(Shows::Key(&key), PROVISIONED, &body).await.status, 201);
     assert!(desk.mails().iter().rev().take(2).all(|mail| !mail.contains("locked")));
+}
+
+#[tokio::test]
+async fn a10_a_partners_word_for_a_domain_names_an_organisation_while_an_operator_trusts_the_partner() {
+    let desk = Desk::open().await;
+    let (partner, key) = desk.platform("partner").await;
+    desk.trust(partner, true).await;
+    let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});
+    let provisioned = desk.post(Shows::Key(&key), PROVISIONED, &body).await;
+    assert_eq!(provisioned.status, 201);
+    let named = "Subject: You are invited to Example Times (a.test)\r\n";
+    assert!(desk.mails().pop().unwrap().contains(named), "{:?}", desk.mails().pop());
+    let org = provisioned.body["organization"]["id"].as_str().unwrap().to_owned();
+    let ada = desk.person("ada@a.test").await;
+    identity_api::organizations::ensure_owner(&desk.stores.pool, org.parse().unwrap(), ada.id).await.unwrap();
+    desk.trust(partner, false).await;
+    assert_eq!(desk.invite(&ada, &org, "second@a.test", "member").await.status, 201);
+    let mail = desk.mails().pop().unwrap();
+    assert!(mail.contains("To: second@a.test\r\n") && !mail.contains("Example Times"), "{mail}");
+    let prove = "UPDATE domains SET verification_method = 'dns_txt' WHERE domain = 'a.test'";
+    sqlx::query(prove).execute(&desk.stores.pool).await.unwrap();
+    assert_eq!(desk.invite(&ada, &org, "third@a.test", "member").await.status, 201);
+    assert!(desk.mails().pop().unwrap().contains(named), "its own proof needs nobody's word");
 }
 
 #[tokio::test]
