@@ -6,6 +6,7 @@
 
 mod browser_headers;
 mod clickhouse_accounts;
+mod clickhouse_versions;
 mod database;
 mod egress;
 mod encrypted_stores;

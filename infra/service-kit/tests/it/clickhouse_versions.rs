@@ -1,0 +1,32 @@
+//! A server that counts wrongly gets no table of ours.
+//!
+//! Must ask the real server: only its version is another.
+
+use local::private::ClickHouse;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores;
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_nothing_is_made_on_a_server_that_may_count_too_few_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_owned();
+    let server = tokio::task::spawn_blocking(move || ClickHouse::start(&at).unwrap()).await.unwrap();
+    let older = |request: &mut ClickHouseRequest| {
+        request.statement = request.statement.replace("SELECT version()", "SELECT '26.2.19.43'");
+    };
+    let proxy = ClickHouseProxy::before(&server.url(), older).await;
+    let refused = stores::apply_clickhouse_ddl(&ClickHouseSettings::at(proxy.url(), "anew")).await.unwrap_err();
+    let said = format!("{refused:#}");
+    assert!(
+        said.starts_with("CLICKHOUSE_URL=127.0.0.1:") && said.contains("ClickHouse 26.2.19.43 may count too few rows"),
+        "{said}"
+    );
+    let asked = proxy.take_requests();
+    assert!(asked.iter().all(|request| request.statement.contains("SELECT version()")), "{asked:?}");
+    let own = ClickHouseSettings::at(server.url(), "anew");
+    let absent = stores::check_clickhouse(&own).await.unwrap_err().to_string();
+    assert!(absent.contains("anew"), "no database was made: {absent}");
+    stores::apply_clickhouse_ddl(&own).await.unwrap();
+    stores::check_clickhouse(&own).await.unwrap();
+}
