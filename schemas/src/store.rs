@@ -11,7 +11,18 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations_by_reporter.sql"),
     include_str!("../clickhouse/observations_by_session.sql"),
     include_str!("../clickhouse/observations_clicks.sql"),
+    include_str!("../clickhouse/retrieval_index.sql"),
+    include_str!("../clickhouse/retrieval_index_delta.sql"),
 ];
+
+/// The table that the reads of content owners count from (docs/operating/reads.md).
+pub const RETRIEVAL_INDEX: &str = "retrieval_index";
+/// The view that puts every report into [`RETRIEVAL_INDEX`].
+pub const RETRIEVAL_INDEX_DELTA: &str = "retrieval_index_delta";
+/// What the comment of [`RETRIEVAL_INDEX`] begins with once it has every observation.
+pub const RETRIEVAL_INDEX_COMPLETE: &str = "complete:";
+/// One compaction of [`RETRIEVAL_INDEX`]; its parameters are `epoch`, `compactor`, `parts`, `low` and `high`.
+pub const COMPACT: &str = include_str!("../clickhouse/compact.sql");
 
 /// The table of observations: every figure is read from it.
 pub const OBSERVATIONS: &str = "observations";

@@ -20,6 +20,7 @@ pub mod openapi;
 pub mod process;
 pub mod production;
 pub mod rates;
+pub mod retrieval_index;
 pub mod roles;
 pub mod sealing;
 pub mod server;

@@ -6,6 +6,7 @@ mod contract;
 mod version;
 
 use crate::egress::trust;
+use crate::retrieval_index;
 use crate::roles;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::{Context, bail};
@@ -206,7 +207,7 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
     for statement in schemas::store::CLICKHOUSE_DDL {
         client.query(statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
     }
-    Ok(())
+    retrieval_index::fill(settings).await
 }
 
 /// Refuses tables whose engine, keys or settings would break exactness.
@@ -221,7 +222,7 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
         found.keep(contract)?;
         found.keep_settings()?;
     }
-    Ok(())
+    retrieval_index::check(settings).await
 }
 
 /// Whether ClickHouse answers within `within`.

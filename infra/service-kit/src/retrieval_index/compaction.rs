@@ -1,0 +1,200 @@
+//! Compaction: the reports of delta parts are merged into the base, and then the parts are dropped.
+//!
+//! Must drop a part only after the base is seen to have all of its reports: seen means that the attempt's own row is there. Must not
+//! run two attempts on one store at a time: the server holds all compactors to that, because their statements have one query_id.
+
+use super::client;
+use crate::crash_point;
+use crate::settings::ClickHouseSettings;
+use clickhouse::error::Error;
+use schemas::store::COMPACT;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Delta rows of one attempt at most: what fits into the memory that an attempt may use, and into one block.
+pub const STEP_ROWS: u64 = 200_000;
+
+/// Before the next attempt, while another compactor is at work.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Of an attempt. One block, whatever its size, so that all of it is there or nothing; and never dropped as a repeat.
+const SETTINGS: [(&str, &str); 9] = [
+    ("max_threads", "1"),
+    ("max_insert_threads", "1"),
+    ("min_insert_block_size_rows", "1000000000"),
+    ("min_insert_block_size_bytes", "1000000000000"),
+    ("insert_deduplicate", "0"),
+    ("deduplicate_insert_select", "disable"),
+    ("async_insert", "0"),
+    ("max_memory_usage", "4000000000"),
+    ("max_execution_time", "600"),
+];
+
+/// A part of the delta.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeltaPart {
+    /// Its name, never given again.
+    pub name: String,
+    /// How many reports it has.
+    pub rows: u64,
+}
+
+impl DeltaPart {
+    /// The numbers of its inserts, first and last; parts of one table never share one.
+    pub fn blocks(&self) -> Option<(u64, u64)> {
+        let mut fields = self.name.split('_').skip(1).map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    }
+}
+
+/// What came of one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The base has the reports for good; so many rows of it were written.
+    Covered {
+        /// Rows of the base that changed.
+        written: u64,
+    },
+    /// Another compaction is at work or was there first, or this one was not seen to be done: nothing may be dropped.
+    Lost,
+}
+
+/// Compacts one store. Any number may do so at the same time.
+#[derive(Clone)]
+pub struct Compactor {
+    client: clickhouse::Client,
+    /// The same for every compactor of a database, on one server.
+    query_id: String,
+}
+
+impl Compactor {
+    /// Of this store.
+    pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+        Ok(Self { client: client(settings)?, query_id: format!("compact-{}", settings.clickhouse_database) })
+    }
+
+    /// The number of the last compaction; 0 before the first.
+    pub async fn epoch(&self) -> Result<u64, Error> {
+        let statement = "SELECT max(revision) FROM retrieval_index WHERE tier = 'base' AND site = ''";
+        self.client.query(statement).fetch_one().await
+    }
+
+    /// The parts of the delta, the oldest inserts first.
+    pub async fn parts(&self) -> Result<Vec<DeltaPart>, Error> {
+        let statement = "SELECT toString(_part) AS name, count() FROM retrieval_index WHERE tier = 'delta' GROUP BY name";
+        let found: Vec<(String, u64)> = self.client.query(statement).fetch_all().await?;
+        let mut parts: Vec<_> = found.into_iter().map(|(name, rows)| DeltaPart { name, rows }).collect();
+        parts.sort_by_key(DeltaPart::blocks);
+        Ok(parts)
+    }
+
+    /// One attempt, as the one that follows compaction `epoch`: merges the reports of these parts whose lower half of the key is
+    /// in `keys`. A part that is gone has none.
+    pub async fn attempt(&self, epoch: u64, parts: &[DeltaPart], keys: RangeInclusive<u64>) -> Result<Attempt, Error> {
+        // Of this attempt alone: the server may still be at work on an earlier one whose answer was lost.
+        let compactor = uuid::Uuid::new_v4().as_u64_pair().0;
+        crash_point::reached("before_compaction");
+        match self.insert(epoch, compactor, parts, keys).await {
+            Err(error) if error.to_string().contains("(QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING)") => Ok(Attempt::Lost),
+            Err(error) => Err(error),
+            Ok(()) => {
+                crash_point::reached("after_compaction_before_drop");
+                self.seen(epoch, compactor).await
+            }
+        }
+    }
+
+    /// The statement itself, by a compactor of this number; tells nothing of what came of it.
+    pub async fn insert(&self, epoch: u64, compactor: u64, parts: &[DeltaPart], keys: RangeInclusive<u64>) -> Result<(), Error> {
+        let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        let statement = self.client.query(COMPACT).param("epoch", epoch).param("compactor", compactor);
+        let statement = statement.param("parts", names).param("low", *keys.start()).param("high", *keys.end());
+        let statement = SETTINGS.iter().fold(statement, |statement, (name, value)| statement.with_setting(*name, *value));
+        statement.with_setting("query_id", self.query_id.clone()).execute().await
+    }
+
+    /// Whether the base has what this compactor inserted. A row that a later compaction has replaced is not seen, and the
+    /// parts are compacted once more, to no effect.
+    async fn seen(&self, epoch: u64, compactor: u64) -> Result<Attempt, Error> {
+        let statement = "SELECT countIf(site = ''), countIf(site != '') FROM retrieval_index \
+            WHERE tier = 'base' AND revision = ? AND compactor = ?";
+        let seen = self.client.query(statement).bind(epoch + 1).bind(compactor).fetch_one();
+        let (own, written): (u64, u64) = seen.await?;
+        Ok(if own > 0 { Attempt::Covered { written } } else { Attempt::Lost })
+    }
+
+    /// Drops a part whose reports the base has. One that has been merged away meanwhile is left alone: what it became is
+    /// compacted next.
+    pub async fn drop_part(&self, part: &DeltaPart) -> Result<(), Error> {
+        crash_point::reached("before_drop_of_compacted_part");
+        let statement = format!("ALTER TABLE retrieval_index DROP PART '{}'", part.name);
+        match self.client.query(&statement).execute().await {
+            Err(error) if error.to_string().contains("(NO_SUCH_DATA_PART)") => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The ranges of keys in which parts of so many rows are compacted.
+    pub fn slices(rows: u64) -> Vec<RangeInclusive<u64>> {
+        let count = rows.div_ceil(STEP_ROWS).max(1);
+        let width = u64::MAX / count;
+        let end = |slice: u64| if slice + 1 == count { u64::MAX } else { (slice + 1) * width - 1 };
+        (0..count).map(|slice| slice * width..=end(slice)).collect()
+    }
+
+    /// Compacts and drops everything that is in the delta now; what is inserted meanwhile may stay.
+    pub async fn compact_all(&self) -> Result<(), Error> {
+        let Some(last) = self.parts().await?.iter().filter_map(DeltaPart::blocks).map(|(_, last)| last).max() else {
+            return Ok(());
+        };
+        loop {
+            let mut parts = self.parts().await?;
+            parts.retain(|part| part.blocks().is_some_and(|(first, _)| first <= last));
+            if parts.is_empty() {
+                return Ok(());
+            }
+            if self.cover(&parts).await? {
+                for part in &parts {
+                    self.drop_part(part).await?;
+                }
+            } else {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Whether the base has everything in these parts now.
+    pub async fn cover(&self, parts: &[DeltaPart]) -> Result<bool, Error> {
+        for keys in Self::slices(parts.iter().map(|part| part.rows).sum()) {
+            if self.attempt(self.epoch().await?, parts, keys).await? == Attempt::Lost {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_cover_every_key_once() {
+        for rows in [0, 1, STEP_ROWS, STEP_ROWS + 1, 10 * STEP_ROWS, 1_000 * STEP_ROWS + 7] {
+            let slices = Compactor::slices(rows);
+            assert_eq!(slices.len() as u64, rows.div_ceil(STEP_ROWS).max(1));
+            assert_eq!((*slices[0].start(), *slices[slices.len() - 1].end()), (0, u64::MAX));
+            for pair in slices.windows(2) {
+                assert_eq!(*pair[0].end() + 1, *pair[1].start());
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_says_which_inserts_it_has() {
+        let part = |name: &str| DeltaPart { name: name.to_owned(), rows: 1 };
+        assert_eq!(part("1_7_12_3").blocks(), Some((7, 12)));
+        assert_eq!(part("1_7_12_3_20").blocks(), Some((7, 12)), "a mutated part has one more number");
+        assert_eq!(part("else").blocks(), None);
+    }
+}
