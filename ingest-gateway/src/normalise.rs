@@ -45,6 +45,7 @@ pub(crate) fn normalise<'a>(
         session_id: None,
         session_org: None,
         link: None,
+        link_site: String::new(),
         ctx_hash: None,
         kept_ctx_hash: None,
         is_nameless: false,

@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, TimeDelta, Utc};
-use schemas::clicks::{CLICK_TOKEN_LIFETIME, ClickToken};
+use schemas::clicks::{CLICK_TOKEN_LIFETIME, ClickToken, site_of};
 use schemas::identity::OrgType;
 use schemas::ids::{OrgId, SessionId};
 use schemas::problem::Code;
@@ -153,7 +153,7 @@ impl ClickTokens {
 }
 
 fn click(clicked: &Clicked) -> Click {
-    let site = ContentUrl::parse(&clicked.content_url).ok().and_then(|url| url.site);
+    let site = site_of(&clicked.content_url);
     Click { org: clicked.org, session: clicked.session, url: clicked.content_url.clone(), site }
 }
 

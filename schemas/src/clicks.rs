@@ -3,7 +3,7 @@
 //! Must not be stored but as its hash (docs/api/click-tokens.md#post-click-tokens).
 
 use crate::ids::SessionId;
-use crate::site::ContentUrl;
+use crate::site::{ContentUrl, Site};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -34,7 +34,8 @@ pub enum ClickLink {
     Taken,
     /// On the host of that link, whose owner may learn whose click it was.
     Same,
-    /// Elsewhere: whoever has a token can name any host with it, so that its owner learns nothing of the session.
+    /// Elsewhere: whoever has a token can name any host with it, so that its owner learns nothing of the session, unless the
+    /// host of that link is the same owner's.
     Other,
 }
 
@@ -42,8 +43,7 @@ impl ClickLink {
     /// Of an event that names `content_url`, bound by a token for `token_url`: by hosts that somebody can own, and by today's
     /// rule of what is one host, also for a record that says its site by an older one.
     pub fn of_reported(content_url: &str, token_url: &str) -> Self {
-        let site = |url: &str| ContentUrl::parse(url).ok().and_then(|url| url.site);
-        if site(token_url).is_some_and(|own| site(content_url) == Some(own)) { Self::Same } else { Self::Other }
+        if site_of(token_url).is_some_and(|own| site_of(content_url) == Some(own)) { Self::Same } else { Self::Other }
     }
 
     /// The number under which it is stored; 0 is an event that no other's token bound.
@@ -55,6 +55,11 @@ impl ClickLink {
             Some(Self::Other) => 3,
         }
     }
+}
+
+/// Where a link leads, by today's rule of what is one host; none when nobody can own it.
+pub fn site_of(url: &str) -> Option<Site> {
+    ContentUrl::parse(url).ok()?.site
 }
 
 /// What a looked-up token shows (docs/api/click-tokens.md#get-ctxtoken). Never the session's id, in any spelling.

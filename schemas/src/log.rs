@@ -3,7 +3,7 @@
 //! Must stay readable for old records: a replay reads what was written years ago. Add optional members; change
 //! [`RECORD_VERSION`] when an old reader would misread a new record.
 
-use crate::clicks::ClickLink;
+use crate::clicks::{ClickLink, site_of};
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
@@ -26,11 +26,14 @@ pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
 /// | 2 | a click token that is left to look up: a worker from before would store its event without a session |
 /// | 3 | an agent that is left to look up: a worker from before would store its event without one |
 /// | 4 | keys and sites by the rules of docs/api/counting.md#key-of-a-retrieval |
+/// | 5 | the host of a click token's link beside an event about another host: a worker from before would store its event without |
 ///
 /// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 4;
+pub const RECORD_VERSION: u16 = 5;
 /// Since this version an event without a URL that a click token binds has the token's.
 const URL_OF_TOKEN_SINCE: u16 = 4;
+/// Since this version an event about another host than its click token's link says which that is.
+const LINK_SITE_SINCE: u16 = 5;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -133,6 +136,10 @@ pub struct LogEvent {
     /// How its URL stands to the link of the token; said where `session_org` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<ClickLink>,
+    /// Reversed host of that link, where `link` is [`ClickLink::Other`] and somebody can own it: who owns both may learn whose
+    /// click it was (docs/api/click-tokens.md#what-a-token-tells).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub link_site: String,
     /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
     /// `session_id` beside it is what the reporter says: a token that is good must turn out to be of that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +173,8 @@ impl LogEvent {
     /// somebody else's session is that session's to name, not the reporter's.
     ///
     /// Only once the key is made: a retry is the same event whether its token could be looked up or not. And by the rules of
-    /// the record's `version`: an event without a URL took none before [`RECORD_VERSION`] 4, and a replay must not give it one.
+    /// the record's `version`: an event without a URL took none before [`RECORD_VERSION`] 4, one about another host said nothing
+    /// of its token's before 5, and a replay must not give them what they did not have.
     pub fn bind_to_click(&mut self, version: u16, reporter: OrgId, issuer: OrgId, session: SessionId, token_url: &str) {
         self.ctx_hash = None;
         self.session_id = Some(session);
@@ -179,7 +187,10 @@ impl LogEvent {
         if self.session_org.is_some() {
             self.agent_id = None;
             let link = |url: &str| if is_taken { ClickLink::Taken } else { ClickLink::of_reported(url, token_url) };
-            self.link = Some(self.content_url.as_deref().map_or(ClickLink::Other, link));
+            let link = self.content_url.as_deref().map_or(ClickLink::Other, link);
+            let other = (link == ClickLink::Other && version >= LINK_SITE_SINCE).then(|| site_of(token_url)).flatten();
+            self.link_site = other.map(|site| site.as_str().to_owned()).unwrap_or_default();
+            self.link = Some(link);
         }
     }
 
@@ -243,6 +254,7 @@ mod tests {
         let bound = |members: &str, issuer: OrgId| {
             let mut event = event(members);
             event.bind_to_click(RECORD_VERSION, reporter, issuer, session, "https://www.shop.test/offer");
+            assert_eq!(event.link_site, if event.link == Some(ClickLink::Other) { "test.shop" } else { "" }, "{event:?}");
             (event.content_url, event.site, event.session_org, event.link, event.agent_id)
         };
         let own = bound(r#""agent_id":"bot","#, reporter);

@@ -29,6 +29,7 @@ pub(crate) struct ObservationRow {
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) platform_id: Uuid,
     pub(crate) link: i8,
+    pub(crate) link_site: String,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_id: String,
@@ -71,6 +72,7 @@ impl ObservationRow {
             platform_id: event.session_org.map_or(org, |platform| platform.0),
             // A record from before it was said: the worst.
             link: ClickLink::code(event.link.or(event.session_org.map(|_| ClickLink::Other))),
+            link_site: event.link_site,
             agent_id: event.agent_id.unwrap_or_default(),
             content_url: event.content_url.unwrap_or_default(),
             content_id: event.content_id.unwrap_or_default(),

@@ -2,6 +2,7 @@
 
 use crate::database_away::gateway_and_database;
 use crate::harness::{Answer, Gateway, with};
+use schemas::clicks::ClickLink;
 use schemas::identity::OrgType;
 use schemas::log::LogEvent;
 use schemas::secrets::PlainClickToken;
@@ -175,12 +176,18 @@ async fn what_goes_by_a_token_alone_and_names_no_url_has_the_tokens_url_and_its_
         assert_eq!(taken.status, 201, "{event}: {}", taken.body);
     }
     let stored = stored(&gateway).await;
-    assert_eq!(stored["named"].content_url.as_deref(), Some("https://b.test/"), "what it names is its own");
+    let elsewhere = &stored["named"];
+    assert_eq!(elsewhere.content_url.as_deref(), Some("https://b.test/"), "what it names is its own");
+    assert_eq!(
+        (elsewhere.link, elsewhere.link_site.as_str()),
+        (Some(ClickLink::Other), host.as_str()),
+        "and where the link leads"
+    );
     for event in &by_token {
         let name = event["id"].as_str().unwrap();
         let event = &stored[name];
         assert_eq!((event.content_url.as_deref(), &event.site), (Some("https://www.a.test/offer?x=1"), &host), "{name}");
-        assert_eq!(event.session_org, Some(issuer.id), "{name}");
+        assert_eq!((event.session_org, event.link_site.as_str()), (Some(issuer.id), ""), "{name}");
     }
     let beside = engaged("beside", json!({"ctx_token": "ctx_never", "session_id": OTHER, "content_url": null}));
     let refused = gateway.post(&shop.key, &json!({"events": [beside]})).await;

@@ -93,6 +93,8 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(15, &json!({"ctx_hash": hash("ctx_never"), "session_id": own})),
         engaged(16, &json!({"ctx_hash": hash("ctx_over"), "session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"ctx_hash": hash("ctx_never"), "session_id": session(4)})),
+        // Elsewhere than the token's link leads.
+        engaged(18, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"})),
     ];
     let issuer = Uuid::from_u128(ISSUER);
     let looked_up = [
@@ -115,13 +117,18 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(15, &json!({"session_id": own, "agent_id": "bot/1"})),
         engaged(16, &json!({"session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"session_id": session(4)})),
+        engaged(
+            18,
+            &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "other", "link_site": "com.example",
+                "content_url": "https://pay.test/", "site": "test.pay"}),
+        ),
     ];
     hashed.put(&[(0, unresolved(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
-    assert_eq!(expected.len(), 16);
+    assert_eq!(expected.len(), 17);
     assert_eq!(hashed.table().await, expected);
 
     hashed.work_off(&format!("{}-replay", hashed.group())).await;
@@ -162,6 +169,22 @@ async fn e11_a_token_in_a_record_of_before_gives_its_event_no_url_and_no_other_s
     let expected = bound.table().await;
     assert_eq!(column(&unresolved, "site").await, ["", "com.example.www", "", "com.example.www"]);
     assert_eq!(unresolved.table().await, expected);
+}
+
+/// Before version 5 nobody said where the link of a token leads: a replay tells no owner more than was told then.
+#[tokio::test(flavor = "multi_thread")]
+async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads() {
+    let world = World::new().await;
+    issue(&world.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
+    let elsewhere = json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"});
+    for version in 2..=RECORD_VERSION {
+        let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(version.into(), &elsewhere)]);
+        record["v"] = json!(version);
+        world.put(&[(0, record)]).await;
+    }
+    world.work_off(&world.group()).await;
+    assert_eq!(column(&world, "link").await, ["other"; 4]);
+    assert_eq!(column(&world, "link_site").await, ["", "", "", "com.example"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -135,6 +135,7 @@ impl History {
             session_id: is_agents.then_some(SessionId(self.session.id)),
             session_org: None,
             link: None,
+            link_site: String::new(),
             ctx_hash: None,
             kept_ctx_hash: None,
             is_nameless: false,
