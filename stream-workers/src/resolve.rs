@@ -15,9 +15,11 @@ use chrono::DateTime;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use lru::LruCache;
+use schemas::event::MAX_STRING_BYTES;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
+use schemas::site::MAX_URL_BYTES;
 use service_kit::clicks::{self, Clicked, Named, RememberedClicks};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
@@ -39,6 +41,16 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) struct Unresolved {
     pub(crate) record: LogRecord,
     pub(crate) letter: DeadLetter,
+}
+
+/// Most bytes that looking up a record adds to its rows: links of tokens, or where they lead, and agents.
+pub(crate) fn most_added(record: &LogRecord) -> usize {
+    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless) {
+        (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
+        (false, true) => MAX_STRING_BYTES,
+        (false, false) => 0,
+    };
+    record.events.iter().map(added).sum()
 }
 
 /// What is known of what was asked.

@@ -5,7 +5,7 @@
 use crate::decode::{count_events, decode};
 use crate::metrics;
 use crate::rejected::DeadLetter;
-use crate::resolve::Unresolved;
+use crate::resolve::{Unresolved, most_added};
 use crate::row::ObservationRow;
 use crate::settled::Tally;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 /// A block of rows stays below 100,000 with one more request of 1,000 events.
 const BLOCK_ROWS: usize = 99_000;
+/// Of records as they are on the log, and of what looking them up may add; a block has at most one more record.
 const BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
 /// First and last offset by partition.
@@ -69,6 +70,7 @@ impl Block {
             Ok(Some(Read::Rows(rows))) => self.take(rows),
             Ok(Some(Read::Unresolved(record))) => {
                 self.unresolved_events += record.events.len();
+                self.bytes += most_added(&record);
                 self.unresolved.push(Unresolved { record: *record, letter: letter(message) });
             }
             Ok(None) => {}
@@ -167,10 +169,55 @@ mod tests {
     use super::*;
     use rdkafka::Timestamp;
     use rdkafka::message::OwnedMessage;
+    use schemas::event::MAX_STRING_BYTES;
+    use schemas::ids::{OrgId, SessionId};
+    use schemas::log::RECORD_VERSION;
+    use schemas::site::MAX_URL_BYTES;
+    use uuid::Uuid;
 
     fn message(partition: i32, offset: i64, payload: &str) -> OwnedMessage {
         let payload = Some(payload.as_bytes().to_vec());
         OwnedMessage::new(payload, None, "telemetry".to_owned(), Timestamp::NotAvailable, partition, offset, None)
+    }
+
+    #[test]
+    fn a_block_has_room_for_the_longest_links_and_agents_that_looking_up_its_records_adds() {
+        let [bound, nameless] =
+            [r#""ctx_hash":"35cd9e19021627ec4370175f47eb4d73385c2770a7eda01f351817fccc0eae4f""#, r#""is_nameless":true"#].map(
+                |left| {
+                    let event = |n| format!(r#"{{"key":"{n:032x}","type":"content_engaged","at_ms":1790000000000,{left}}}"#);
+                    let events: Vec<String> = (0..1_000).map(event).collect();
+                    let head =
+                        r#""org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events""#;
+                    format!(r#"{{"v":{RECORD_VERSION},{head},"events":[{}]}}"#, events.join(","))
+                },
+            );
+        let link = format!("https://example.com/{}", "l".repeat(MAX_URL_BYTES - 20));
+        for record in [bound, nameless] {
+            let (mut block, mut rows) = (Block::default(), Vec::new());
+            for offset in 0.. {
+                if block.is_full() {
+                    break;
+                }
+                block.push(&message(0, offset, &record), |_| true);
+            }
+            let records = block.unresolved.len();
+            for Unresolved { mut record, .. } in block.take_unresolved() {
+                let (version, reporter) = (record.v, record.org);
+                for event in &mut record.events {
+                    if event.is_unresolved() {
+                        event.bind_to_click(version, reporter, OrgId(Uuid::max()), SessionId(Uuid::max()), &link);
+                        assert_eq!(event.content_url.as_ref().map(String::len), Some(MAX_URL_BYTES));
+                    }
+                    event.agent_id = Some("a".repeat(MAX_STRING_BYTES));
+                }
+                rows.extend(ObservationRow::of(record, 0));
+            }
+            let added: usize = rows.iter().map(|row| row.content_url.len() + row.link_site.len() + row.agent_id.len()).sum();
+            let of_one = added / records;
+            assert!(added <= BLOCK_BYTES + of_one, "{added} bytes of {records} records");
+            assert!(added + 3 * of_one >= BLOCK_BYTES, "and it is not cut short: {added} bytes of {records} records");
+        }
     }
 
     #[test]
