@@ -213,5 +213,5 @@ fn the_statements_in_the_documents_grant_what_the_file_grants() {
             grants += 1;
         }
     }
-    assert_eq!(grants, 2);
+    assert!(grants > 1 && grants == ACCOUNTS.matches("<query>").count(), "{grants}");
 }
