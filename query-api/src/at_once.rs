@@ -43,6 +43,9 @@ pub struct ReadSettings {
     /// Bytes that ClickHouse holds of one page; a larger one is 413. The largest page of the largest events has 150,000,000
     #[arg(long, env = "TELEMETRY_READ_BYTES", default_value_t = Self::default().read_bytes, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub read_bytes: u64,
+    /// Bytes of memory that one read may have in ClickHouse; it sorts and groups on disk from a quarter of that on
+    #[arg(long, env = "TELEMETRY_READ_MEMORY", default_value_t = Self::default().read_memory, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(67_108_864..=2_147_483_648))]
+    pub read_memory: u64,
 }
 
 impl Default for ReadSettings {
@@ -54,7 +57,15 @@ impl Default for ReadSettings {
             read_seconds: 120,
             read_start_seconds: 10,
             read_bytes: 167_772_160,
+            read_memory: 1_610_612_736,
         }
+    }
+}
+
+impl ReadSettings {
+    /// How long a store may take to begin an answer.
+    pub(crate) fn time_to_start(&self) -> Duration {
+        Duration::from_secs(self.read_start_seconds.into())
     }
 }
 

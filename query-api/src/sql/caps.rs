@@ -13,9 +13,10 @@ use std::time::Duration;
 /// What one read may cost. `readonly` comes with them: no statement of this crate can write.
 pub(super) const CAPS: &[(&str, &str)] = &[
     ("readonly", "1"),
-    ("max_memory_usage", "2147483648"),
     ("max_result_rows", "100000"),
     ("cancel_http_readonly_queries_on_client_close", "1"),
+    // What goes to disk is bounded too: a read is no reason for a full one.
+    ("max_temporary_data_on_disk_size_for_query", "34359738368"),
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),
     ("enable_shared_storage_snapshot_in_query", "1"),
@@ -34,7 +35,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn of(settings: &ReadSettings) -> Self {
-        let start = Duration::from_secs(settings.read_start_seconds.into());
+        let start = settings.time_to_start();
         Self { start, whole: start + Duration::from_secs(settings.read_seconds.into()) }
     }
 
@@ -55,7 +56,12 @@ impl Times {
 /// A client under the caps.
 pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
     let client = CAPS.iter().fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
+    // What a step groups or sorts may take a part of it, because several steps and what they hand over stand side by side.
+    let in_memory = (settings.read_memory / 4).to_string();
     client
+        .with_setting("max_memory_usage", settings.read_memory.to_string())
+        .with_setting("max_bytes_before_external_group_by", &in_memory)
+        .with_setting("max_bytes_before_external_sort", &in_memory)
         .with_setting("max_execution_time", settings.read_start_seconds.to_string())
         .with_setting("max_result_bytes", settings.read_bytes.to_string())
 }
@@ -68,11 +74,14 @@ mod tests {
     use crate::page::Paging;
     use crate::period::Period;
     use crate::visibility::Visibility;
+    use axum::Router;
+    use axum::routing::get;
     use schemas::ids::OrgId;
     use schemas::problem::Code;
     use serde::Deserialize;
     use service_kit::stores;
-    use service_kit::testing::{TestStores, eventually};
+    use service_kit::testing::{TestServer, TestStores, eventually};
+    use std::sync::Arc;
     use uuid::Uuid;
 
     /// A row of a page that this test makes up.
@@ -94,6 +103,11 @@ mod tests {
     async fn page(telemetry: &Telemetry, statement: &str) -> Result<crate::sql::Found<Slow>, ApiError> {
         let within = Within::new(&Visibility::of_everything(OrgId(Uuid::nil()), &[]), &Period::parse(None, None).ok().unwrap());
         telemetry.page(statement, within, Paging { limit: 1, offset: 0 }).await
+    }
+
+    async fn rows(telemetry: &Telemetry, statement: &str) -> Result<Vec<u64>, ApiError> {
+        let within = Within::new(&Visibility::of_everything(OrgId(Uuid::nil()), &[]), &Period::parse(None, None).ok().unwrap());
+        telemetry.rows(statement, within).await
     }
 
     /// Ten minutes: more than anything waits for.
@@ -118,6 +132,33 @@ mod tests {
             (client.query(running).fetch_one::<u64>().await.unwrap() == 0).then_some(())
         })
         .await;
+    }
+
+    /// Who leaves is noticed by the server that the process runs, whose handler is then dropped with its query.
+    #[tokio::test]
+    async fn a_caller_that_leaves_during_a_slow_read_leaves_no_query_running() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        let settings = ReadSettings { read_start_seconds: 600, ..ReadSettings::default() };
+        let slow = client.clone().with_setting("max_block_size", "1");
+        let telemetry = Arc::new(Telemetry::new(&slow, &settings));
+        let count = || async {
+            let running = "SELECT count() FROM system.processes \
+                           WHERE current_database = currentDatabase() AND query LIKE 'SELECT toUInt64(sum(sleep%'";
+            client.query(running).fetch_one::<u64>().await.unwrap()
+        };
+        for is_page in [true, false] {
+            let telemetry = Arc::clone(&telemetry);
+            let read = move || async move {
+                if is_page { page(&telemetry, NO_ROW).await.map(drop) } else { rows(&telemetry, NO_ROW).await.map(drop) }
+            };
+            let server = TestServer::start(Router::new().route("/read", get(read))).await;
+            let url = format!("{}/read", server.url);
+            let asking = tokio::spawn(async move { service_kit::testing::client().get(url).send().await.map(drop) });
+            eventually("the query runs", || async { (count().await == 1).then_some(()) }).await;
+            asking.abort();
+            eventually("nobody works for who has left", || async { (count().await == 0).then_some(()) }).await;
+        }
     }
 
     #[tokio::test]
