@@ -141,7 +141,7 @@ fn host_and_port(address: &str, usual_port: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoints, Given, Record, host_and_port};
+    use super::{Endpoints, Given, Password, Record, host_and_port};
 
     #[test]
     fn what_the_environment_names_comes_first_and_what_is_missing_is_named_with_its_remedy() {
@@ -150,6 +150,22 @@ mod tests {
         assert_eq!(error, "postgres is not running: run `cargo local start`, or run the tests with `cargo verify`");
         given.database_url = Some("postgres://p".into());
         assert_eq!(Endpoints::assemble(&given, &Record::default()).unwrap().kafka_brokers, "k:1");
+    }
+
+    #[test]
+    fn cargo_up_signs_in_as_the_owner_of_the_tables_with_the_owner_s_password() {
+        let none = Given::default;
+        let with = |database_url: String| Endpoints { kafka_brokers: String::new(), clickhouse_url: String::new(), database_url };
+        let root = Password::mint().unwrap();
+        let address =
+            |user: &str, password: &Password| format!("postgres://{user}:{}@127.0.0.1:5432/telemetry", password.reveal());
+        let owners = with(address("telemetry", &root)).of_the_owner(&none()).database_url;
+        assert_eq!(owners, address("telemetry_owner", &root.of_owner()));
+        let shared = Password::from("0123456789abcdef");
+        let owners = with(address("telemetry", &shared)).of_the_owner(&none()).database_url;
+        assert_eq!(owners, address("telemetry_owner", &shared), "of a stack that an earlier build has started");
+        let given = Given { database_url: Some("postgres://own".into()), ..none() };
+        assert_eq!(with(address("telemetry", &root)).of_the_owner(&given).database_url, "postgres://own");
     }
 
     #[test]
