@@ -10,11 +10,14 @@ use clickhouse::error::Error;
 use schemas::store::COMPACT;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// Delta rows of one attempt at most: what fits into the memory that an attempt may use, and into one block.
 pub const STEP_ROWS: u64 = 200_000;
 
-/// Before the next attempt, while another compactor is at work.
+/// How often an attempt is sent while another one is at work.
+const TRIES: u32 = 4;
+/// Before it is sent again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Of an attempt. One block, whatever its size, so that all of it is there or nothing; and never dropped as a repeat.
@@ -94,14 +97,18 @@ impl Compactor {
         // Of this attempt alone: the server may still be at work on an earlier one whose answer was lost.
         let compactor = uuid::Uuid::new_v4().as_u64_pair().0;
         crash_point::reached("before_compaction");
-        match self.insert(epoch, compactor, parts, keys).await {
-            Err(error) if error.to_string().contains("(QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING)") => Ok(Attempt::Lost),
-            Err(error) => Err(error),
-            Ok(()) => {
-                crash_point::reached("after_compaction_before_drop");
-                self.seen(epoch, compactor).await
+        for _ in 0..TRIES {
+            match self.insert(epoch, compactor, parts, keys.clone()).await {
+                // Another one's, or the one before of this compactor, whose answer comes a moment before its end.
+                Err(error) if error.to_string().contains("(QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING)") => sleep(PAUSE).await,
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    crash_point::reached("after_compaction_before_drop");
+                    return self.seen(epoch, compactor).await;
+                }
             }
         }
+        Ok(Attempt::Lost)
     }
 
     /// The statement itself, by a compactor of this number; tells nothing of what came of it.
@@ -158,7 +165,7 @@ impl Compactor {
                     self.drop_part(part).await?;
                 }
             } else {
-                tokio::time::sleep(PAUSE).await;
+                sleep(PAUSE).await;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The way out over real sockets, and the stores as services sign in to them.
 //!
-//! Must not look inside the crate, and must not need a server that the test has not started itself.
+//! Must not look inside the crate, and must not need a server that the test has not started itself, but for the store of
+//! `retrieval_index`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,6 +14,7 @@ mod encrypted_stores;
 mod least_privilege;
 mod raw_requests;
 mod rebinding;
+mod retrieval_index;
 mod slow_clients;
 mod spellings;
 mod threat_table;

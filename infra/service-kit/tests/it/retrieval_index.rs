@@ -1,0 +1,55 @@
+//! The index that the reads of content owners count from: every report is in it with the insert that stores it, and compactions
+//! change where it lies and no figure, whoever runs them and wherever they end.
+
+mod accounts;
+mod chain;
+mod crashes;
+mod histories;
+mod migration;
+mod oracle;
+
+use oracle::Store;
+use service_kit::retrieval_index::Attempt;
+
+/// Two reports on example.com.
+const TWO: &str = "INSERT INTO observations (site, event_key, org_id, version) VALUES \
+    ('com.example', 1, toUUID('00000000-0000-0000-0000-000000000001'), 1), \
+    ('com.example', 2, toUUID('00000000-0000-0000-0000-000000000001'), 1)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_the_view_cannot_take_is_refused_and_its_retry_completes_it_once() {
+    let store = Store::fresh().await;
+    for table in ["observations", "retrieval_index"] {
+        store.run(&format!("SYSTEM STOP MERGES {table}")).await;
+    }
+    let insert = async || store.admin.query(TWO).with_setting("insert_deduplication_token", "block").execute().await;
+    store.run("ALTER TABLE retrieval_index ADD CONSTRAINT full CHECK site = ''").await;
+    assert!(insert().await.unwrap_err().to_string().contains("while pushing to view"));
+    let counts = async || (store.count("observations").await, store.count("retrieval_index").await);
+    assert_eq!(counts().await, (2, 0), "an observation is there no later than its row of the index");
+    store.run("ALTER TABLE retrieval_index DROP CONSTRAINT full").await;
+    for _ in 0..3 {
+        insert().await.unwrap();
+        assert_eq!(counts().await, (2, 2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compactions_move_every_report_into_the_base_and_repeats_of_it_change_nothing() {
+    let store = Store::fresh().await;
+    let mut seed = 1;
+    while seed < 4 {
+        store.insert(300, seed, 200).await;
+        store.compactor.compact_all().await.unwrap();
+        assert_eq!(store.compactor.parts().await.unwrap(), []);
+        store.agrees("compacted").await;
+        let base = store.base().await;
+        store.insert(300, seed, 200).await;
+        let parts = store.compactor.parts().await.unwrap();
+        let epoch = store.compactor.epoch().await.unwrap();
+        let attempt = store.compactor.attempt(epoch, &parts, 0..=u64::MAX).await.unwrap();
+        assert_eq!(attempt, Attempt::Covered { written: 0 }, "what the base has already changes none of its rows");
+        assert_eq!(store.base().await, base);
+        seed += 1;
+    }
+}

@@ -1,0 +1,68 @@
+//! A store of before the index: the command that makes the index fills it, and nobody reads from it before it is complete.
+
+use super::oracle::{Store, reports_of};
+use schemas::store::CLICKHOUSE_DDL;
+use service_kit::stores;
+
+/// A store as the build before left it: observations, and no index.
+async fn store_of_before() -> Store {
+    let store = Store::fresh().await;
+    store.run("DROP VIEW retrieval_index_delta SYNC").await;
+    store.run("DROP TABLE retrieval_index SYNC").await;
+    for seed in 0..5 {
+        store.run(&reports_of(500, seed, 700)).await;
+    }
+    // Nobody can own these.
+    store.run("INSERT INTO observations (site, event_key, version) SELECT '', number, 1 FROM numbers(100)").await;
+    store
+}
+
+async fn refusal(store: &Store) -> String {
+    stores::check_clickhouse(&store.settings).await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_before_is_refused_until_its_index_has_every_observation() {
+    let store = store_of_before().await;
+    assert!(refusal(&store).await.contains("retrieval_index does not exist: create it with `stream-workers prepare`"));
+    // Ended right after the tables were made.
+    for statement in CLICKHOUSE_DDL {
+        store.run(statement).await;
+    }
+    assert!(refusal(&store).await.contains("does not have every observation yet; run `stream-workers prepare`"));
+    // A worker of before goes on meanwhile.
+    store.insert(400, 77, 700).await;
+    stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+    stores::check_clickhouse(&store.settings).await.unwrap();
+    store.agrees("filled").await;
+    store.insert(400, 78, 700).await;
+    store.agrees("and after one more insert").await;
+    let rows = store.count("retrieval_index").await;
+    stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+    assert_eq!(store.count("retrieval_index").await, rows, "what is complete is not filled again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fill_that_was_ended_and_begun_again_counts_nothing_twice() {
+    let store = store_of_before().await;
+    stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+    let base = store.base().await;
+    for _ in 0..2 {
+        store.run("ALTER TABLE retrieval_index MODIFY COMMENT ''").await;
+        stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+        assert_eq!(store.base().await, base);
+    }
+    store.agrees("filled three times").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_whose_reports_do_not_come_to_the_index_is_refused() {
+    let store = Store::fresh().await;
+    store.run("DROP VIEW retrieval_index_delta SYNC").await;
+    assert!(refusal(&store).await.contains("view retrieval_index_delta of observations does not exist"));
+    let store = Store::fresh().await;
+    store.run("DROP TABLE retrieval_index SYNC").await;
+    let other = CLICKHOUSE_DDL.iter().find(|statement| statement.contains("EXISTS retrieval_index\n")).unwrap();
+    store.run(&other.replace("ReplacingMergeTree(revision)", "ReplacingMergeTree")).await;
+    assert!(refusal(&store).await.contains("engine or keys are not those of this build"));
+}
