@@ -5,13 +5,18 @@
 
 use anyhow::Context;
 use clap::Args;
-use schemas::store::OBSERVATIONS;
+use schemas::store::{OBSERVATIONS, RETRIEVAL_INDEX};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings};
 use service_kit::{kafka, stores};
 use std::time::Duration;
 
 /// When a report was accepted, as `received_at` derives it; a rule of age cannot go by a column that is not stored.
 const ACCEPTED: &str = "toDateTime(fromUnixTimestamp64Micro(toInt64(bitShiftRight(bitNot(version), 12)), 'UTC'))";
+
+/// When the last report of a row of the index was accepted. Goes by the last, so that no rule takes a row before it takes the
+/// one that it has replaced; the row that says which compaction was the last stays.
+const LAST_ACCEPTED: &str =
+    "toDateTime(fromUnixTimestamp64Micro(toInt64(bitShiftRight(arrayMax(arrayPushBack(others.received, received)), 12)), 'UTC'))";
 
 /// How long things are kept; `prepare` applies it.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -33,18 +38,29 @@ impl Keep {
             kafka::set_retention(kafka, &kafka.rejected_topic, keep).await?;
         }
         let Some(days) = self.events_keep else { return Ok(()) };
-        let client = stores::clickhouse(clickhouse)?;
-        let question = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?";
-        let table: String = client.query(question).bind(OBSERVATIONS).fetch_one().await?;
-        // To alter what is there already would have ClickHouse look at every row again.
-        let rule = format!("TTL {ACCEPTED} + toIntervalDay({days})");
-        let is_there = table.contains(&format!("toIntervalDay({days})"));
-        let statement = match days {
-            0 if table.contains(" TTL ") => format!("ALTER TABLE {OBSERVATIONS} REMOVE TTL"),
-            1.. if !is_there => format!("ALTER TABLE {OBSERVATIONS} MODIFY {rule}"),
-            _ => return Ok(()),
-        };
-        let altered = client.query(&statement).execute().await;
-        altered.with_context(|| format!("TELEMETRY_EVENTS_KEEP={days}: the table cannot be altered; run {statement}"))
+        keep_rows(clickhouse, OBSERVATIONS, (ACCEPTED, ""), days).await?;
+        keep_rows(clickhouse, RETRIEVAL_INDEX, (LAST_ACCEPTED, " DELETE WHERE site != ''"), days).await
     }
+}
+
+/// Puts it into a table whose rows were accepted when `accepted` says, as far as they are meant.
+async fn keep_rows(
+    clickhouse: &ClickHouseSettings,
+    table: &str,
+    (accepted, meant): (&str, &str),
+    days: u32,
+) -> anyhow::Result<()> {
+    let client = stores::clickhouse(clickhouse)?;
+    let question = "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = ?";
+    let definition: String = client.query(question).bind(table).fetch_one().await?;
+    // To alter what is there already would have ClickHouse look at every row again.
+    let rule = format!("TTL {accepted} + toIntervalDay({days}){meant}");
+    let is_there = definition.contains(&format!("toIntervalDay({days})"));
+    let statement = match days {
+        0 if definition.contains(" TTL ") => format!("ALTER TABLE {table} REMOVE TTL"),
+        1.. if !is_there => format!("ALTER TABLE {table} MODIFY {rule}"),
+        _ => return Ok(()),
+    };
+    let altered = client.query(&statement).execute().await;
+    altered.with_context(|| format!("TELEMETRY_EVENTS_KEEP={days}: the table cannot be altered; run {statement}"))
 }

@@ -8,6 +8,8 @@
 //! 5. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
 //! 6. Commit the offsets (`worker`).
 //!
+//! Beside that, each worker keeps the index of the reads small (`compaction`).
+//!
 //! Everything before 5 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
 //! the next owner of the partition reads it again. A crash between 5 and 6 repeats 5, which changes no figure:
 //! the rows have the same keys, and every read counts keys. That is the whole proof (invariants 3 and 10).
@@ -15,6 +17,7 @@
 //! Must never skip a record, and must never commit before the insert is acknowledged.
 
 mod back_off;
+mod compaction;
 mod consume;
 #[cfg(feature = "deadly-records")]
 mod deadly_records;

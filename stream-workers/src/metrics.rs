@@ -43,6 +43,14 @@ measures! {
     MISSING = Measure::gauge("worker_missing_records", "records", "offsets among those that the log had dropped before anybody read them");
     MISSED = Measure::counter("worker_records_missed_total", "records", "offsets that the log had dropped before this group read them, as this worker met them");
     OFFSETS_MISSING = Measure::counter("worker_offsets_missing_total", "partitions", "partitions that the group had no offset for though their first record was more than a minute old; they are read again from the beginning");
+    DELTA_ROWS = Measure::gauge("worker_delta_rows", "reports", "reports in the index that are not compacted yet, or whose part is not dropped yet");
+    DELTA_PARTS = Measure::gauge("worker_delta_parts", "parts", "parts that those lie in");
+    DELTA_AGE = Measure::gauge("worker_delta_age_seconds", "seconds", "time since this worker first saw the oldest insert into the index that is not compacted");
+    COMPACTED = Measure::counter("worker_compaction_reports_total", "reports", "reports that this worker's compactions merged into the base of the index");
+    WRITTEN = Measure::counter("worker_compaction_rows_written_total", "rows", "rows of the base that they wrote for those");
+    COMPACTIONS_LOST = Measure::counter("worker_compactions_lost_total", "compactions", "times that this worker stood back because another one compacts");
+    COMPACTIONS_FAILED = Measure::counter("worker_compaction_failures_total", "compactions", "compactions that failed and are tried again");
+    COMPACTION = Measure::duration("worker_compaction_duration_seconds", "one compaction, of all of its slices");
     INSERT = Measure::duration("worker_insert_duration_seconds", "one insert, retries included");
     AGE = Measure::duration("worker_event_age_seconds", "from acceptance at the gateway to being readable, of every inserted event");
 }
@@ -122,4 +130,24 @@ pub(crate) fn assigned(partitions: usize) {
 
 pub(crate) fn lag(behind: Duration) {
     gauge!(LAG.name).set(behind);
+}
+
+pub(crate) fn delta(parts: usize, rows: u64, oldest: Duration) {
+    gauge!(DELTA_PARTS.name).set(parts as f64);
+    gauge!(DELTA_ROWS.name).set(rows as f64);
+    gauge!(DELTA_AGE.name).set(oldest);
+}
+
+pub(crate) fn compacted(reports: u64, written: u64, took: Duration) {
+    counter!(COMPACTED.name).increment(reports);
+    counter!(WRITTEN.name).increment(written);
+    histogram!(COMPACTION.name).record(took);
+}
+
+pub(crate) fn compaction_lost() {
+    counter!(COMPACTIONS_LOST.name).increment(1);
+}
+
+pub(crate) fn compaction_failed() {
+    counter!(COMPACTIONS_FAILED.name).increment(1);
 }

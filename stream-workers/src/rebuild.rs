@@ -10,7 +10,7 @@ use clap::Args;
 use schemas::store::OBSERVATIONS;
 use service_kit::clock::Clock;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::{kafka, stores};
+use service_kit::{kafka, retrieval_index, stores};
 
 /// How to rebuild.
 #[derive(Args, Clone, Debug, Default)]
@@ -38,6 +38,8 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
         rows == 0,
         "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
     );
+    // It may have rows of observations that are gone; `prepare` makes it anew, and fills it with what a worker has inserted.
+    retrieval_index::discard(&settings.clickhouse).await.context("CLICKHOUSE_URL: the index cannot be dropped")?;
     prepare(settings).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
     let range = Range::find(&TopicReader::open(&settings.kafka, &settings.kafka.topic)?, None, None).await?;

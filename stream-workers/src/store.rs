@@ -164,7 +164,11 @@ impl Store {
                 .await?
                 // On by default; it would answer before the rows are durable and cut blocks anew.
                 .with_setting("async_insert", "0")
-                .with_setting("insert_deduplication_token", token);
+                .with_setting("insert_deduplication_token", token)
+                // Defaults, which no server may change: the index has every row once the insert is answered, and each once.
+                .with_setting("deduplicate_blocks_in_dependent_materialized_views", "1")
+                .with_setting("materialized_views_ignore_errors", "0")
+                .with_setting("parallel_view_processing", "0");
             for row in rows {
                 insert.write(row).await?;
             }

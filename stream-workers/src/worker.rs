@@ -3,6 +3,7 @@
 //! Must not know how any of the steps is done.
 
 use crate::Settings;
+use crate::compaction::Compaction;
 use crate::consume::{Block, Collector, Lag};
 use crate::fold::fold;
 use crate::metrics;
@@ -12,6 +13,7 @@ use crate::standing::Teller;
 use crate::store::Store;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
+use service_kit::settings::ClickHouseSettings;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,7 @@ pub(crate) struct Worker {
     rejected: RejectedTopic,
     store: Store,
     standing: Teller,
+    clickhouse: ClickHouseSettings,
 }
 
 impl Worker {
@@ -33,6 +36,7 @@ impl Worker {
             rejected: RejectedTopic::connect(&settings.kafka)?,
             store: Store::connect(&settings.clickhouse, Clock::System)?,
             standing: Teller::of(settings, collector.assigned())?,
+            clickhouse: settings.clickhouse.clone(),
             collector,
         })
     }
@@ -41,11 +45,13 @@ impl Worker {
     /// partitions reads it again.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let (lag, standing) = (self.collector.lag(), self.standing.clone());
+        let compaction = Compaction::connect(&self.clickhouse)?;
         let ended = tokio::select! {
             () = stop.cancelled() => Ok(()),
             ended = self.work() => ended.map(|never| match never {}),
             () = tell(&lag) => Ok(()),
             () = standing.tell() => Ok(()),
+            never = compaction.work() => match never {},
         };
         self.collector.leave().await;
         ended

@@ -17,9 +17,20 @@ async fn prepared(world: &World, rejected_keep: Option<u32>, events_keep: Option
 }
 
 async fn rule(world: &World) -> String {
+    rule_of(world, "observations").await
+}
+
+async fn rule_of(world: &World, table: &str) -> String {
     let question = "SELECT extract(create_table_query, 'TTL (.*) SETTINGS') FROM system.tables \
-        WHERE database = currentDatabase() AND name = 'observations'";
-    world.clickhouse.query(question).fetch_one().await.unwrap()
+        WHERE database = currentDatabase() AND name = ?";
+    world.clickhouse.query(question).bind(table).fetch_one().await.unwrap()
+}
+
+/// The retrievals that the index has, once what is old has left it.
+async fn indexed(world: &World) -> u64 {
+    world.clickhouse.query("OPTIMIZE TABLE retrieval_index FINAL").execute().await.unwrap();
+    let keys = "SELECT uniqExact(key_low) FROM retrieval_index WHERE site != ''";
+    world.clickhouse.query(keys).fetch_one().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +59,7 @@ async fn observations_leave_after_the_days_that_are_set_and_stay_for_ever_when_n
     let mut worker = TestProcess::start(Path::new(BINARY), &[], &world.environment(&listen, &metrics));
     world.log.caught_up(&world.group()).await;
     assert_eq!(worker.terminate().await, Some(0));
-    assert_eq!(world.raw_rows().await, 3);
+    assert_eq!((world.raw_rows().await, indexed(&world).await), (3, 3));
 
     prepared(&world, None, Some(30)).await;
     assert!(rule(&world).await.ends_with("+ toIntervalDay(30)"), "{}", rule(&world).await);
@@ -58,9 +69,10 @@ async fn observations_leave_after_the_days_that_are_set_and_stay_for_ever_when_n
         (world.raw_rows().await == 1).then_some(())
     })
     .await;
+    eventually("and it has left the index", || async { (indexed(&world).await == 1).then_some(()) }).await;
     service_kit::stores::check_clickhouse(&world.stores.clickhouse).await.expect("the table is still what it must be");
     prepared(&world, None, None).await;
     assert!(rule(&world).await.ends_with("+ toIntervalDay(30)"), "unsaid, it stays as it is");
     prepared(&world, None, Some(0)).await;
-    assert_eq!(rule(&world).await, "");
+    assert_eq!((rule(&world).await, rule_of(&world, "retrieval_index").await), (String::new(), String::new()));
 }

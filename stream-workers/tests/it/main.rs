@@ -8,6 +8,7 @@ mod accounts;
 mod black_hole;
 mod clicks;
 mod clicks_away;
+mod compaction;
 mod deliveries;
 mod delivery_faults;
 mod delivery_silence;

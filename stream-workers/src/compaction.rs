@@ -1,0 +1,132 @@
+//! Keeps the delta of the index small: merges it into the base about once a second, in every worker, one of them at a time
+//! (docs/operating/reads.md#compaction).
+//!
+//! Must never hold up the log: it fails, waits and gives way by itself, and no row that workers insert depends on it.
+
+use crate::back_off::BackOff;
+use crate::metrics;
+use clickhouse::error::Error;
+use service_kit::retrieval_index::{Attempt, Compactor, DeltaPart, STEP_ROWS};
+use service_kit::settings::ClickHouseSettings;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Between two compactions, at least.
+const TICK: Duration = Duration::from_secs(1);
+/// And so many times what the last one took, so that the store is at rest for most of the time.
+const REST: u32 = 3;
+/// How long a worker stands back when another one compacts: past this nobody is at it.
+const STAND_BACK: Duration = Duration::from_secs(10);
+
+/// The compactor of one worker.
+pub(crate) struct Compaction {
+    compactor: Compactor,
+    /// The last compaction that this worker knows of; none before its first look.
+    epoch: Option<u64>,
+    /// Parts whose reports the base has, and which are not dropped yet.
+    covered: BTreeSet<String>,
+    /// When each insert into the delta was first seen, by its number.
+    seen: BTreeMap<u64, Instant>,
+}
+
+/// What came of one round.
+#[derive(Debug, PartialEq, Eq)]
+enum Round {
+    /// Nothing is to be done, or something was done.
+    Done,
+    /// Another worker compacts.
+    Other,
+}
+
+impl Compaction {
+    pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+        let compactor = Compactor::connect(settings)?;
+        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new() })
+    }
+
+    /// Compacts again and again. Never ends; dropped at any moment it leaves nothing behind that another would have to mend.
+    pub(crate) async fn work(mut self) -> Infallible {
+        let mut back_off = BackOff::default();
+        loop {
+            let started = Instant::now();
+            match self.round().await {
+                Ok(Round::Done) => {
+                    back_off = BackOff::default();
+                    sleep(TICK.max(started.elapsed() * REST)).await;
+                }
+                Ok(Round::Other) => {
+                    metrics::compaction_lost();
+                    sleep(STAND_BACK).await;
+                }
+                Err(error) => {
+                    metrics::compaction_failed();
+                    tracing::warn!("compaction failed, trying again: {error}");
+                    back_off.pause_at_least(TICK).await;
+                }
+            }
+        }
+    }
+
+    /// Looks, compacts what fits into one step, and drops what is compacted.
+    async fn round(&mut self) -> Result<Round, Error> {
+        let parts = self.look().await?;
+        let epoch = self.compactor.epoch().await?;
+        if self.epoch.replace(epoch).is_some_and(|known| known != epoch) {
+            return Ok(Round::Other);
+        }
+        let step = self.step(&parts);
+        if !step.is_empty() && self.compact(&step, epoch).await? == Round::Other {
+            return Ok(Round::Other);
+        }
+        for part in parts.iter().filter(|part| self.covered.contains(&part.name)) {
+            self.compactor.drop_part(part).await?;
+        }
+        Ok(Round::Done)
+    }
+
+    /// The delta as it is, told as metrics.
+    async fn look(&mut self) -> Result<Vec<DeltaPart>, Error> {
+        let (parts, now) = (self.compactor.parts().await?, Instant::now());
+        self.covered.retain(|name| parts.iter().any(|part| part.name == *name));
+        let waiting: Vec<_> =
+            parts.iter().filter(|part| !self.covered.contains(&part.name)).filter_map(DeltaPart::blocks).collect();
+        self.seen.retain(|insert, _| waiting.iter().any(|(first, last)| (first..=last).contains(&insert)));
+        for (first, last) in waiting {
+            if self.seen.range(first..=last).next().is_none() {
+                self.seen.insert(first, now);
+            }
+        }
+        let oldest = self.seen.values().min().map_or(Duration::ZERO, |first| now - *first);
+        metrics::delta(parts.len(), parts.iter().map(|part| part.rows).sum(), oldest);
+        Ok(parts)
+    }
+
+    /// The oldest parts that are not compacted yet, as many as fit into one step; at least one.
+    fn step(&self, parts: &[DeltaPart]) -> Vec<DeltaPart> {
+        let mut rows = 0;
+        let fits = |part: &&DeltaPart| {
+            let is_first = rows == 0;
+            rows += part.rows;
+            is_first || rows <= STEP_ROWS
+        };
+        parts.iter().filter(|part| !self.covered.contains(&part.name)).take_while(fits).cloned().collect()
+    }
+
+    /// Merges these parts into the base after compaction `epoch`, by ranges of keys when they are too many rows for one attempt.
+    async fn compact(&mut self, step: &[DeltaPart], epoch: u64) -> Result<Round, Error> {
+        let (started, rows) = (Instant::now(), step.iter().map(|part| part.rows).sum());
+        let mut all = 0;
+        for (keys, epoch) in Compactor::slices(rows).into_iter().zip(epoch..) {
+            let Attempt::Covered { written } = self.compactor.attempt(epoch, step, keys).await? else {
+                return Ok(Round::Other);
+            };
+            self.epoch = Some(epoch + 1);
+            all += written;
+        }
+        self.covered.extend(step.iter().map(|part| part.name.clone()));
+        metrics::compacted(rows, all, started.elapsed());
+        Ok(Round::Done)
+    }
+}
