@@ -1,7 +1,7 @@
 //! 7 QUERY: what content owners, and partners they delegate to, may see; and who answers for a domain.
 //!
 //! ```text
-//!  GET /content-owners/*, /agent/events                   GET /resolve
+//!  GET /content-owners/*, /agent/*                        GET /resolve
 //!      │  who?            service_kit::auth::Reader  401, 403    │  anybody
 //!      ▼                                                         ▼
 //!   at_once ──────────────────► a place to read  429, 503      │
@@ -14,7 +14,7 @@
 //!      ▼
 //!   sql ──────────────────────► one query            503 when ClickHouse does not answer
 //!      ▼
-//!   reads, lists ─────────────► a fixed order, as JSON, CSV or NDJSON
+//!   reads, lists, series ─────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
 //! Beside them, by session and not by host: `GET /ctx/{token}` (`clicks`: `consent` asks PostgreSQL who agrees, `disclose`
@@ -23,6 +23,7 @@
 //! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
 //! `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
+mod agent_figures;
 mod at_once;
 mod clicks;
 mod compression;
@@ -33,12 +34,14 @@ mod event_data;
 mod key_uses;
 mod lists;
 mod metrics;
+mod outcomes;
 mod outgoing;
 mod page;
 mod period;
 mod reads;
 mod rehearsal;
 mod resolve;
+mod series;
 mod session_scope;
 mod spellings;
 mod sql;
@@ -138,6 +141,7 @@ pub struct State {
     directory: Directory,
     uses: KeyUses,
     telemetry: sql::Telemetry,
+    ledger: outcomes::Ledger,
     resolving: resolve::Limit,
     pool: PgPool,
     lookups: Rates,
@@ -174,6 +178,7 @@ impl State {
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
             telemetry: sql::Telemetry::new(&clickhouse, &settings.reads),
+            ledger: outcomes::Ledger::new(pool.clone(), settings.reads.time_to_start()),
             resolving: resolve::Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
             at_once: at_once::AtOnce::new(&settings.reads),
@@ -197,7 +202,10 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/urls", get(lists::read_urls))
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/funnel", get(lists::read_funnel))
+        .route("/content-owners/series", get(series::read_series))
         .route("/agent/events", get(lists::read_own_events))
+        .route("/agent/summary", get(agent_figures::read_own_summary))
+        .route("/agent/series", get(agent_figures::read_own_series))
         .route("/ctx/{token}", get(clicks::read_manifest))
         .route("/sessions/{id}/document", get(documents::read_document))
         // Open to everybody, within the rate of the client's address.

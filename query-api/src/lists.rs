@@ -36,6 +36,7 @@ pub(crate) struct ListParameters {
     offset: Option<String>,
     after: Option<String>,
     by: Option<String>,
+    split: Option<String>,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -56,6 +57,7 @@ impl Asked {
     }
 
     async fn of(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+        refuse_others(&[("split", asked.split.as_ref())])?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
         let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
@@ -64,7 +66,7 @@ impl Asked {
     }
 
     fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
-        Answering { format: Format::accepted(headers), columns, at: self.paging, under_way: self.under_way }
+        Answering { format: Format::accepted(headers), columns, under_way: self.under_way }
     }
 }
 
@@ -117,7 +119,8 @@ pub(crate) async fn read_events(
     let walk = walk(&state, &asked)?;
     let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, (asked.paging, &walk)).await?;
-    page::answer(asked.answering(&headers, EVENT_COLUMNS), found, |row| event(row, Audience::Owner)).await
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
 
 /// `GET /content-owners/urls`.
@@ -129,7 +132,8 @@ pub(crate) async fn read_urls(
 ) -> Result<Response, ApiError> {
     let asked = Asked::unsplit(&state, reading, asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
-    page::answer(asked.answering(&headers, URL_COLUMNS), found, url_metric).await
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
 }
 
 /// `GET /agent/events`: what the caller's organisation has reported itself, and what others did with its click tokens.
@@ -139,7 +143,8 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let others = [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by)];
+    let others =
+        [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&state, &asked)?;
@@ -147,7 +152,7 @@ pub(crate) async fn read_own_events(
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
     let (format, under_way) = (Format::accepted(&headers), reading.under_way);
-    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, at: paging, under_way }, found, agent_event).await
+    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, under_way }, paging, found, agent_event).await
 }
 
 /// The note where the body has no place for it.
@@ -201,7 +206,8 @@ pub(crate) async fn read_funnel(
     refuse_others(&[("after", asked.after.as_ref())])?;
     let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
-    page::answer(asked.answering(&headers, columns), found, move |row| funnel(row, by)).await
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
 }
 
 fn instant(ms: i64) -> String {

@@ -5,7 +5,6 @@
 //! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
 
 use crate::at_once::UnderWay;
-use crate::sql::{Found, PageRow};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -36,17 +35,26 @@ enum CutOff {
     Failed(ApiError),
 }
 
-/// The items of a page as they are written, between what stands before and after them.
+/// What an answer is made of, as it comes.
+pub(crate) trait Rows: Send + 'static {
+    /// What one item is made of.
+    type Row: Send;
+
+    /// The next one.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
+}
+
+/// Items as they are written, between what stands before and after them.
 pub(crate) struct Written<R, F> {
     pub(crate) head: Bytes,
-    pub(crate) found: Found<R>,
+    pub(crate) found: R,
     /// What stands between two items.
     pub(crate) between: &'static str,
     pub(crate) item: F,
     pub(crate) tail: Bytes,
 }
 
-impl<R: PageRow, F: Fn(R) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
+impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
     /// Goes out item by item from the start: nothing of it is held back.
     pub(crate) fn streamed(self, under_way: UnderWay) -> Body {
         sent(under_way, |to| self.hand_over(Vec::new(), true, to))
@@ -67,7 +75,7 @@ impl<R: PageRow, F: Fn(R) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
         Ok(sent(under_way, |to| self.hand_over(begun, is_first, to)))
     }
 
-    fn append(&self, row: R, is_first: bool, to: &mut Vec<u8>) {
+    fn append(&self, row: R::Row, is_first: bool, to: &mut Vec<u8>) {
         if !is_first {
             to.extend_from_slice(self.between.as_bytes());
         }

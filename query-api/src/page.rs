@@ -3,7 +3,7 @@
 //! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
 
 use crate::at_once::UnderWay;
-use crate::outgoing::Written;
+use crate::outgoing::{Rows, Written};
 use crate::sql::{Found, PageRow};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -105,17 +105,17 @@ pub(crate) struct Answering {
     pub(crate) format: Format,
     /// Of a CSV.
     pub(crate) columns: &'static [&'static str],
-    pub(crate) at: Paging,
     pub(crate) under_way: UnderWay,
 }
 
 /// Answers with a page whose envelope is the plain one.
 pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
     answering: Answering,
+    at: Paging,
     found: Found<R>,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: answering.at.limit, offset: answering.at.offset };
+    let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: at.limit, offset: at.offset };
     answer_within(answering, &envelope, found, item).await
 }
 
@@ -126,8 +126,23 @@ pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
     found: Found<R>,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let Answering { format, columns, under_way, .. } = answering;
-    let (total, after) = (HeaderValue::from(found.total), found.next.clone());
+    let (total, after) = (found.total, found.next.clone());
+    let mut response = answer_all(answering, envelope, total, found, item).await?;
+    if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
+        response.headers_mut().insert(NEXT, after);
+    }
+    Ok(response)
+}
+
+/// Answers with `total` items, as JSON in an envelope whose `items` are empty.
+pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
+    answering: Answering,
+    envelope: &impl Serialize,
+    total: u64,
+    found: R,
+    item: impl Fn(R::Row) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    let Answering { format, columns, under_way } = answering;
     let mut response = match format {
         Format::Json => {
             let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
@@ -141,13 +156,10 @@ pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
             let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
-            ([(TOTAL, total)], written.streamed(under_way)).into_response()
+            ([(TOTAL, HeaderValue::from(total))], written.streamed(under_way)).into_response()
         }
     };
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
-    if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
-        response.headers_mut().insert(NEXT, after);
-    }
     Ok(response)
 }
 

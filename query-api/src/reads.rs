@@ -26,6 +26,7 @@ pub(crate) struct SummaryParameters {
     domain: Option<String>,
     delegated_from: Option<String>,
     by: Option<String>,
+    split: Option<String>,
 }
 
 /// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been
@@ -43,7 +44,7 @@ pub(crate) async fn read_summary(
     reading: Reading,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref())])?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())

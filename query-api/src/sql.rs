@@ -1,8 +1,9 @@
 //! Every ClickHouse query of the reads, asked under caps; their text is in [`plain`] and [`statements`].
 //!
-//! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a statement (values go as
-//! server-side parameters), and must not answer from more than one snapshot: one read is one query.
+//! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a
+//! statement (values go as server-side parameters), and must not answer from more than one snapshot: one read is one query.
 
+mod agent_figures;
 mod caps;
 mod event_page;
 mod faces;
@@ -10,6 +11,7 @@ mod plain;
 mod plans;
 mod refusals;
 mod rows;
+mod series;
 mod sessions;
 mod statements;
 mod void_lately;
@@ -32,8 +34,10 @@ use uuid::Uuid;
 use void_lately::VoidLately;
 use within::Within;
 
+pub(crate) use agent_figures::OwnFigure;
 pub use plans::{Asked, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
+pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;
 
@@ -168,15 +172,8 @@ impl Telemetry {
 
     async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {
         let query = within.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
-        let query = query.param("through", at.limit.saturating_add(at.offset));
-        let mut rows = self.times.streamed(query).fetch::<R>().map_err(refused)?;
-        // Until the first row the answer can still be an error.
-        let first = tokio::select! {
-            row = self.times.started(rows.next()) => row?.map_err(refused)?,
-            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
-        };
-        let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("a page has a row for its total")))?;
-        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest: rows })
+        let (first, rest) = self.begun::<R>(query.param("through", at.limit.saturating_add(at.offset))).await?;
+        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest })
     }
 
     /// Runs a query, but not longer than the server shows signs of life: a slow query may use its time, a server

@@ -134,7 +134,7 @@ impl OwnReports {
         if caller.org_type == OrgType::ContentOwner {
             return Err(ApiError::new(
                 Code::Forbidden,
-                "The API key is a content owner's; /agent/events is for who reports as an agent.",
+                "The API key is a content owner's; /agent/* is for who reports as an agent.",
             ));
         }
         Ok(Self { organization_id: caller.org_id })

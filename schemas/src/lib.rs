@@ -17,6 +17,7 @@ pub mod problem;
 pub mod reads;
 pub mod receiver;
 pub mod secrets;
+pub mod series;
 pub mod session;
 pub mod site;
 pub mod store;

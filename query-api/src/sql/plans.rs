@@ -2,10 +2,11 @@
 //!
 //! Must explain the statements that requests run, and run none of them.
 
+use super::series::{self, By, OwnSplit, Split};
 use super::sessions::{self, SessionPart};
 use super::statements::FunnelBy;
 use super::within::Within;
-use super::{Telemetry, plain, statements};
+use super::{Telemetry, agent_figures, plain, statements};
 use crate::at_once::ReadSettings;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
@@ -61,7 +62,11 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
         ("funnel by agent", funnel(FunnelBy::Agent), of_owner),
         ("funnel by url", funnel(FunnelBy::Url), of_owner),
         ("funnel by day", funnel(FunnelBy::Day), of_owner),
+        ("series", series::owners(&owners(), Split::Nothing), of_owner),
+        ("series by agent", series::owners(&owners(), Split::Agent), of_owner),
         ("agent/events", statements::events(&reporters(), 0), of_reporter),
+        ("agent/summary", agent_figures::summary(&reporters()), of_reporter),
+        ("agent/series", agent_figures::series(&reporters(), OwnSplit::Nothing), of_reporter),
         ("manifest of a session", sessions::statement(SessionPart::Disclosable), of_owner),
         ("document of a session", sessions::statement(SessionPart::Whole), of_owner),
     ];
@@ -69,7 +74,8 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
     let mut plans = Vec::new();
     for (name, statement, conditions) in statements {
         let query = telemetry.client.query(&format!("EXPLAIN indexes = 1, compact = 1 {statement}"));
-        let query = conditions().bind(query).param("limit", 20).param("offset", 0).param("through", 20);
+        let query =
+            conditions().bind(query).param("limit", 20).param("offset", 0).param("through", 20).param("bucket_ms", By::Day.ms());
         let query = query.param("org", asked.reporter.to_string()).param("session", asked.session.to_string());
         plans.push((name, query.fetch_all::<String>().await?.join("\n")));
     }

@@ -2,10 +2,11 @@
 //!
 //! Must not decide how anything is shown.
 
-use super::refused;
+use super::{Telemetry, refused};
+use crate::outgoing::Rows;
 use crate::page::Paging;
 use crate::walk::{Place, Walk};
-use clickhouse::query::RowCursor;
+use clickhouse::query::{Query, RowCursor};
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::time::Duration;
@@ -49,10 +50,42 @@ impl<R: PageRow> Found<R> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
-        let row = tokio::time::timeout(ROW_DEADLINE, self.rest.next()).await;
-        let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs within a page")))?;
-        Ok(row.map_err(refused)?.filter(R::is_item))
+        Ok(following(&mut self.rest).await?.filter(R::is_item))
     }
+}
+
+impl<R: PageRow> Rows for Found<R> {
+    type Row = R;
+
+    async fn next(&mut self) -> Result<Option<R>, ApiError> {
+        Self::next(self).await
+    }
+}
+
+impl Telemetry {
+    /// The first row of what is streamed, and the rest on its way. Until the first row the answer can still be an error.
+    pub(super) async fn begun<R>(&self, query: Query) -> Result<(R, RowCursor<R>), ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        let mut rows = self.times.streamed(query).fetch::<R>().map_err(refused)?;
+        let first = tokio::select! {
+            row = self.times.started(rows.next()) => row?.map_err(refused)?,
+            () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        };
+        let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("an answer begins with what there is in all")))?;
+        Ok((first, rows))
+    }
+}
+
+/// The next row of an answer that has begun.
+pub(super) async fn following<R>(rest: &mut RowCursor<R>) -> Result<Option<R>, ApiError>
+where
+    R: clickhouse::RowOwned + clickhouse::RowRead,
+{
+    let row = tokio::time::timeout(ROW_DEADLINE, rest.next()).await;
+    let row = row.map_err(|_| ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs within an answer")))?;
+    row.map_err(refused)
 }
 
 macro_rules! page_rows {

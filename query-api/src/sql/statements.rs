@@ -42,7 +42,7 @@ pub(super) fn shown_by(precedence: &str, (expression, name): &Shown<'_>) -> Stri
 }
 
 /// One row per retrieval in the window: its key, `shown_at`, and the columns asked for.
-fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], only: &str) -> String {
+pub(super) fn retrievals(within: &Within, shown_columns: Columns<'_>, aggregates: &[&str], only: &str) -> String {
     let precedence = precedence(within);
     let shown = |column: &Shown<'_>| shown_by(&precedence, column);
     let mut columns = vec![shown(&("at", "shown_at"))];

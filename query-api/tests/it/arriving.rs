@@ -59,6 +59,7 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             let urls = world.page(&owner.key, "/content-owners/urls", &listed).await;
             let seen_by = world.page(&owner.key, "/content-owners/corroboration", &listed).await;
             let funnel = world.page(&owner.key, "/content-owners/funnel", &listed).await;
+            let series = world.page(&owner.key, "/content-owners/series", &query).await;
             let after = world.summary(&owner.key, &query).await;
             let total = events["total"].as_u64().unwrap();
             assert_eq!(events["items"].as_array().unwrap().len() as u64, total, "{trace}");
@@ -68,6 +69,7 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
                 sum(&urls["items"], "total_events"),
                 sum(&seen_by["items"], "retrievals"),
                 sum(&funnel["items"], "retrieved"),
+                sum(&series["items"], "total_events"),
                 after.total_events,
             ];
             assert!(counts.is_sorted(), "{counts:?}: {trace}");

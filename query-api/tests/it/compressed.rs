@@ -46,7 +46,10 @@ async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
     let year = "since=2026-01-01&until=2027-01-01";
     let mut reads: Vec<_> = OWNERS.map(|path| (format!("{path}?{year}"), clicks.owner.key.clone(), all.clone())).into();
     reads.push((format!("/content-owners/summary?{year}"), clicks.owner.key.clone(), json.clone()));
-    reads.push((format!("/agent/events?{year}"), clicks.agent.key.clone(), all));
+    reads.push((format!("/agent/events?{year}"), clicks.agent.key.clone(), all.clone()));
+    reads.push((format!("/content-owners/series?{year}&split=type"), clicks.owner.key.clone(), all.clone()));
+    reads.push((format!("/agent/series?{year}"), clicks.agent.key.clone(), all));
+    reads.push((format!("/agent/summary?{year}"), clicks.agent.key.clone(), json.clone()));
     reads.push((format!("/sessions/{session}/document"), clicks.agent.key.clone(), json.clone()));
     reads.push((format!("/ctx/{token}"), clicks.network.key.clone(), json.clone()));
     reads.push(("/resolve?domain=example.com".to_owned(), clicks.owner.key.clone(), json));

@@ -9,14 +9,14 @@ use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use service_kit::testing::{eventually, random_seed, size};
 
-const READS: [&str; 5] = ["summary", "events", "urls", "corroboration", "funnel"];
+const READS: [&str; 6] = ["summary", "events", "urls", "corroboration", "funnel", "series"];
 const FORMATS: [&str; 4] = ["application/json", "text/csv", "application/x-ndjson", "*/*"];
 
 /// A query string of any parameters, right and wrong.
 fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(read.query());
-    if list != "summary" {
+    if !["summary", "series"].contains(&list) {
         let numbers = ["0", "1", "2", "3", "7", "1000", "5000", "-1", "x"];
         for name in ["limit", "offset"] {
             if random.random_bool(0.5) {
@@ -26,6 +26,10 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
     }
     if list == "funnel" && random.random_bool(0.7) {
         query.append_pair("by", ["agent", "url", "day", "week"].choose(random).unwrap());
+    }
+    if list == "series" {
+        query.append_pair("by", ["hour", "day", "day", "week"].choose(random).unwrap());
+        query.append_pair("split", ["none", "type", "role", "agent", "platform", "url"].choose(random).unwrap());
     }
     query.finish()
 }

@@ -85,13 +85,21 @@ async fn overheard() -> (World, Heard, TestServer) {
     (world.served_by(TestServer::start(router(state)).await), heard, listener)
 }
 
-const OWNERS: [&str; 5] = [
+const OWNERS: [&str; 6] = [
     "/content-owners/summary",
     "/content-owners/events",
     "/content-owners/urls",
     "/content-owners/corroboration",
     "/content-owners/funnel",
+    "/content-owners/series",
 ];
+
+/// Whether a statement reads telemetry: the others ask whether the store lives.
+fn is_read(statement: &str) -> bool {
+    ["observations", "retrieval_index"].iter().any(|table| statement.contains(table))
+}
+
+const AGENTS: [&str; 3] = ["/agent/events", "/agent/summary", "/agent/series"];
 
 impl Heard {
     fn take(&self) -> Vec<String> {
@@ -110,7 +118,7 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
     heard.take();
     for (number, text) in corpus.iter().enumerate() {
         let path = OWNERS[number % OWNERS.len()];
-        let name = ["domain", "since", "until", "limit", "offset", "by", "delegated_from"][number / OWNERS.len() % 7];
+        let name = ["domain", "since", "until", "limit", "offset", "by", "split", "delegated_from"][number / OWNERS.len() % 8];
         let (path, name) = match (path, name) {
             ("/content-owners/summary", "limit" | "offset") => (path, "domain"),
             other => other,
@@ -120,8 +128,10 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
         let expected = if matches!(name, "domain" | "delegated_from") { StatusCode::FORBIDDEN } else { StatusCode::BAD_REQUEST };
         assert_eq!(status, expected, "{path} {name} {text:?}");
     }
-    let agent = world.get(&partner.key, "/agent/events", &[("since", &corpus[7])]).await;
-    assert_eq!(agent.status, StatusCode::BAD_REQUEST);
+    for path in AGENTS {
+        let agent = world.get(&partner.key, path, &[("since", &corpus[7])]).await;
+        assert_eq!(agent.status, StatusCode::BAD_REQUEST, "{path}");
+    }
     let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
     assert_eq!(world.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
     // Asking whether ClickHouse lives is no read.
@@ -143,16 +153,16 @@ async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
             heard.take();
             assert_eq!(world.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
             let said = heard.take();
-            let reads: Vec<&String> = said.iter().filter(|statement| statement.contains("observations")).collect();
+            let reads: Vec<&String> = said.iter().filter(|statement| is_read(statement)).collect();
             assert_eq!(reads.len(), 1, "{path} {domain}: one read is one statement: {said:?}");
             assert!(said.iter().all(|statement| !statement.contains(MARK) && !statement.contains("600777")), "{path}: {said:?}");
             statements.insert(reads[0].clone());
         }
         assert_eq!(statements.len(), 1, "{path}: whatever the values, the statement is the same");
     }
-    for key in [&agent.key] {
+    for path in AGENTS {
         heard.take();
-        assert_eq!(world.get(key, "/agent/events", &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
+        assert_eq!(world.get(&agent.key, path, &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
         let said = heard.take();
         let id = agent.id.to_string();
         assert!(said.iter().all(|statement| !statement.contains("600777") && !statement.contains(&id)), "{said:?}");

@@ -56,12 +56,17 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     world.seed().delegate(owner.id, agent.id).await;
     world.insert(&[seen("example.com", 1), seen("other.test", 2).of(agent.id)]).await;
     let grantor = owner.id.to_string();
-    let of_owners = [("domain", "example.com"), ("delegated_from", &grantor), ("by", "url")];
+    let of_owners = [("domain", "example.com"), ("delegated_from", &grantor), ("by", "url"), ("split", "type")];
     let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
     let mut asked: Vec<_> = of_owners.map(|given| ("/agent/events", &agent.key, given)).collect();
     let unsplit = OWNERS.into_iter().filter(|path| *path != "/content-owners/funnel").chain(["/content-owners/summary"]);
     asked.extend(unsplit.map(|path| (path, &owner.key, ("by", "agent"))));
-    assert_eq!(asked.len(), 10);
+    asked.extend(OWNERS.into_iter().chain(["/content-owners/summary"]).map(|path| (path, &owner.key, ("split", "agent"))));
+    for name in ["domain", "delegated_from"] {
+        asked.extend(["/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "example.com"))));
+    }
+    asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
+    assert_eq!(asked.len(), 23);
     for (path, key, (name, value)) in asked {
         let (status, problem) = world.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");

@@ -14,12 +14,15 @@ use std::time::{Duration, Instant};
 const AT_LEAST: usize = 5;
 const BUDGET: Duration = Duration::from_secs(30);
 
-const LISTS: [&str; 5] = [
+const LISTS: [&str; 8] = [
     "/content-owners/events?limit=1000",
     "/content-owners/urls?limit=1000",
     "/content-owners/corroboration?limit=1000",
     "/content-owners/funnel?limit=1000",
     "/content-owners/funnel?limit=1000&by=day",
+    "/content-owners/series?by=hour",
+    "/content-owners/series?split=role",
+    "/content-owners/series?split=agent",
 ];
 
 /// Every read of one owner, as bytes.

@@ -8,14 +8,17 @@ use schemas::secrets::PlainApiKey;
 use service_kit::testing::client;
 
 /// Every route, with what it needs in its query.
-const GOLDEN: [(&str, [u16; 9]); 11] = [
+const GOLDEN: [(&str, [u16; 9]); 14] = [
     // none, unknown key, revoked key, session, expired session, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/events", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/urls", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/corroboration", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/content-owners/funnel", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
+    ("/content-owners/series", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
     ("/agent/events", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
+    ("/agent/summary", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
+    ("/agent/series", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
     ("/ctx/{token}", [401, 401, 401, 401, 401, 403, 403, 404, 404]),
     ("/sessions/{id}/document", [401, 401, 401, 401, 401, 403, 404, 404, 404]),
     ("/resolve?url=https://a.test/", [200, 200, 200, 200, 200, 200, 200, 200, 200]),

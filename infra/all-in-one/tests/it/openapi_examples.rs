@@ -29,6 +29,7 @@ const STORY: &[(&str, &str)] = &[
     ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
     ("read_events", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
+    ("read_series", "OWNER_KEY"), ("read_own_summary", "AGENT_KEY"), ("read_own_series", "AGENT_KEY"),
     ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
     ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"),

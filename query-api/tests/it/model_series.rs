@@ -1,0 +1,230 @@
+//! Series and an organisation's own figures against the model, and against the summary of the same window: random histories,
+//! in time stretched by so much that buckets cut them anywhere.
+
+use crate::model::{Read, owners, random_rows, refill, representative, sessions};
+use crate::model_lists::given;
+use crate::world::{NEW_YEAR_MS, Observation, World};
+use chrono::{DateTime, SecondsFormat, Utc};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use reqwest::StatusCode;
+use schemas::event::SourceRole;
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+type Retrieval<'a> = Vec<&'a Observation>;
+type Query = Vec<(&'static str, String)>;
+
+/// How long a millisecond of the model lasts: all in one bucket, several in one, each in several.
+const SCALES: [i64; 6] = [1, 1_000, 600_000, 1_799_999, 18_780_001, 43_200_000];
+
+fn instant(ms: i64) -> String {
+    DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Where the scale puts a time of the model.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch(i64);
+
+impl Stretch {
+    pub(crate) fn random(random: &mut StdRng) -> Self {
+        Self(*SCALES.choose(random).unwrap())
+    }
+
+    pub(crate) fn at(self, ms: i64) -> i64 {
+        NEW_YEAR_MS + (ms - NEW_YEAR_MS) * self.0
+    }
+
+    pub(crate) fn rows(self, rows: &[Observation]) -> Vec<Observation> {
+        rows.iter().map(|row| Observation { at: self.at(row.at), ..row.clone() }).collect()
+    }
+
+    /// The parameters of a read, with its window stretched.
+    pub(crate) fn query(self, read: &Read) -> Query {
+        let parsed = |text: &str| text.parse::<DateTime<Utc>>().unwrap().timestamp_millis();
+        let stretched = |(name, value): (&'static str, String)| match name {
+            "since" | "until" => (name, instant(self.at(parsed(&value)))),
+            _ => (name, value),
+        };
+        read.query().into_iter().map(stretched).collect()
+    }
+
+    /// Since when the owners may see their hosts.
+    async fn owners(self, world: &World, from: &[(String, i64)]) {
+        for (domain, ms) in from {
+            sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2")
+                .bind(DateTime::from_timestamp_millis(self.at(*ms)).unwrap())
+                .bind(domain)
+                .execute(&world.stores.pool)
+                .await
+                .unwrap();
+        }
+    }
+}
+
+pub(crate) fn length_of(by: &str) -> i64 {
+    if by == "hour" { 3_600_000 } else { 86_400_000 }
+}
+
+/// The buckets of a window, or of what is held where it is open.
+pub(crate) fn buckets(query: &[(&str, String)], by: &str, held: &BTreeSet<i64>) -> Vec<i64> {
+    let length = length_of(by);
+    let given = |name: &str| {
+        let text = query.iter().find(|(known, _)| *known == name).map(|(_, text)| text)?;
+        Some(text.parse::<DateTime<Utc>>().unwrap().timestamp_millis())
+    };
+    let (since, until) = (given("since"), given("until"));
+    if since.zip(until).is_some_and(|(since, until)| since >= until) {
+        return Vec::new();
+    }
+    let first = since.map(|ms| ms.div_euclid(length)).or(held.first().copied());
+    let last = until.map(|ms| (ms - 1).div_euclid(length)).or(held.last().copied());
+    first.zip(last).map(|(first, last)| (first..=last).collect()).unwrap_or_default()
+}
+
+/// Under which values a retrieval stands, with the sessions that saw it there.
+fn values<'a>(of: &Retrieval<'a>, split: &str) -> BTreeMap<(String, String), Vec<&'a Observation>> {
+    let is_agents = |row: &&Observation| row.counted_role() == 1 || !row.as_owners_see().1.is_nil();
+    let mut values: BTreeMap<(String, String), Vec<&Observation>> = BTreeMap::new();
+    for row in of {
+        let (platform, _, agent) = row.as_owners_see();
+        let value = match split {
+            "none" => Some((String::new(), String::new())),
+            "type" => Some((representative(of).event_type.clone(), String::new())),
+            "role" => Some(row.counted_role()).filter(|role| *role > 0).map(|role| (role.to_string(), String::new())),
+            "agent" => Some((platform.to_string(), agent.to_owned())).filter(|_| is_agents(row)),
+            _ => Some((platform.to_string(), String::new())).filter(|_| is_agents(row)),
+        };
+        values.entry(value.unwrap_or_default()).or_default().push(row);
+    }
+    if split != "none" {
+        values.remove(&(String::new(), String::new()));
+    }
+    values
+}
+
+fn named(split: &str, (first, second): &(String, String)) -> Value {
+    match split {
+        "none" => json!({}),
+        "type" => json!({"event_type": first}),
+        "role" => json!({"source_role": SourceRole::from_code(first.parse().unwrap()).unwrap().as_str()}),
+        "agent" => json!({"platform_id": first, "agent_id": second}),
+        _ => json!({"platform_id": first}),
+    }
+}
+
+/// The items of a series of retrievals whose times are the model's.
+fn items(retrievals: &[Retrieval<'_>], stretch: Stretch, query: &[(&str, String)], by: &str, split: &str) -> Vec<Value> {
+    let mut cells: BTreeMap<i64, BTreeMap<(String, String), Vec<Vec<&Observation>>>> = BTreeMap::new();
+    let (mut all, mut held) = (BTreeSet::new(), BTreeSet::new());
+    for of in retrievals {
+        let bucket = stretch.at(representative(of).at).div_euclid(length_of(by));
+        held.insert(bucket);
+        for (value, seen_by) in values(of, split) {
+            all.insert(value.clone());
+            cells.entry(bucket).or_default().entry(value).or_default().push(seen_by);
+        }
+    }
+    if split == "none" {
+        all.insert((String::new(), String::new()));
+    }
+    let mut items = Vec::new();
+    for bucket in buckets(query, by, &held) {
+        for value in &all {
+            let of = cells.get(&bucket).and_then(|values| values.get(value)).cloned().unwrap_or_default();
+            let mut item = named(split, value);
+            item["start"] = instant(bucket * length_of(by)).into();
+            item["total_events"] = of.len().into();
+            item["total_sessions"] = sessions(of.iter().flatten()).into();
+            items.push(item);
+        }
+    }
+    items
+}
+
+/// Adds up what the series says of each value, whatever the bucket.
+fn sums(items: &Value, names: &[&str]) -> BTreeMap<Vec<String>, u64> {
+    let mut sums = BTreeMap::new();
+    for item in items.as_array().unwrap() {
+        let value = names.iter().map(|name| item[*name].as_str().unwrap().to_owned()).collect();
+        *sums.entry(value).or_default() += item["total_events"].as_u64().unwrap();
+    }
+    sums
+}
+
+/// What the summary says of each value.
+fn figures(summary: &Value, list: &str, names: &[&str], count: &str) -> BTreeMap<Vec<String>, u64> {
+    let of = |item: &Value| names.iter().map(|name| item[*name].as_str().unwrap().to_owned()).collect();
+    summary[list].as_array().unwrap().iter().map(|item| (of(item), item[count].as_u64().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owners = owners(&world).await;
+    let from: Vec<(String, DateTime<Utc>)> =
+        sqlx::query_as("SELECT domain, visible_from FROM domains WHERE visible_from IS NOT NULL")
+            .fetch_all(&world.stores.pool)
+            .await
+            .unwrap();
+    let from: Vec<(String, i64)> = from.into_iter().map(|(domain, from)| (domain, from.timestamp_millis())).collect();
+    world.command("SYSTEM STOP MERGES observations").await;
+    let (mut compared, mut zeroes) = (0, 0);
+    let rounds = given("MODEL_ROUNDS").unwrap_or(30);
+    for round in 0..rounds {
+        let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
+        let stretch = Stretch::random(&mut random);
+        stretch.owners(&world, &from).await;
+        refill(&world, &stretch.rows(&rows), &mut random).await;
+        let read = Read::random(&mut random);
+        let query = stretch.query(&read);
+        let trace = format!("seed {seed} round {round} scale {} {read:?}", stretch.0);
+        let asked: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let key = &owners[read.owner].key;
+        let Some(seen) = read.seen(&rows) else {
+            assert_eq!(world.get(key, "/content-owners/series", &asked).await.status, StatusCode::FORBIDDEN, "{trace}");
+            continue;
+        };
+        let summary = world.page(key, "/content-owners/summary", &asked).await;
+        for by in ["hour", "day"] {
+            for split in ["none", "type", "role", "agent", "platform"] {
+                let asked = [&asked[..], &[("by", by), ("split", split)]].concat();
+                let series = world.page(key, "/content-owners/series", &asked).await;
+                let expected = items(&seen, stretch, &query, by, split);
+                assert_eq!((&series["items"], &series["filled"]), (&json!(expected), &json!(true)), "{by} {split} {trace}");
+                assert_eq!(series["total"], expected.len(), "{by} {split} {trace}");
+                let summed = match split {
+                    "none" => {
+                        let total = summary["total_events"].as_u64().unwrap();
+                        assert_eq!(sums(&series["items"], &[]).values().sum::<u64>(), total, "{by} {trace}");
+                        zeroes += expected.iter().filter(|item| item["total_events"] == 0).count();
+                        continue;
+                    }
+                    "type" => figures(&summary, "events_by_type", &["event_type"], "count"),
+                    "role" => figures(&summary, "events_by_source", &["source_role"], "count"),
+                    "agent" => figures(&summary, "agents", &["platform_id", "agent_id"], "event_count"),
+                    // The summary tells no platforms; the model does.
+                    _ => continue,
+                };
+                let names: &[&str] = match split {
+                    "type" => &["event_type"],
+                    "role" => &["source_role"],
+                    _ => &["platform_id", "agent_id"],
+                };
+                assert_eq!(sums(&series["items"], names), summed, "{by} {split} {trace}");
+            }
+        }
+        compared += seen.len();
+    }
+    assert!(compared > rounds && zeroes > rounds, "the rounds compared hardly anything: seed {seed}");
+}
+
+/// One's own retrievals and those of others, as `/agent/events` takes them.
+pub(crate) fn parted<'a>(retrievals: &[Retrieval<'a>], org: Uuid) -> (Vec<Retrieval<'a>>, Vec<Retrieval<'a>>) {
+    retrievals.iter().cloned().partition(|of| representative(of).org_id == org)
+}

@@ -1,0 +1,182 @@
+//! What the reads over time answer, and what an organisation's own figures are (docs/api/reads.md#get-content-ownersseries).
+//!
+//! Must not know how the figures are computed.
+
+use crate::ids::OrgId;
+use crate::reads::{SourceCount, TypeCount};
+use serde::{Deserialize, Serialize};
+
+/// `GET /content-owners/series`, and with another item `GET /agent/series`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series<T> {
+    /// Whose telemetry it is; the grantor's id on a delegated read.
+    pub organization_id: OrgId,
+    /// The domains the figures cover, sorted; of an organisation's own figures there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Vec<String>>,
+    /// `hour` or `day`.
+    pub by: String,
+    /// What a bucket is split by, or `none`.
+    pub split: String,
+    /// Whether every value has an item in every bucket; otherwise what has no item is zero.
+    pub filled: bool,
+    /// `since` as given, or null.
+    pub period_start: Option<String>,
+    /// `until` as given, or null.
+    pub period_end: Option<String>,
+    /// How many items there are.
+    pub total: u64,
+    /// By bucket, then by value.
+    pub items: Vec<T>,
+}
+
+/// The figures of one bucket, or of one value in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesItem {
+    /// When the bucket begins: a whole hour or day of UTC.
+    pub start: String,
+    /// Split by type: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_type: Option<String>,
+    /// Split by role: `agent`, `edge`, `origin` or `index`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_role: Option<String>,
+    /// Split by agent or platform: the reporting organisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_id: Option<String>,
+    /// Split by agent: as the reporter names it; empty when it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Distinct events, each in the bucket of the report that represents it.
+    pub total_events: u64,
+    /// Distinct sessions of this bucket: a session that lasts is in several.
+    pub total_sessions: u64,
+}
+
+/// The own figures of one bucket, or of one value in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSeriesItem {
+    /// When the bucket begins: a whole hour or day of UTC.
+    pub start: String,
+    /// Split by type: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_type: Option<String>,
+    /// Split by role: `agent`, `edge`, `origin` or `index`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_role: Option<String>,
+    /// Split by agent: as it was named; empty when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Split by outcome: `conversion`, `abandonment` or `browse`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome_type: Option<String>,
+    /// Split by outcome: the currency of its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// Distinct events that the organisation reported itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_events: Option<u64>,
+    /// Distinct sessions of these events in this bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_sessions: Option<u64>,
+    /// Not split, or split by type: distinct events that others bound by the organisation's click tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clicks: Option<u64>,
+    /// Not split, or split by outcome: sessions with an outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<u64>,
+    /// Split by outcome: the sum of their values in minor units; may exceed 64 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_amount: Option<u128>,
+}
+
+/// `GET /agent/summary`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// Whose figures they are.
+    pub organization_id: OrgId,
+    /// Distinct events that the organisation reported itself.
+    pub total_events: u64,
+    /// Distinct sessions of these events; an absent session is none.
+    pub total_sessions: u64,
+    /// Adds up to `total_events`; most frequent first, then by name.
+    pub events_by_type: Vec<TypeCount>,
+    /// What was reported in each role; an event reported in two counts under both.
+    pub events_by_source: Vec<SourceCount>,
+    /// By the organisation's own agents, most events first.
+    pub agents: Vec<OwnAgentCount>,
+    /// What others did with its click tokens.
+    pub clicks: Clicks,
+    /// How its sessions ended.
+    pub outcomes: Outcomes,
+    /// `since` as given, or null.
+    pub period_start: Option<String>,
+    /// `until` as given, or null.
+    pub period_end: Option<String>,
+}
+
+/// Events of one of the organisation's agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnAgentCount {
+    /// As it was named; empty when it was not.
+    pub agent_id: String,
+    /// Distinct events.
+    pub event_count: u64,
+    /// Distinct sessions.
+    pub session_count: u64,
+}
+
+/// Events that others bound by the organisation's click tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clicks {
+    /// Distinct events.
+    pub total_events: u64,
+    /// Distinct sessions of the organisation that they belong to.
+    pub total_sessions: u64,
+    /// Adds up to `total_events`; most frequent first, then by name.
+    pub events_by_type: Vec<TypeCount>,
+}
+
+/// Outcomes of the organisation's sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcomes {
+    /// Sessions with an outcome.
+    pub total: u64,
+    /// Adds up to `total`; most frequent first, then by name.
+    pub by_type: Vec<OutcomeCount>,
+    /// Adds up to `total` too; by currency.
+    pub by_currency: Vec<OutcomeValue>,
+}
+
+/// Outcomes of one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeCount {
+    /// `conversion`, `abandonment` or `browse`.
+    pub outcome_type: String,
+    /// Sessions.
+    pub count: u64,
+}
+
+/// Outcomes of one currency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeValue {
+    /// Three capital letters.
+    pub currency: String,
+    /// Sessions.
+    pub count: u64,
+    /// The sum of their values in minor units; may exceed 64 bits.
+    pub value_amount: u128,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_more_than_64_bits_is_written_to_the_last_digit() {
+        let value = OutcomeValue { currency: "USD".to_owned(), count: 2, value_amount: 2 * (u64::MAX as u128) };
+        let text = serde_json::to_string(&value).unwrap();
+        assert_eq!(text, r#"{"currency":"USD","count":2,"value_amount":36893488147419103230}"#);
+        assert_eq!(serde_json::from_str::<OutcomeValue>(&text).unwrap(), value);
+    }
+}
