@@ -21,8 +21,9 @@ WITH
         UNION ALL
         SELECT site, key_low, key_high, placed_at, needs_merge,
             arrayJoin(arrayConcat([(rank, received, org, observer, role, at, event_type, url, session, platform, agent, link_site)], others)) AS report
+        -- The key is part of the place of a row: what is filtered by it before rows are replaced is filtered rightly.
         FROM retrieval_index FINAL
-        WHERE tier = 'base' AND site != '' AND key_low IN (SELECT key_low FROM touched)),
+        PREWHERE key_low IN (SELECT key_low FROM touched) WHERE tier = 'base' AND site != ''),
     -- Of each observer its oldest report. Fields by position: 2 received, 3 org, 4 observer, 5 role, 6 at, 7 event_type.
     oldest AS (
         SELECT site, key_low, key_high, min((report.2, report)).2 AS kept, max(place) AS base_place, min(was_merge) AS base_merge,
