@@ -25,6 +25,8 @@ use hyper::header::HeaderValue;
 use local::stack::Endpoints;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use schemas::store::OBSERVATIONS;
+use service_kit::retrieval_index::Compactor;
 use service_kit::server;
 use service_kit::settings::ClickHouseSettings;
 use std::time::{Duration, Instant};
@@ -57,15 +59,11 @@ const ALTERNATIVES: [(&str, &str); 4] = [
     ("rows, not exact", "SELECT event_type, count() FROM observations WHERE {site} GROUP BY event_type"),
     ("rows FINAL, observers not merged", "SELECT event_type, count() FROM observations FINAL WHERE {site} GROUP BY event_type"),
     ("distinct keys", "SELECT event_type, uniqExact(event_key) FROM observations WHERE {site} GROUP BY event_type"),
-    ("a row per retrieval FINAL", "SELECT event_type, count() FROM retrievals FINAL WHERE {site} GROUP BY event_type"),
+    (
+        "the index's base FINAL",
+        "SELECT event_type, count() FROM retrieval_index FINAL WHERE tier = 'base' AND {site} GROUP BY event_type",
+    ),
 ];
-/// The alternative that keeps one row per retrieval beside the observations: idempotent states only.
-const RETRIEVALS: &str = "CREATE TABLE retrievals (site String, event_key UInt128, event_type SimpleAggregateFunction(min, String), \
-    roles SimpleAggregateFunction(groupBitOr, UInt8), seen_at SimpleAggregateFunction(min, DateTime64(3, 'UTC'))) \
-    ENGINE = AggregatingMergeTree ORDER BY (site, event_key)";
-const FILL_RETRIEVALS: &str = "INSERT INTO retrievals SELECT site, event_key, toString(event_type), \
-    toUInt8(bitShiftLeft(1, toUInt8(source_role))), at FROM observations";
-
 /// One retrieval of the owner's claimed by a second agent: what the cheaper statements leave to the exact ones.
 const ODD: &str = "INSERT INTO observations SELECT * REPLACE (toUUID('00000000-0000-0000-0000-000000007000') AS org_id) \
     FROM observations WHERE {site} AND event_type = 'content_retrieved' AND source_role = 'agent' LIMIT 1";
@@ -111,8 +109,8 @@ async fn measure_all(
     } else {
         fill(options, stores, &tenant.domain, stop).await?;
     }
-    client.query(RETRIEVALS).execute().await?;
-    client.query(FILL_RETRIEVALS).execute().await?;
+    let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
+    compactor.compact_all().await?;
     print_size(&client).await?;
 
     let (place, serving) = serve_reads(stores, stop).await?;
@@ -152,8 +150,11 @@ async fn measure_all(
     }
     let arriving =
         tokio::spawn(arrive(options.clone(), stores.addresses.clickhouse.clone(), tenant.domain.clone(), stop.child_token()));
+    let compacting = tokio::spawn(compact(compactor.clone()));
     reader.measure_window(365, ", rows arriving", &READS).await?;
+    print_delta(&client).await?;
     arriving.abort();
+    compacting.abort();
     client.query(&ODD.replace("{site}", &range)).execute().await?;
     for days in [365, 30] {
         reader.measure_window(days, ", one odd retrieval", &READS).await?;
@@ -257,8 +258,17 @@ async fn arrive(
     Ok(())
 }
 
+/// Compacts as a worker does, until it is stopped.
+async fn compact(compactor: Compactor) -> anyhow::Result<()> {
+    loop {
+        compactor.compact_all().await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
     let filler = Filler::connect(&stores.addresses.clickhouse)?;
+    let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
     let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
     for records in History::new(options.seed, domain, options.observations, options.share) {
         ensure!(!stop.is_cancelled(), "stopped");
@@ -267,6 +277,8 @@ async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, st
         if rows >= BLOCK {
             filler.insert(std::mem::take(&mut block)).await;
             stored += std::mem::take(&mut rows);
+            // As workers do: all of it at the end would be read once for each step.
+            compactor.compact_all().await?;
             eprint!("\rfilled {stored} of {} in {:.0?} ", options.observations, begun.elapsed());
         }
     }
@@ -292,12 +304,27 @@ fn instant(ms: i64) -> String {
 async fn print_size(client: &clickhouse::Client) -> anyhow::Result<()> {
     let statement = "SELECT table, count(), sum(rows), sum(bytes_on_disk) FROM system.parts \
                      WHERE active AND database = currentDatabase() GROUP BY table ORDER BY table";
+    let (mut all, mut observations) = (0, 0);
     for (table, parts, rows, bytes) in client.query(statement).fetch_all::<(String, u64, u64, u64)>().await? {
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        let each = bytes as f64 / rows as f64;
-        println!("{table}: {rows} rows in {parts} parts, {each:.1} bytes each with indexes and projections");
+        println!("{table}: {rows} rows in {parts} parts, {:.1} bytes each with indexes and projections", each(bytes, rows));
+        all += bytes;
+        observations += if table == OBSERVATIONS { rows } else { 0 };
     }
+    println!("all tables: {:.1} bytes an observation", each(all, observations));
+    print_delta(client).await
+}
+
+/// How much of the index is not compacted.
+async fn print_delta(client: &clickhouse::Client) -> anyhow::Result<()> {
+    let statement = "SELECT countIf(tier = 'delta'), count() FROM retrieval_index";
+    let (delta, rows): (u64, u64) = client.query(statement).fetch_one().await?;
+    println!("retrieval_index: {delta} of {rows} rows in the delta");
     Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn each(bytes: u64, rows: u64) -> f64 {
+    bytes as f64 / rows.max(1) as f64
 }
 
 fn print_line(days: &str, what: &str, quantiles: &Quantiles, floor: f64) {
