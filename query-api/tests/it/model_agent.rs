@@ -2,9 +2,9 @@
 
 use crate::model::{Read, random_rows, refill, representative};
 use crate::model_lists::given;
-use crate::model_series::{Stretch, buckets, length_of, parted};
+use crate::model_series::{Stretch, buckets, instant, length_of, parted};
 use crate::world::{NEW_YEAR_MS, Observation, World};
-use chrono::{DateTime, SecondsFormat};
+use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -24,10 +24,6 @@ struct Ended {
     outcome_type: &'static str,
     currency: &'static str,
     amount: i64,
-}
-
-fn instant(ms: i64) -> String {
-    DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// Sessions of the organisation in place of those there were, and one of another's for each.

@@ -21,7 +21,7 @@ type Query = Vec<(&'static str, String)>;
 /// How long a millisecond of the model lasts: all in one bucket, several in one, each in several.
 const SCALES: [i64; 6] = [1, 1_000, 600_000, 1_799_999, 18_780_001, 43_200_000];
 
-fn instant(ms: i64) -> String {
+pub(crate) fn instant(ms: i64) -> String {
     DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
