@@ -26,7 +26,7 @@ pub(super) fn root() -> PathBuf {
 
 /// Every Markdown file of the repository, with its text.
 fn documents() -> Vec<(String, String)> {
-    let folders = ["", "docs", "docs/api", "infra/observability", "infra/fuzz"];
+    let folders = ["", "docs", "docs/api", "docs/operating", "infra/observability", "infra/fuzz"];
     let mut found = Vec::new();
     for folder in folders {
         let entries = std::fs::read_dir(root().join(folder)).expect("a folder of documents can be listed");
