@@ -34,10 +34,7 @@ impl Running {
         let stopped = stop.clone();
         let task = tokio::spawn(async move { run(&process, &settings, stopped).await });
         let running = Self { url, stop, task };
-        eventually("the worker answers", || async {
-            (running.task.is_finished() || running.is_up().await).then_some(())
-        })
-        .await;
+        eventually("the worker answers", || async { (running.task.is_finished() || running.is_up().await).then_some(()) }).await;
         running
     }
 
