@@ -117,7 +117,8 @@ impl Settings {
         self.postgres.harden()?;
         self.webhooks.harden()?;
         self.mail.harden()?;
-        self.sign_in.harden()
+        self.sign_in.harden()?;
+        self.secrets.sealer().map(drop)
     }
 
     /// The same for what only asks PostgreSQL and leaves.

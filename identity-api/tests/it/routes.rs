@@ -126,7 +126,7 @@ fn of_nothing(route: &str) -> String {
 /// Methods and paths of the crate's table of routes, in its order.
 pub(crate) fn registered() -> Vec<(&'static str, &'static str)> {
     let mut routes = Vec::new();
-    for registration in include_str!("../../src/lib.rs").split(".route(").skip(1) {
+    for registration in include_str!("../../src/routes.rs").split(".route(").skip(1) {
         let registration = registration.split(".with_state").next().unwrap();
         let path = registration.split('"').nth(1).unwrap();
         for (method, call) in [("GET", "get("), ("POST", "post("), ("PATCH", "patch("), ("PUT", "put("), ("DELETE", "delete(")] {

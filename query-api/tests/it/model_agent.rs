@@ -195,6 +195,9 @@ fn plain(text: &str) -> Value {
     plain
 }
 
+/// Type and currency of an outcome.
+type OutcomeValue<'a> = (&'a str, &'a str);
+
 /// The items of one's own series, values as text.
 fn items(
     read: &Read,
@@ -207,7 +210,7 @@ fn items(
     let bucket = |ms: i64| stretch.at(ms).div_euclid(length_of(by));
     let is_outcome = split == "outcome";
     let figures = if is_outcome { BTreeMap::new() } else { figures(read, rows, org, split, &bucket) };
-    let mut outcomes: BTreeMap<(i64, (&str, &str)), (u64, u128)> = BTreeMap::new();
+    let mut outcomes: BTreeMap<(i64, OutcomeValue<'_>), (u64, u128)> = BTreeMap::new();
     for of in ended.iter().filter(|_| is_outcome || split == "none") {
         let (count, value) = outcomes.entry((bucket(of.at), (of.outcome_type, of.currency))).or_default();
         (*count, *value) = (*count + 1, *value + u128::try_from(of.amount).unwrap());
@@ -219,7 +222,7 @@ fn items(
         "none" => [String::new()].into(),
         _ => figures.keys().map(|(_, name)| name.clone()).collect(),
     };
-    let ended: BTreeSet<(&str, &str)> = outcomes.keys().map(|(_, value)| *value).collect();
+    let ended: BTreeSet<OutcomeValue<'_>> = outcomes.keys().map(|(_, value)| *value).collect();
     let mut items = Vec::new();
     for bucket in buckets(query, by, &held) {
         let start = instant(bucket * length_of(by));

@@ -116,9 +116,12 @@ fn named(split: &str, (first, second): &(String, String)) -> Value {
     }
 }
 
+/// Of each value of a split, who saw each of its retrievals.
+type Cells<'a> = BTreeMap<(String, String), Vec<Vec<&'a Observation>>>;
+
 /// The items of a series of retrievals whose times are the model's.
 fn items(retrievals: &[Retrieval<'_>], stretch: Stretch, query: &[(&str, String)], by: &str, split: &str) -> Vec<Value> {
-    let mut cells: BTreeMap<i64, BTreeMap<(String, String), Vec<Vec<&Observation>>>> = BTreeMap::new();
+    let mut cells: BTreeMap<i64, Cells<'_>> = BTreeMap::new();
     let (mut all, mut held) = (BTreeSet::new(), BTreeSet::new());
     for of in retrievals {
         let bucket = stretch.at(representative(of).at).div_euclid(length_of(by));

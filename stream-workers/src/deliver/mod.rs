@@ -123,6 +123,7 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     if process.profile.is_production() {
         settings.postgres.harden()?;
         settings.webhooks.harden()?;
+        settings.secrets.sealer()?;
         roles::refuse_privileged(&settings.postgres, Role::Deliverer).await?;
     }
     settings.webhooks.warn_if_open();
