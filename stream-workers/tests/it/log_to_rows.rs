@@ -23,7 +23,7 @@ async fn every_member_of_a_record_lands_in_its_column() {
     world.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
     world.work_off(&world.group()).await;
 
-    let columns = "site, hex(event_key), org_id, observer, source_role, event_type, at, received_at, session_id, platform_id, agent_id, \
+    let columns = "site, hex(event_key), org_id, observer, source_role, event_type, at, received_at, session_id, platform_id, issuer_id, link, link_site, agent_id, \
         content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra";
     let rows = format!("SELECT arrayMap(x -> toString(x), [{}]) FROM observations FINAL ORDER BY site", each_as_text(columns));
     let rows: Vec<Vec<String>> = world.clickhouse.query(&rows).fetch_all().await.unwrap();
@@ -39,6 +39,9 @@ async fn every_member_of_a_record_lands_in_its_column() {
         "2026-01-01 00:00:00.000000",
         none,
         "00000000-0000-0000-0000-000000000008",
+        none,
+        "",
+        "",
         "",
         "",
         "",
@@ -60,6 +63,9 @@ async fn every_member_of_a_record_lands_in_its_column() {
         "2026-11-01 10:00:00.654321",
         "67e55044-10b1-426f-9247-bb680e5fe0c8",
         "00000000-0000-0000-0000-000000000009",
+        "00000000-0000-0000-0000-000000000009",
+        "other",
+        "",
         "bot/1",
         "https://www.example.com/a?b=1",
         "doi:10/1",

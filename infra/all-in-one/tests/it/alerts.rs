@@ -16,10 +16,9 @@ use stage::Stage;
 use std::collections::BTreeSet;
 
 /// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
-const FAULTS: [(&str, &[&str]); 19] = [
+const FAULTS: [(&str, &[&str]); 17] = [
     ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
     ("a record cannot be read", &["RecordsSetAside"]),
-    ("a compaction does not end", &[]),
     ("the table is gone", &["WorkerStopped"]),
     ("ClickHouse hangs", &["ClickHouseUnreachable", "ReadsAtLimit", "HighErrorShare"]),
     ("PostgreSQL hangs", &["PostgresUnreachable", "KeysFromMemory"]),
@@ -35,7 +34,6 @@ const FAULTS: [(&str, &[&str]); 19] = [
     ("the endpoints of three organisations are full", &["WebhooksWithoutRoom"]),
     ("the key of the deliverer is not the one that sealed", &["WebhooksUnsigned"]),
     ("the database takes no writes", &["WebhooksNotClaimed"]),
-    ("a compaction still does not end", &["CompactionBehind"]),
     ("the group of the workers is deleted", &["OffsetsMissing"]),
     ("the log drops what nobody has read", &["RecordsMissed"]),
     ("processes are killed", &["ServiceDown", "NoWorker", "NoDeliverer"]),

@@ -15,11 +15,12 @@ async fn reads(arguments: &[&str]) -> Output {
 fn rows(output: &Output) -> Vec<String> {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said.lines().filter_map(|line| Some(line.split_once(" rows in ")?.0.to_owned())).collect()
+    let of_a_table = |line: &&str| TABLES.iter().any(|table| line.starts_with(table)) && line.contains(" parts, ");
+    said.lines().filter(of_a_table).filter_map(|line| Some(line.split_once(" rows in ")?.0.to_owned())).collect()
 }
 
 /// The tables of the store that is measured.
-const TABLES: [&str; 3] = ["observations", "retrieval_index", "retrievals"];
+const TABLES: [&str; 2] = ["observations", "retrieval_index"];
 
 fn rows_of(table: &str, rows: &[String]) -> u64 {
     assert!(TABLES.contains(&table));
@@ -68,9 +69,10 @@ async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
     arguments.extend(folder.and_then(Path::to_str).into_iter().flat_map(|folder| ["--binaries", folder]));
     let output = reads(&arguments).await;
     let through = rows(&output);
-    assert_eq!(rows_of("retrievals", &through), rows_of("retrievals", &past));
     // A record that a worker had not committed when its partition went to the other is stored again, and not merged yet.
-    assert!(rows_of("observations", &through) >= observations, "{through:?} {past:?}");
+    for table in TABLES {
+        assert!(rows_of(table, &through) >= rows_of(table, &past), "{through:?} {past:?}");
+    }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         said.contains(&format!("published {observations} ")) && said.contains(&format!("stored {observations} in")),

@@ -26,7 +26,6 @@ impl Stage {
                 self.first_report = Some(Instant::now());
             }
             "a record cannot be read" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
-            "a compaction does not end" => self.hold_the_compaction().await,
             "the table is gone" => {
                 self.clickhouse("RENAME TABLE observations TO aside").await;
                 assert_eq!(self.report(1).await, 201);
@@ -82,10 +81,6 @@ impl Stage {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
             }
             "ClickHouse still hangs" => self.clickhouse.resume(),
-            "a compaction still does not end" => {
-                let id = self.compaction_id();
-                self.clickhouse(&format!("KILL QUERY WHERE query_id = '{id}' ASYNC")).await;
-            }
             "the database takes no writes" => self.let_the_database_take_writes(true).await,
             "processes are killed" => {
                 for name in [WORKER, DELIVERER] {
@@ -118,35 +113,6 @@ impl Stage {
 
     async fn clickhouse(&self, statement: &str) {
         eventually(statement, || async { self.try_clickhouse(statement).await.then_some(()) }).await;
-    }
-
-    /// Of the statement that all compactors of the store share.
-    fn compaction_id(&self) -> String {
-        format!("compact-{}", self.stores.clickhouse.clickhouse_database)
-    }
-
-    /// A statement in the place of every compaction: the server refuses a second one.
-    async fn hold_the_compaction(&self) {
-        assert_eq!(self.report(1).await, 201);
-        let (settings, id) = (self.stores.clickhouse.clone(), self.compaction_id());
-        tokio::spawn(async move {
-            let statement = "SELECT sleepEachRow(3) FROM system.numbers \
-                             SETTINGS function_sleep_max_microseconds_per_block = 0, max_block_size = 1 FORMAT Null";
-            let client = service_kit::stores::clickhouse(&settings).unwrap();
-            // Until it is killed; while a real compaction runs it is refused, and asked again.
-            while client
-                .query(statement)
-                .with_setting("query_id", id.clone())
-                .execute()
-                .await
-                .is_err_and(|error| error.to_string().contains("QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING"))
-            {}
-        });
-        let held = format!(
-            "SELECT throwIf(count() = 0) FROM system.processes WHERE query_id = '{}' AND query LIKE 'SELECT sleepEachRow%'",
-            self.compaction_id()
-        );
-        eventually("the compaction is held", || async { self.try_clickhouse(&held).await.then_some(()) }).await;
     }
 
     async fn try_clickhouse(&self, statement: &str) -> bool {
