@@ -1,4 +1,4 @@
-# One image with the four binaries; who runs it says which: `docker run IMAGE query-api --help`.
+# One image with the five binaries; who runs it says which: `docker run IMAGE query-api --help`.
 # Health checks stand in docker-compose.yml, because each binary listens elsewhere.
 
 FROM rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
@@ -13,9 +13,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/source/target,sharing=locked \
     cargo clean --release --workspace \
  && cargo build --release --locked \
-        --package ingest-gateway --package stream-workers --package query-api --package identity-api \
+        --package ingest-gateway --package stream-workers --package query-api --package identity-api --package web-console \
  && install -D --target-directory=/binaries \
-        target/release/ingest-gateway target/release/stream-workers target/release/query-api target/release/identity-api
+        target/release/ingest-gateway target/release/stream-workers target/release/query-api target/release/identity-api target/release/console
 
 FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 # Whom to trust over HTTPS; copied, so that this stage installs nothing.

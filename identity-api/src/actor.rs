@@ -4,13 +4,12 @@
 //! Must end in one organisation: no handler chooses among several. Who acts is kept for the audit trail.
 
 use crate::State;
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use schemas::identity::Scope;
-use schemas::ids::{ApiKeyId, OrgId, UserId};
-use schemas::problem::Code;
-use serde::Deserialize;
+use schemas::ids::OrgId;
+pub(crate) use service_kit::auth::Credential;
 use service_kit::auth::{API_KEY_HEADER, Caller, Member, presented_session};
 use service_kit::directory::HasDirectory;
 use service_kit::http::ApiError;
@@ -21,15 +20,6 @@ use std::sync::Arc;
 pub(crate) struct Actor {
     pub(crate) org_id: OrgId,
     pub(crate) credential: Credential,
-}
-
-/// By what somebody acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Credential {
-    /// A key of the organisation.
-    Key(ApiKeyId),
-    /// The session of a member.
-    User(UserId),
 }
 
 /// Somebody who may list the organisation's identity objects.
@@ -69,12 +59,6 @@ async fn actor(parts: &mut Parts, state: &Arc<State>, any_of: &[Scope]) -> Resul
     Ok(Actor { org_id: caller.org_id, credential: Credential::Key(caller.key_id) })
 }
 
-/// Which organisation a member acts for; needed when there are several.
-#[derive(Deserialize)]
-struct ActsFor {
-    organization_id: Option<OrgId>,
-}
-
 impl FromRequestParts<Arc<State>> for SignedIn {
     type Rejection = ApiError;
 
@@ -93,23 +77,14 @@ pub(crate) async fn signed_in(parts: &Parts, state: &Arc<State>) -> Result<Membe
         return Err(ApiError::unauthenticated());
     }
     let (directory, now) = (state.directory(), state.clock.now());
-    let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?.hash();
-    let look_up = async { Ok(directory.find_user_session(&session, now).await?) };
-    let member = directory.strangers().recognise(parts, &session, look_up).await?;
+    let session = presented_session(&parts.headers).ok_or_else(|| directory.strangers().refuse(parts))?;
+    let member = Member::find(parts, &session, directory, now).await?;
     state.rates.admit(Credential::User(member.user_id))?;
     Ok(member)
 }
 
 async fn member(parts: &Parts, state: &Arc<State>) -> Result<Actor, ApiError> {
     let member = signed_in(parts, state).await?;
-    let chosen = Query::<ActsFor>::try_from_uri(&parts.uri)
-        .map_err(|_| ApiError::new(Code::InvalidParameter, "organization_id must be a UUID."))?
-        .organization_id;
-    let acts_for = |org_id| Ok(Actor { org_id, credential: Credential::User(member.user_id) });
-    match (chosen, member.organizations.as_slice()) {
-        (Some(chosen), own) if own.contains(&chosen) => acts_for(chosen),
-        (None, [only]) => acts_for(*only),
-        (None, [_, _, ..]) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
-        _ => Err(ApiError::new(Code::Forbidden, "You are not a member of this organisation.")),
-    }
+    let membership = member.acting_for(&parts.uri)?;
+    Ok(Actor { org_id: membership.org_id, credential: Credential::User(member.user_id) })
 }

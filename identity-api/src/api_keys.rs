@@ -1,18 +1,18 @@
 //! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
 //!
-//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. Who may mint, and
-//! what becomes of the keys of somebody who is removed, is `makers`.
+//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. What a key
+//! may hold, and whose are revoked with a person, is `makers`; who may mint, `ways_in`.
 
 mod makers;
 
-pub(crate) use makers::{Keeping, Maker, revoke_made_by};
+pub(crate) use makers::revoke_made_by;
 
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
 use crate::audit::{self, Author, Change};
 use crate::bodies;
-use crate::members;
 use crate::organizations;
+use crate::organizations::ways_in::{self, LettingIn};
 use crate::texts;
 use axum::Json;
 use axum::body::Body;
@@ -20,7 +20,7 @@ use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
 use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, OrgType, Scope};
-use schemas::ids::{ApiKeyId, OrgId};
+use schemas::ids::{ApiKeyId, DrainId, OrgId};
 use schemas::problem::Code;
 use schemas::secrets::PlainApiKey;
 use serde::Deserialize;
@@ -47,6 +47,8 @@ struct Row {
     created_by_kind: String,
     created_by: Option<Uuid>,
     created_by_name: Option<String>,
+    drain_id: Option<Uuid>,
+    expires_at: Option<DateTime<Utc>>,
 }
 
 impl TryFrom<Row> for ApiKey {
@@ -60,9 +62,11 @@ impl TryFrom<Row> for ApiKey {
             name: row.name,
             prefix: row.prefix,
             scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
+            drain_id: row.drain_id.map(DrainId),
             created_at: row.created_at,
             last_used_at: row.last_used_at,
             created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
+            expires_at: row.expires_at,
             revoked_at: row.revoked_at,
         })
     }
@@ -101,11 +105,12 @@ pub(crate) async fn create_api_key(
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
     let body = state.bodies.read(request).await?;
     let mut transaction = state.pool.begin().await?;
-    makers::require_minter(&mut transaction, &actor).await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
     let (name, scopes) = parse_new_key(&body)?;
     let org_type = organizations::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let holder = Holder { org: actor.org_id, org_type };
-    let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, &scopes, state.now()).await?;
+    let grants = Grants::Scopes(&scopes);
+    let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
 }
@@ -117,19 +122,49 @@ pub(crate) struct Holder {
     pub(crate) org_type: OrgType,
 }
 
+/// What a new key is good for.
+#[derive(Clone, Copy)]
+pub(crate) enum Grants<'a> {
+    /// Whatever these scopes open.
+    Scopes(&'a [Scope]),
+    /// Feeding one drain.
+    Feeding(DrainId),
+}
+
+impl Grants<'_> {
+    /// What whoever grants it must hold.
+    fn takes(&self) -> &[Scope] {
+        match self {
+            Self::Scopes(scopes) => scopes,
+            Self::Feeding(_) => &[Scope::TelemetryWrite],
+        }
+    }
+
+    /// What is stored: a key of a drain has no scope, so that whoever does not know drains refuses it.
+    fn stored(&self) -> (Vec<&'static str>, Option<Uuid>) {
+        match self {
+            Self::Scopes(scopes) => (scopes.iter().map(|scope| scope.as_str()).collect(), None),
+            Self::Feeding(drain) => (Vec::new(), Some(drain.0)),
+        }
+    }
+}
+
 /// Mints a key and writes it down, with who made it. The caller has looked whether they may; what they may grant is looked at here.
 pub(crate) async fn issue(
     transaction: &mut PgConnection,
     author: Author,
     holder: Holder,
     name: &str,
-    scopes: &[Scope],
+    grants: Grants<'_>,
     now: DateTime<Utc>,
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
-    members::lock(transaction, holder.org).await?;
-    makers::require_grantable(transaction, author, holder.org, scopes).await?;
-    let (api_key, key) = mint(transaction, author, holder, name, scopes).await?;
-    let detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
+    organizations::lock(transaction, holder.org).await?;
+    makers::require_grantable(transaction, author, holder.org, grants.takes()).await?;
+    let (api_key, key) = mint(transaction, author, holder, name, grants).await?;
+    let mut detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
+    if let Some(drain) = api_key.drain_id {
+        detail["drain_id"] = json!(drain);
+    }
     let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
     audit::record_by(transaction, author, Some(holder.org), now, change).await?;
     Ok((api_key, key))
@@ -148,14 +183,14 @@ async fn mint(
     author: Author,
     holder: Holder,
     name: &str,
-    scopes: &[Scope],
+    grants: Grants<'_>,
 ) -> Result<(ApiKey, PlainApiKey), ApiError> {
     let key = PlainApiKey::mint(holder.org_type);
-    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let (scopes, drain) = grants.stored();
     let (kind, maker) = author.name();
     let id: Uuid = sqlx::query_scalar(
-        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind, created_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind, created_by, drain_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
     )
     .bind(holder.org.0)
     .bind(name)
@@ -164,6 +199,7 @@ async fn mint(
     .bind(scopes)
     .bind(kind)
     .bind(maker)
+    .bind(drain)
     .fetch_one(&mut *transaction)
     .await?;
     let row: Row = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1").bind(id).fetch_one(transaction).await?;
@@ -181,7 +217,8 @@ pub async fn mint_api_key(
 ) -> anyhow::Result<PlainApiKey> {
     let minting = async {
         let mut transaction = pool.begin().await?;
-        let (_, key) = issue(&mut transaction, Author::System, Holder { org, org_type }, name, scopes, now).await?;
+        let (holder, grants) = (Holder { org, org_type }, Grants::Scopes(scopes));
+        let (_, key) = issue(&mut transaction, Author::System, holder, name, grants, now).await?;
         transaction.commit().await?;
         Ok(key)
     };
@@ -195,7 +232,7 @@ pub(crate) async fn revoke_api_key(
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    makers::require_minter(&mut transaction, &actor).await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
     // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;

@@ -1,6 +1,10 @@
 //! The audit trail: who changed what, written in the transaction of the change.
 //!
-//! Must hold no secret, and must never be updated.
+//! Must hold no secret, and must never be updated. Reading it is `trail`; beside it, why
+//! reports were refused is `refused_reports`.
+
+pub(crate) mod refused_reports;
+pub(crate) mod trail;
 
 use crate::actor::{Actor, Credential};
 use chrono::{DateTime, Utc};

@@ -1,6 +1,9 @@
-//! What request bodies of this surface have in common: a JSON object of known members, and the scopes in it.
+//! What requests of this surface have in common: a JSON object of known members, the scopes in it, and which part of a list is asked
+//! for (`paging`).
 //!
 //! Must not look anything up.
+
+pub(crate) mod paging;
 
 use schemas::identity::Scope;
 use schemas::problem::{Code, Fault};

@@ -4,8 +4,9 @@
 //! transaction; a revocation is in force before its answer is sent.
 
 use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::audit::{self, Change};
+use crate::audit::{self, Author, Change};
 use crate::bodies::{self, rule_broken};
+use crate::organizations::ways_in::{self, LettingIn, Makers};
 use crate::outbox::{self, Event};
 use crate::{State, organizations};
 use axum::Json;
@@ -168,7 +169,8 @@ impl Pair {
     }
 }
 
-/// Creates a delegation with all that belongs to it; 409 when the pair has an active one.
+/// Creates a delegation with all that belongs to it; 403 for a member who is no owner and a key that lacks a scope of it, 409 when
+/// the pair has an active one. The caller holds the pair, which goes before the organisation.
 pub(crate) async fn grant(
     transaction: &mut PgConnection,
     actor: &Actor,
@@ -177,9 +179,14 @@ pub(crate) async fn grant(
     scopes: &[Scope],
     now: DateTime<Utc>,
 ) -> Result<Delegation, ApiError> {
+    ways_in::require_owner(transaction, actor, LettingIn::Delegations).await?;
+    let author: Author = actor.credential.into();
+    ways_in::require_held(transaction, author, scopes).await?;
     let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let (kind, maker) = author.name();
     let row: Option<Row> = sqlx::query_as(
-        "INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at) VALUES ($1, $2, $3, $4, $5) \
+        "INSERT INTO delegations (id, grantor_org_id, grantee_org_id, scopes, created_at, created_by_kind, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (grantor_org_id, grantee_org_id) WHERE revoked_at IS NULL DO NOTHING RETURNING *",
     )
     .bind(id.0)
@@ -187,6 +194,8 @@ pub(crate) async fn grant(
     .bind(pair.grantee.0)
     .bind(names)
     .bind(now)
+    .bind(kind)
+    .bind(maker)
     .fetch_optional(&mut *transaction)
     .await?;
     let row = row.ok_or_else(|| ApiError::new(Code::Conflict, "There is an active delegation to this organisation."))?;
@@ -229,9 +238,7 @@ pub(crate) async fn revoke_delegation(
     .await?;
     if let Some(row) = revoked {
         let delegation = Delegation::from(row);
-        tell(&mut transaction, EventType::DelegationRevoked, &delegation, now).await?;
-        let change = Change { action: "delegation.revoked", object_kind: "delegation", object_id: id.0, detail: json!({}) };
-        audit::record(&mut transaction, &actor, now, change).await?;
+        tell_revoked(&mut transaction, actor.credential.into(), &delegation, now).await?;
         transaction.commit().await?;
         return Ok(Json(delegation));
     }
@@ -244,4 +251,43 @@ pub(crate) async fn revoke_delegation(
         }
         _ => Err(not_found()),
     }
+}
+
+async fn tell_revoked(
+    transaction: &mut PgConnection,
+    author: Author,
+    delegation: &Delegation,
+    now: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    tell(transaction, EventType::DelegationRevoked, delegation, now).await?;
+    let change =
+        Change { action: "delegation.revoked", object_kind: "delegation", object_id: delegation.id.0, detail: json!({}) };
+    audit::record_by(transaction, author, Some(delegation.grantor_org_id), now, change).await?;
+    Ok(())
+}
+
+/// Revokes what these granted, and tells both sides as ever.
+pub(crate) async fn revoke_made_by(
+    transaction: &mut PgConnection,
+    author: Author,
+    makers: Makers<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    let mut revoked: Vec<Row> = sqlx::query_as(
+        "UPDATE delegations SET revoked_at = $4 WHERE revoked_at IS NULL \
+         AND ((created_by_kind = 'user' AND created_by = $1 AND grantor_org_id = $2) \
+              OR (created_by_kind = 'key' AND created_by = ANY($3))) RETURNING *",
+    )
+    .bind(makers.member.map(|(_, person)| person.0))
+    .bind(makers.member.map(|(org, _)| org.0))
+    .bind(makers.keys)
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    // The order of the outbox.
+    revoked.sort_by_key(|row| (row.grantor_org_id, row.grantee_org_id));
+    for delegation in revoked.into_iter().map(Delegation::from) {
+        tell_revoked(transaction, author, &delegation, now).await?;
+    }
+    Ok(())
 }

@@ -36,6 +36,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// How many domains there may be, and how they are verified.
@@ -56,6 +57,9 @@ pub struct DomainSettings {
     /// Days for which that proof may be missing before the domain is its organisation's no more
     #[arg(long, env = "TELEMETRY_DOMAIN_LAPSE_DAYS", default_value_t = 7, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     pub domain_lapse_days: u16,
+    /// Pause between two rounds that look at the proofs which are due; tests have a shorter one
+    #[arg(skip = upkeep::EVERY)]
+    pub proof_round: Duration,
 }
 
 impl Default for DomainSettings {
@@ -66,6 +70,7 @@ impl Default for DomainSettings {
             verification_port: 443,
             domain_proof_days: 30,
             domain_lapse_days: 7,
+            proof_round: upkeep::EVERY,
         }
     }
 }

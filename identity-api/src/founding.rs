@@ -7,6 +7,7 @@ use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::domains::registrations;
 use crate::members::{self, Standing};
+use crate::organizations;
 use crate::people::{self, Person};
 use crate::texts::{self, Faults};
 use axum::Json;
@@ -164,7 +165,7 @@ pub(crate) async fn show_organization(
 /// An organisation that is there.
 pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<Organization, ApiError> {
     let found = read_all(connection, &[id.0]).await?;
-    found.into_iter().next().ok_or_else(members::no_organization)
+    found.into_iter().next().ok_or_else(organizations::no_organization)
 }
 
 #[derive(sqlx::FromRow)]
@@ -221,7 +222,7 @@ pub(crate) async fn partnership(connection: &mut PgConnection, id: OrgId) -> Res
         .bind(id.0)
         .fetch_optional(connection)
         .await?;
-    row.ok_or_else(members::no_organization)
+    row.ok_or_else(organizations::no_organization)
 }
 
 /// Every organisation, or those of a type.

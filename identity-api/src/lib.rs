@@ -12,6 +12,7 @@ mod bodies;
 mod delegation_requests;
 mod delegations;
 pub mod domains;
+mod drains;
 pub mod email_address;
 mod founding;
 mod invites;

@@ -3,11 +3,14 @@
 //! Must never leave an organisation without the last of its owners: whoever changes members holds the organisation's
 //! row, and is judged by who they are under that lock.
 
+pub(crate) mod removal;
+
+use self::removal::{Keeping, Maker};
 use crate::State;
-use crate::api_keys::{self, Keeping, Maker};
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::invites;
+use crate::organizations::{lock, no_organization, role_of};
 use crate::people::Person;
 use crate::texts::{self, Faults};
 use crate::user_sessions;
@@ -16,7 +19,7 @@ use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::identity::{Membership, Role, UnknownName};
+use schemas::identity::{Membership, Role};
 use schemas::ids::{OrgId, UserId};
 use schemas::problem::Code;
 use serde::Deserialize;
@@ -52,31 +55,8 @@ impl Standing {
     }
 }
 
-pub(crate) fn no_organization() -> ApiError {
-    ApiError::new(Code::NotFound, "There is no such organisation.")
-}
-
 fn no_member() -> ApiError {
     ApiError::new(Code::NotFound, "There is no such member.")
-}
-
-/// Holds the organisation's row until the transaction ends.
-pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
-    let found: Option<Uuid> = sqlx::query_scalar("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
-        .bind(org.0)
-        .fetch_optional(transaction)
-        .await?;
-    found.map(drop).ok_or_else(no_organization)
-}
-
-/// What a person is in an organisation.
-pub(crate) async fn role_of(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Option<Role>, sqlx::Error> {
-    let name: Option<String> = sqlx::query_scalar("SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2")
-        .bind(org.0)
-        .bind(user.0)
-        .fetch_optional(connection)
-        .await?;
-    name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
 }
 
 /// Makes a person a member; one who is there gains what `role` adds, and loses nothing.
@@ -206,7 +186,7 @@ pub(crate) async fn change_member(
     if role == Role::Member {
         invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
         if !keep_keys {
-            api_keys::revoke_made_by(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+            removal::take_back(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
         }
     }
     user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
@@ -240,7 +220,7 @@ pub(crate) async fn remove_member(
     // Or who is removed comes back by an invite of their own making.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     if !keep_keys {
-        api_keys::revoke_made_by(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+        removal::take_back(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
     }
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)

@@ -3,7 +3,7 @@
 //! Must not send anything, and must not change a row once it is written: its body is signed as it stands.
 
 use chrono::{DateTime, Utc};
-use schemas::ids::{DeliveryId, OrgId};
+use schemas::ids::{DeliveryId, OrgId, WebhookEndpointId};
 use schemas::webhook::{Data, Envelope, EventType};
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -34,21 +34,32 @@ pub(crate) async fn announce(transaction: &mut PgConnection, event: Event<'_>) -
     .fetch_all(&mut *transaction)
     .await?;
     for (endpoint, organization) in endpoints {
-        let id = DeliveryId(Uuid::now_v7());
-        let envelope = Envelope { id, kind: event.kind, created_at: event.at, data: event.data.clone() };
-        let body = serde_json::to_string(&envelope).map_err(ApiError::internal)?;
-        sqlx::query(
-            "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
-             VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(id.0)
-        .bind(endpoint)
-        .bind(organization)
-        .bind(event.kind.as_str())
-        .bind(body)
-        .bind(event.at)
-        .execute(&mut *transaction)
-        .await?;
+        write(transaction, WebhookEndpointId(endpoint), OrgId(organization), &event).await?;
     }
     Ok(())
+}
+
+/// One message to one endpoint, whose row the caller has locked.
+pub(crate) async fn write(
+    transaction: &mut PgConnection,
+    endpoint: WebhookEndpointId,
+    organization: OrgId,
+    event: &Event<'_>,
+) -> Result<DeliveryId, ApiError> {
+    let id = DeliveryId(Uuid::now_v7());
+    let envelope = Envelope { id, kind: event.kind, created_at: event.at, data: event.data.clone() };
+    let body = serde_json::to_string(&envelope).map_err(ApiError::internal)?;
+    sqlx::query(
+        "INSERT INTO webhook_deliveries (id, endpoint_id, organization_id, event_type, body, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(id.0)
+    .bind(endpoint.0)
+    .bind(organization.0)
+    .bind(event.kind.as_str())
+    .bind(body)
+    .bind(event.at)
+    .execute(transaction)
+    .await?;
+    Ok(id)
 }

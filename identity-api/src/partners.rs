@@ -16,7 +16,7 @@ use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
 use crate::invites::{self, Invitation};
 use crate::letters;
-use crate::members;
+use crate::organizations;
 use crate::texts::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgConnection;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -50,16 +50,11 @@ impl FromRequestParts<Arc<State>> for Partner {
         state.rates.admit(Credential::Key(caller.key_id))?;
         state.partner_rates.admit(caller.org_id)?;
         caller.require(Scope::PartnerProvision)?;
-        if !is_trusted(&state.pool, caller.org_id).await? {
+        if !organizations::is_trusted(&state.pool, caller.org_id).await? {
             return Err(ApiError::new(Code::Forbidden, "The organisation is not a trusted partner."));
         }
         Ok(Self { org: caller.org_id, author: Author::Key(caller.key_id) })
     }
-}
-
-/// Whether an operator trusts it.
-pub(crate) async fn is_trusted(store: impl PgExecutor<'_>, org: OrgId) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(store).await
 }
 
 /// An operator trusts an organisation, or no longer does.
@@ -70,7 +65,7 @@ pub(crate) async fn set_trust(
     is_trusted: bool,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
-    members::lock(transaction, org).await?;
+    organizations::lock(transaction, org).await?;
     let changed = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1 AND is_trusted_partner <> $2")
         .bind(org.0)
         .bind(is_trusted)

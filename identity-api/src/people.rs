@@ -2,11 +2,13 @@
 //!
 //! Must not let a key stand in for a person.
 
+pub(crate) mod organizations;
+
 use crate::State;
 use crate::actor::SignedIn;
-use crate::api_keys::{self, Maker};
 use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
+use crate::members::removal::{self, Maker};
 use crate::sign_in::account;
 use crate::user_sessions;
 use axum::extract::FromRequestParts;
@@ -120,7 +122,7 @@ pub(crate) async fn remove_operator(
         .await?;
     let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "There is no operator with this address."))?;
     if !keep_keys {
-        api_keys::revoke_made_by(transaction, author, Maker::Operator(UserId(user)), now).await?;
+        removal::take_back(transaction, author, Maker::Operator(UserId(user)), now).await?;
     }
     set_operator(transaction, author, UserId(user), false, now).await
 }

@@ -3,11 +3,12 @@
 //! Must hold no logic.
 
 use crate::State;
+use crate::drains::{health, rotation};
 use crate::sign_in::{guard, magic_links, oidc, page, session};
-use crate::webhooks::{deliveries, secret};
+use crate::webhooks::{deliveries, secret, standing};
 use crate::{
-    access_requests, api_keys, delegation_requests, delegations, domains, founding, invites, members, partners, settings,
-    webhooks,
+    access_requests, api_keys, audit, delegation_requests, delegations, domains, drains, founding, invites, members, partners,
+    people, settings, webhooks,
 };
 use axum::Router;
 use axum::middleware;
@@ -20,6 +21,7 @@ pub fn routes(state: Arc<State>) -> Router {
         // a key with an identity scope, or a session of a member
         .route("/api/v1/identity/api-keys", get(api_keys::list_api_keys).post(api_keys::create_api_key))
         .route("/api/v1/identity/api-keys/{id}", delete(api_keys::revoke_api_key))
+        .route("/api/v1/identity/audit", get(audit::trail::list_audit_entries))
         .route("/api/v1/identity/delegations", get(delegations::list_delegations).post(delegations::create_delegation))
         .route("/api/v1/identity/delegations/{id}", delete(delegations::revoke_delegation))
         .route(
@@ -32,9 +34,18 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/domains", get(domains::list_domains).post(domains::register_domain))
         .route("/api/v1/identity/domains/{id}", delete(domains::release_domain))
         .route("/api/v1/identity/domains/{id}/verify", post(domains::verify_domain))
+        .route("/api/v1/identity/drains", get(drains::list_drains).post(drains::create_drain))
+        .route("/api/v1/identity/drains/{id}", get(drains::show_drain).delete(drains::delete_drain))
+        .route("/api/v1/identity/drains/{id}/rotate", post(rotation::rotate_key))
+        .route("/api/v1/identity/drains/{id}/health", get(health::show_health))
+        .route("/api/v1/identity/refused-reports", get(audit::refused_reports::list_refused_reports))
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
-        .route("/api/v1/identity/webhooks/{id}", get(webhooks::show_webhook).delete(webhooks::disable_webhook))
+        .route(
+            "/api/v1/identity/webhooks/{id}",
+            get(webhooks::show_webhook).patch(standing::change_webhook).delete(standing::delete_webhook),
+        )
+        .route("/api/v1/identity/webhooks/{id}/test", post(standing::test_webhook))
         .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(secret::rotate_secret))
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
@@ -61,6 +72,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
+        .route("/api/v1/identity/operator/organizations", get(people::organizations::list_all_organizations))
         // a key with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))

@@ -1,29 +1,31 @@
-//! Webhook endpoints: register, list, disable; how deliveries fared is `deliveries`. What is sent to them is `outbox`, sending
-//! it is stream-workers.
+//! Webhook endpoints: register and list; ending, pausing and trying one is `standing`, how deliveries fared `deliveries`. What is
+//! sent to them is `outbox`, sending it is stream-workers.
 //!
 //! Must show a secret only in the 201 that creates it, must store it sealed, and must keep an organisation at ten
-//! active endpoints whatever arrives at once.
+//! endpoints whatever arrives at once.
 
 pub(crate) mod deliveries;
 pub(crate) mod retention;
 pub(crate) mod secret;
+pub(crate) mod standing;
 
 pub use retention::DeliveryLogSettings;
 
 use crate::State;
 use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::audit::{self, Change};
+use crate::audit::{self, Author, Change};
 use crate::bodies::{self, fault};
+use crate::organizations::ways_in::{self, LettingIn, Makers};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
-use schemas::ids::WebhookEndpointId;
+use schemas::ids::{OrgId, WebhookEndpointId};
 use schemas::problem::{Code, Fault};
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::secrets::PlainWebhookSecret;
-use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ACTIVE_ENDPOINTS, WebhookEndpoint};
+use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, WebhookEndpoint};
 use serde::Deserialize;
 use serde_json::json;
 use service_kit::http::ApiError;
@@ -55,14 +57,14 @@ impl From<Row> for WebhookEndpoint {
     }
 }
 
-/// `GET /api/v1/identity/webhooks`: active ones, oldest first.
+/// `GET /api/v1/identity/webhooks`: all that are not deleted, oldest first.
 pub(crate) async fn list_webhooks(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
 ) -> Result<Json<Vec<WebhookEndpoint>>, ApiError> {
     let rows: Vec<Row> = sqlx::query_as(
         "SELECT id, url, event_types, created_at, disabled_at FROM webhook_endpoints \
-         WHERE organization_id = $1 AND disabled_at IS NULL ORDER BY created_at, id",
+         WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id",
     )
     .bind(actor.org_id.0)
     .fetch_all(&state.pool)
@@ -70,7 +72,7 @@ pub(crate) async fn list_webhooks(
     Ok(Json(rows.into_iter().map(WebhookEndpoint::from).collect()))
 }
 
-/// `GET /api/v1/identity/webhooks/{id}`: also a disabled one.
+/// `GET /api/v1/identity/webhooks/{id}`: also a deleted one.
 pub(crate) async fn show_webhook(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
@@ -112,10 +114,13 @@ pub(crate) async fn create_webhook(
     let sealed = state.sealer.seal(secret.reveal(), id.as_bytes()).map_err(ApiError::internal)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     admit_one_more(&mut transaction, &actor).await?;
+    let (kind, maker) = Author::from(actor.credential).name();
     let row: Row = sqlx::query_as(
-        "INSERT INTO webhook_endpoints (id, organization_id, url, event_types, secret_sealed, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6) RETURNING id, url, event_types, created_at, disabled_at",
+        "INSERT INTO webhook_endpoints \
+             (id, organization_id, url, event_types, secret_sealed, created_at, created_by_kind, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, url, event_types, created_at, disabled_at",
     )
     .bind(id)
     .bind(actor.org_id.0)
@@ -123,6 +128,8 @@ pub(crate) async fn create_webhook(
     .bind(event_types.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())
     .bind(sealed)
     .bind(now)
+    .bind(kind)
+    .bind(maker)
     .fetch_one(&mut *transaction)
     .await?;
     let endpoint = WebhookEndpoint::from(row);
@@ -148,8 +155,8 @@ fn parse_new_webhook(body: &[u8], allowed: &AllowedReceivers) -> Result<(String,
 
 /// The named types, sorted and without repeats.
 fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
-    let mut kinds = names.iter().map(|name| name.parse::<EventType>()).collect::<Result<Vec<_>, _>>().map_err(|unknown| {
-        fault("event_types", format!("{unknown}; event types are {}", EventType::ALL.map(EventType::as_str).join(", ")))
+    let mut kinds = names.iter().map(|name| EventType::subscribed(name)).collect::<Result<Vec<_>, _>>().map_err(|unknown| {
+        fault("event_types", format!("{unknown}; event types are {}", EventType::SUBSCRIBED.map(EventType::as_str).join(", ")))
     })?;
     if kinds.is_empty() {
         return Err(fault("event_types", "event_types must name at least one"));
@@ -159,52 +166,41 @@ fn subscription(names: &[String]) -> Result<Vec<EventType>, Fault> {
     Ok(kinds)
 }
 
-/// Holds the organisation's row until the transaction ends: whoever counts next sees this endpoint.
+/// The caller holds the organisation's row until the transaction ends: whoever counts next sees this endpoint.
 async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
-    sqlx::query("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
-        .bind(actor.org_id.0)
-        .execute(&mut *transaction)
-        .await?;
-    let active: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL")
+    let there: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL")
             .bind(actor.org_id.0)
             .fetch_one(transaction)
             .await?;
-    if active < MAX_ACTIVE_ENDPOINTS {
+    if there < MAX_ENDPOINTS {
         return Ok(());
     }
-    let detail = format!("The organisation has {MAX_ACTIVE_ENDPOINTS} active webhook endpoints; delete one first.");
+    let detail = format!("The organisation has {MAX_ENDPOINTS} webhook endpoints; delete one first.");
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// `DELETE /api/v1/identity/webhooks/{id}`: 204, also when it was disabled before. Nothing is sent to it any more.
-pub(crate) async fn disable_webhook(
-    Shared(state): Shared<Arc<State>>,
-    IdentityWriter(actor): IdentityWriter,
-    Path(id): Path<String>,
-) -> Result<StatusCode, ApiError> {
-    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let now = state.now();
-    let mut transaction = state.pool.begin().await?;
-    let disabled = sqlx::query(
-        "UPDATE webhook_endpoints SET disabled_at = $3 WHERE id = $1 AND organization_id = $2 AND disabled_at IS NULL",
+/// Deletes the endpoints that these set up: they know the secrets.
+pub(crate) async fn delete_made_by(
+    transaction: &mut PgConnection,
+    author: Author,
+    makers: Makers<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let deleted: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "UPDATE webhook_endpoints SET deleted_at = $4, disabled_at = coalesce(disabled_at, $4) WHERE deleted_at IS NULL \
+         AND ((created_by_kind = 'user' AND created_by = $1 AND organization_id = $2) \
+              OR (created_by_kind = 'key' AND created_by = ANY($3))) RETURNING id, organization_id",
     )
-    .bind(id.0)
-    .bind(actor.org_id.0)
+    .bind(makers.member.map(|(_, person)| person.0))
+    .bind(makers.member.map(|(org, _)| org.0))
+    .bind(makers.keys)
     .bind(now)
-    .execute(&mut *transaction)
+    .fetch_all(&mut *transaction)
     .await?;
-    if disabled.rows_affected() == 1 {
-        let change = Change { action: "webhook.disabled", object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
-        audit::record(&mut transaction, &actor, now, change).await?;
-        transaction.commit().await?;
-        return Ok(StatusCode::NO_CONTENT);
+    for (id, org) in deleted {
+        let change = Change { action: "webhook.deleted", object_kind: "webhook_endpoint", object_id: id, detail: json!({}) };
+        audit::record_by(transaction, author, Some(OrgId(org)), now, change).await?;
     }
-    let was_disabled: bool =
-        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM webhook_endpoints WHERE id = $1 AND organization_id = $2)")
-            .bind(id.0)
-            .bind(actor.org_id.0)
-            .fetch_one(&mut *transaction)
-            .await?;
-    if was_disabled { Ok(StatusCode::NO_CONTENT) } else { Err(not_found()) }
+    Ok(())
 }

@@ -6,6 +6,7 @@ use crate::State;
 use crate::normalise::{Origin, attributed_site, normalise};
 use crate::normalised::Normalised;
 use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
+use schemas::bots::BotTable;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
@@ -67,8 +68,8 @@ pub(crate) struct Bound<'a> {
 
 impl<'a> Bound<'a> {
     /// The events as the log keeps them, as far as the request alone decides that.
-    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>) -> Normalised<'a> {
-        let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key };
+    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>, bots: &BotTable) -> Normalised<'a> {
+        let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key, bots };
         let (mut events, mut conversations) = (Vec::with_capacity(self.events.len()), Vec::new());
         for (index, (event, binding)) in self.events.into_iter().enumerate() {
             let (event, conversation) = normalise(event, &binding, &origin, index);

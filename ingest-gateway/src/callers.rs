@@ -2,6 +2,8 @@
 //!
 //! Must keep a revocation from being late by more than a second.
 
+pub(crate) mod refusals;
+
 use schemas::ids::OrgId;
 use schemas::secrets::SecretHash;
 use service_kit::auth::Caller;

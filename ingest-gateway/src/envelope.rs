@@ -3,11 +3,14 @@
 //! Must not look into events; it finds them and what the envelope says for all of them.
 
 use crate::bodies;
+use crate::limits::Limits;
 use crate::raw::{RawObject, as_array, as_str};
-use crate::sessions::{Told, privacy_level};
-use crate::validate::{Faults, Member};
+use crate::sessions::privacy_level;
+use crate::validate::{Context, Faults, Member, Told, members, strict};
+use chrono::{DateTime, Utc};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
+use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 
 const KNOWN: &[&str] = &[
@@ -57,6 +60,33 @@ impl<'a> Envelope<'a> {
             events,
             members,
         })
+    }
+
+    /// What the envelope says for all of its events.
+    pub(crate) fn context<'l>(
+        &self,
+        limits: &'l Limits,
+        now: DateTime<Utc>,
+        caller: &Caller,
+        faults: &mut Faults,
+    ) -> Context<'l> {
+        let context = Context::new(limits, now, caller);
+        if context.is_strict {
+            strict::check_envelope(&self.members, &self.events, faults);
+        }
+        let session_id = members::session(self.session_id, Member("session_id"), faults);
+        let ctx_token = members::text(self.ctx_token, Member("ctx_token"), faults);
+        Context {
+            is_binding_unclear: (self.session_id.is_some() && session_id.is_none())
+                || (self.ctx_token.is_some() && ctx_token.is_none()),
+            session_id,
+            agent_id: members::text(self.agent_id, Member("agent_id"), faults),
+            ctx_token,
+            privacy_level: self.privacy_level,
+            told: self.told.clone(),
+            is_before_1_0: bodies::is_before_1_0(&self.members),
+            ..context
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::bodies::WriteRequest;
 use crate::envelope::Envelope;
 use crate::limits::Limits;
-use crate::validate::{Context, Faults};
+use crate::validate::Faults;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -38,7 +38,7 @@ pub(crate) async fn post_events(
     let read = || read_events(&request.body, &state.limits, state.clock.now(), &caller);
     let bound = large.run(bytes, read).await?.admit(&state, &caller).await?;
     let idempotency_key = request.idempotency_key.as_deref();
-    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key), &request);
+    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key, &state.bots), &request);
     let (mut batch, claim) = large.run(bytes, normalise).await?;
     batch.fill_in(&state, bytes).await;
     let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request, &claim).await?;
@@ -55,6 +55,6 @@ pub(crate) fn read_events<'a>(
 ) -> Result<Batch<'a>, ApiError> {
     let envelope = Envelope::parse(body, limits.max_events)?;
     let mut faults = Faults::default();
-    let context = Context::of(&envelope, limits, now, caller, &mut faults);
+    let context = envelope.context(limits, now, caller, &mut faults);
     Ok(Batch::validate(&envelope.events, context, faults))
 }

@@ -17,6 +17,8 @@
 //!   201
 //! ```
 //!
+//! `POST /drains/{provider}` takes the logs of CDNs, of which each kept line goes the same way (`drains`).
+//!
 //! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement or the fsync (invariant 1).
 
 mod accept;
@@ -24,6 +26,8 @@ mod batch;
 mod bodies;
 mod callers;
 mod conversation;
+mod crawler;
+mod drains;
 mod envelope;
 mod events;
 mod idempotency;
@@ -47,6 +51,7 @@ mod tokens;
 mod tolerate;
 mod validate;
 
+pub use drains::DrainSettings;
 pub use limits::Limits;
 pub use metrics::MEASURES;
 pub use publish::{Durability, Log, Message};
@@ -58,11 +63,14 @@ pub use tokens::TokenExpiry;
 use accept::Remembered;
 use axum::Router;
 use axum::middleware;
-use axum::routing::post;
+use axum::routing::{get, post};
 use callers::KnownCallers;
+use callers::refusals::Refusals;
 use clap::{Args, Parser, Subcommand};
+use drains::Drains;
 use idempotency::IdempotencyKeys;
 use large::LargeBodies;
+use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use schemas::secrets::SecretHash;
@@ -125,6 +133,9 @@ pub struct Settings {
     /// Bursts and outages
     #[command(flatten)]
     pub durability: Durability,
+    /// Logs of CDNs
+    #[command(flatten)]
+    pub drains: DrainSettings,
     /// Old click tokens
     #[command(flatten)]
     pub expiry: TokenExpiry,
@@ -144,8 +155,8 @@ impl Settings {
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
-        let clients = ClientSettings::default();
-        Self { kafka, postgres, clients, limits, durability, expiry, session_expiry: SessionExpiry::default() }
+        let (clients, drains) = (ClientSettings::default(), DrainSettings::default());
+        Self { kafka, postgres, clients, limits, durability, drains, expiry, session_expiry: SessionExpiry::default() }
     }
 }
 
@@ -156,6 +167,8 @@ pub struct State {
     bodies: BodyReader,
     rates: Rates,
     uses: KeyUses,
+    refusals: Refusals,
+    _refusals_expiry: AbortOnDropHandle<()>,
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
@@ -166,6 +179,8 @@ pub struct State {
     log: Log,
     large: LargeBodies,
     limits: Limits,
+    bots: Arc<BotTable>,
+    drains: Drains,
     clock: Clock,
     probes: Vec<Probe>,
 }
@@ -201,6 +216,8 @@ impl State {
             bodies: BodyReader::new(settings.limits.body()),
             rates: Rates::per_key(settings.limits.key_rate),
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
+            refusals: Refusals::start(pool.clone()),
+            _refusals_expiry: callers::refusals::start_expiry(pool.clone(), clock.clone()),
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             _session_expiry: sessions::start_expiry(
@@ -213,10 +230,12 @@ impl State {
             memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),
+            drains: Drains::start(&settings.drains, pool.clone(), clock.clone()),
             pool,
             log,
             large: LargeBodies::new(),
             limits: settings.limits.clone(),
+            bots: settings.drains.bots()?,
             clock,
         }))
     }
@@ -241,7 +260,12 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sessions/end", post(sessions::end_session))
         .route("/sessions/bulk", post(sessions::upload_session))
         .route("/click-tokens", post(tokens::create_click_token))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), callers::refusals::note_refusal))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), overload::refuse_overload))
+        // With such a key in the header that its provider can send.
+        .route("/drains/{provider}", post(drains::post_drain))
+        // With nothing.
+        .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
         .with_state(state)
 }
 

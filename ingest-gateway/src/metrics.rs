@@ -13,6 +13,17 @@ const WHAT: By = By {
     values: &["damaged", "refused"],
 };
 
+const OUTCOME: By = By {
+    label: "outcome",
+    says: "`kept`: retrievals by bots; `people`: everybody else's; `dropped`: bots' requests that are not counted; `refused`: bots that were not given the content; `bad`: unreadable",
+    values: &["kept", "people", "dropped", "refused", "bad"],
+};
+const PROVIDER: By = By {
+    label: "provider",
+    says: "the last part of the path",
+    values: &["cloudflare", "fastly", "firehose", "akamai", "vercel", "ndjson", "combined"],
+};
+
 measures! {
     ACCEPTED = Measure::counter("gateway_events_accepted_total", "events", "events whose record the log acknowledged or the spill made durable");
     UNCLASSIFIED = Measure::counter("gateway_values_unclassified_total", "values", "citation types and positions outside the standard's lists, kept as unclassified");
@@ -36,11 +47,26 @@ measures! {
     PENDING_EVENTS = Measure::gauge("gateway_spill_pending_events", "events", "events in the spill that are not yet on the log");
     SESSIONS_WAITING = Measure::gauge("gateway_sessions_waiting", "sessions", "sessions named by events that PostgreSQL has not taken yet, kept beside the spill");
     SESSIONS_DROPPED = Measure::counter("gateway_sessions_dropped_total", "sessions", "sessions named by events that found no room to wait for PostgreSQL; the next event of each brings it again");
+    DRAIN_LINES = Measure::counter("gateway_drain_lines_total", "lines", "lines of drains whose bodies were taken in").by(&[PROVIDER, OUTCOME]);
+    DRAIN_COVERAGE_WAITING = Measure::gauge("gateway_drain_coverage_waiting", "rows", "rows of coverage that wait for PostgreSQL");
+    DRAIN_COVERAGE_LOST = Measure::counter("gateway_drain_coverage_lost_total", "bodies", "bodies of drains whose coverage found no room to wait for PostgreSQL; their events are kept");
     DRAINED = Measure::counter("gateway_drained_records_total", "records", "spilled records that the log has acknowledged");
 }
 
 pub(crate) fn accepted(events: usize) {
     counter!(ACCEPTED.name).increment(events as u64);
+}
+
+pub(crate) fn drain_lines(provider: &'static str, outcome: &'static str, lines: u64) {
+    counter!(DRAIN_LINES.name, PROVIDER.label => provider, OUTCOME.label => outcome).increment(lines);
+}
+
+pub(crate) fn drain_coverage_waiting(rows: usize) {
+    gauge!(DRAIN_COVERAGE_WAITING.name).set(rows as f64);
+}
+
+pub(crate) fn drain_coverage_lost() {
+    counter!(DRAIN_COVERAGE_LOST.name).increment(1);
 }
 
 pub(crate) fn sessions_waiting(sessions: usize) {

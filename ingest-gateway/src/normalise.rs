@@ -3,8 +3,10 @@
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
 use crate::conversation::Conversation;
+use crate::crawler;
 use crate::redact;
 use crate::validate::{Binding, ValidEvent};
+use schemas::bots::BotTable;
 use schemas::event::{EventFamily, EventType};
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::OrgId;
@@ -16,6 +18,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) org: OrgId,
     pub(crate) agent_id: Option<&'a str>,
     pub(crate) idempotency_key: Option<&'a str>,
+    /// Whose bot a user agent is.
+    pub(crate) bots: &'a BotTable,
 }
 
 /// Normalises the event at `index` of its request. What it says of a conversation comes beside it, when it does: its
@@ -49,6 +53,7 @@ pub(crate) fn normalise<'a>(
         ctx_hash: None,
         kept_ctx_hash: None,
         is_nameless: false,
+        crawler: None,
         agent_id: origin.agent_id.map(str::to_owned),
         turn_id: event.turn_id,
         output_id: event.output_id,
@@ -57,6 +62,7 @@ pub(crate) fn normalise<'a>(
     put_reported_binding(&mut normalised, binding);
     normalised.key = key(&normalised, site.as_ref(), keyed_content.as_deref(), origin, index);
     put_binding(&mut normalised, binding, origin.org);
+    crawler::promote(&mut normalised, origin.bots);
     redact::withhold_from(&mut normalised);
     (normalised, Some(conversation).filter(Conversation::is_private))
 }

@@ -11,6 +11,7 @@ use crate::sessions::{read_end, read_session, read_start, unnamed_session};
 use crate::tokens::read_wish;
 use crate::validate::Tokens;
 use chrono::{DateTime, Utc};
+use schemas::bots::BotTable;
 use schemas::identity::OrgType;
 use schemas::ids::{ApiKeyId, OrgId, SessionId};
 use schemas::log::{LogRecord, RecordKind};
@@ -53,12 +54,13 @@ pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<
         org_id: OrgId(Uuid::nil()),
         org_type: OrgType::Platform,
         scopes: Vec::new(),
+        drain: None,
         strict: false,
     };
     let org = caller.org_id;
     let normalised = |batch: Batch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
-        bound.map(|bound| bound.normalise(org, None).events)
+        bound.map(|bound| bound.normalise(org, None, &BotTable::bundled()).events)
     };
     match document {
         Document::Events => {

@@ -8,22 +8,22 @@ mod end;
 mod expiry;
 mod facts;
 mod kept;
+mod known;
 mod memory;
 mod sightings;
 mod start;
 mod store;
-mod told;
 
 pub(crate) use bulk::{read_session, unnamed_session, upload_session};
 pub(crate) use end::{end_session, read_end};
 pub use expiry::SessionExpiry;
 pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
-pub(crate) use memory::{Known, Session, SessionMemory, Wanted};
-pub(crate) use sightings::{Sighting, Sightings};
+pub(crate) use known::{Known, Session, Sighting};
+pub(crate) use memory::{SessionMemory, Wanted};
+pub(crate) use sightings::Sightings;
 pub(crate) use start::{read_start, start_session};
 pub(crate) use store::exists as session_exists;
-pub(crate) use told::Told;
 
 use schemas::event_key::{EventKey, Identity};
 use schemas::ids::SessionId;

@@ -11,13 +11,12 @@ use crate::page::{Answering, Format};
 use crate::period::Period;
 use crate::reads::refuse_others;
 use crate::series::filled::{Filled, Source};
-use crate::series::{self, SeriesParameters, buckets, role_named};
+use crate::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
 use crate::sql::{By, Cell, Extent, OwnFigure, OwnSplit};
 use crate::visibility::OwnReports;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemas::event::SourceRole;
-use schemas::problem::Code;
 use schemas::reads::{SourceCount, TypeCount};
 use schemas::series::{AgentSeriesItem, AgentSummary, Clicks, OutcomeCount, OutcomeValue, Outcomes, OwnAgentCount, Series};
 use serde::Deserialize;
@@ -115,24 +114,13 @@ enum AgentSplit {
     Outcome,
 }
 
-/// Name, split and columns.
-type KnownSplit = (&'static str, AgentSplit, &'static [&'static str]);
-
-const SPLITS: [KnownSplit; 5] = [
+const SPLITS: [KnownSplit<AgentSplit>; 5] = [
     ("none", AgentSplit::Reports(OwnSplit::Nothing), &["start", "total_events", "total_sessions", "clicks", "outcomes"]),
     ("type", AgentSplit::Reports(OwnSplit::Type), &["start", "event_type", "total_events", "total_sessions", "clicks"]),
     ("role", AgentSplit::Reports(OwnSplit::Role), &["start", "source_role", "total_events", "total_sessions"]),
     ("agent", AgentSplit::Reports(OwnSplit::Agent), &["start", "agent_id", "total_events", "total_sessions"]),
     ("outcome", AgentSplit::Outcome, &["start", "outcome_type", "currency", "outcomes", "value_amount"]),
 ];
-
-fn split(asked: Option<&str>) -> Result<KnownSplit, ApiError> {
-    let asked = asked.unwrap_or("none");
-    SPLITS
-        .into_iter()
-        .find(|(name, ..)| *name == asked)
-        .ok_or_else(|| ApiError::new(Code::InvalidParameter, "The parameter split is none of none, type, role, agent, outcome."))
-}
 
 /// `GET /agent/series`, by day and not split when the caller does not say.
 pub(crate) async fn read_own_series(
@@ -143,7 +131,7 @@ pub(crate) async fn read_own_series(
 ) -> Result<Response, ApiError> {
     refuse_others(&[("domain", asked.domain.as_ref()), ("delegated_from", asked.delegated_from.as_ref())])?;
     asked.refuse_pages()?;
-    let (by, (name, split, columns)) = (asked.by()?, split(asked.split.as_deref())?);
+    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     // What is too long is refused before anything is counted.

@@ -1,4 +1,4 @@
-//! How many reads of telemetry may be under way at a time: of one key, of one organisation, and of everybody. What one read
+//! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
 //! may cost is capped in `sql`; this keeps a hundred of them from costing a hundred times that.
 //!
 //! No organisation has more places than are left free for everybody else: one that takes all it can leaves half of them, the
@@ -6,13 +6,14 @@
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
+use crate::reader::Reader;
 use crate::{State, metrics};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use clap::Args;
-use schemas::ids::{ApiKeyId, OrgId};
+use schemas::ids::OrgId;
 use schemas::problem::Code;
-use service_kit::auth::Reader;
+use service_kit::auth::{Caller, Credential, KeyReader};
 use service_kit::http::ApiError;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,7 +26,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Settings of the reads.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ReadSettings {
-    /// Reads of one key under way at a time; more are told to wait; 0: no limit
+    /// Reads of one key, or of one person, under way at a time; more are told to wait; 0: no limit
     #[arg(long, env = "TELEMETRY_READS_PER_KEY", default_value_t = Self::default().reads_per_key)]
     pub reads_per_key: usize,
     /// Reads of one organisation under way at a time, whatever keys it has; more are told to wait; 0: no limit
@@ -80,7 +81,7 @@ pub(crate) struct AtOnce {
 
 #[derive(Default)]
 struct Running {
-    of_key: HashMap<ApiKeyId, usize>,
+    of_credential: HashMap<Credential, usize>,
     of_organization: HashMap<OrgId, usize>,
     in_all: usize,
 }
@@ -88,7 +89,7 @@ struct Running {
 /// A read under way, until it is dropped.
 pub(crate) struct UnderWay {
     at_once: Arc<AtOnce>,
-    key: ApiKeyId,
+    credential: Credential,
     organization: OrgId,
 }
 
@@ -104,13 +105,13 @@ impl AtOnce {
         })
     }
 
-    /// A place, or 429 when the key or its organisation has all of its own, or 503 when there is none for anybody.
-    pub(crate) fn begin(self: &Arc<Self>, key: ApiKeyId, organization: OrgId) -> Result<UnderWay, ApiError> {
+    /// A place, or 429 when the credential or its organisation has all of its own, or 503 when there is none for anybody.
+    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, organization: OrgId) -> Result<UnderWay, ApiError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_key = running.of_key.get(&key).copied().unwrap_or(0);
-        if of_key >= self.per_key {
+        let own = running.of_credential.get(&credential).copied().unwrap_or(0);
+        if own >= self.per_key {
             metrics::refused(metrics::PER_KEY);
-            let detail = "The API key has too many reads under way; wait for one of them, or as Retry-After says.";
+            let detail = "You have too many reads under way; wait for one of them, or as Retry-After says.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
         let of_organization = running.of_organization.get(&organization).copied().unwrap_or(0);
@@ -126,9 +127,9 @@ impl AtOnce {
         }
         running.in_all += 1;
         metrics::under_way(running.in_all);
-        running.of_key.insert(key, of_key + 1);
+        running.of_credential.insert(credential, own + 1);
         running.of_organization.insert(organization, of_organization + 1);
-        Ok(UnderWay { at_once: Arc::clone(self), key, organization })
+        Ok(UnderWay { at_once: Arc::clone(self), credential, organization })
     }
 }
 
@@ -152,7 +153,7 @@ impl Drop for UnderWay {
         let mut running = self.at_once.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.in_all -= 1;
         metrics::under_way(running.in_all);
-        give_back(&mut running.of_key, &self.key);
+        give_back(&mut running.of_credential, &self.credential);
         give_back(&mut running.of_organization, &self.organization);
     }
 }
@@ -168,18 +169,35 @@ impl FromRequestParts<Arc<State>> for Reading {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let under_way = state.at_once.begin(reader.0.key_id, reader.0.org_id)?;
+        let under_way = state.at_once.begin(reader.credential, reader.org_id)?;
         Ok(Self { reader, under_way })
+    }
+}
+
+/// The holder of a key that may read, with a place to do it.
+pub(crate) struct KeyReading {
+    pub(crate) caller: Caller,
+    pub(crate) under_way: UnderWay,
+}
+
+impl FromRequestParts<Arc<State>> for KeyReading {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
+        let under_way = state.at_once.begin(Credential::Key(caller.key_id), caller.org_id)?;
+        Ok(Self { caller, under_way })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schemas::ids::{ApiKeyId, UserId};
     use uuid::Uuid;
 
-    fn key(number: u128) -> ApiKeyId {
-        ApiKeyId(Uuid::from_u128(number))
+    fn key(number: u128) -> Credential {
+        Credential::Key(ApiKeyId(Uuid::from_u128(number)))
     }
 
     fn org(number: u128) -> OrgId {
@@ -232,10 +250,20 @@ mod tests {
         drop(second);
         let running = at_once.running.lock().unwrap();
         assert_eq!(
-            (running.in_all, running.of_key.len(), running.of_organization.len()),
+            (running.in_all, running.of_credential.len(), running.of_organization.len()),
             (0, 0, 0),
             "nothing is remembered of who does not read"
         );
+    }
+
+    #[test]
+    fn a_person_has_as_many_places_as_a_key_whatever_organisation_they_read_for() {
+        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
+        let person = |number| Credential::User(UserId(Uuid::from_u128(number)));
+        let _taken = [at_once.begin(person(1), org(1)).unwrap(), at_once.begin(person(1), org(2)).unwrap()];
+        assert_eq!(at_once.begin(person(1), org(3)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(at_once.begin(person(2), org(1)).is_ok());
+        assert!(at_once.begin(key(1), org(1)).is_ok(), "a key of the same number is nobody");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Must answer every token that shows nothing with the very same 404, and must not write a token anywhere.
 
 use crate::State;
-use crate::at_once::Reading;
+use crate::at_once::KeyReading;
 use crate::consent::{consents, find_clicked};
 use crate::disclose;
 use crate::outgoing;
@@ -34,8 +34,12 @@ impl Default for ClickSettings {
 }
 
 /// The manifest of the session that the token was made for.
-pub(crate) async fn read_manifest(Shared(state): Shared<Arc<State>>, reading: Reading, uri: Uri) -> Result<Response, ApiError> {
-    let caller = &reading.reader.0;
+pub(crate) async fn read_manifest(
+    Shared(state): Shared<Arc<State>>,
+    reading: KeyReading,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let caller = &reading.caller;
     if caller.org_type == OrgType::ContentOwner {
         return Err(ApiError::new(Code::Forbidden, "Click tokens are looked up with a platform's or an agent's key."));
     }

@@ -43,10 +43,10 @@ struct Facts {
 
 /// The document of the caller's session.
 pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Reading, uri: Uri) -> Result<Response, ApiError> {
-    let caller = &reading.reader.0;
+    let org = reading.reader.org_id;
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
-    let facts = facts_of(&state.pool, caller.org_id, session).await?.ok_or_else(unknown)?;
-    let scope = SessionScope::granted(caller.org_id, session);
+    let facts = facts_of(&state.pool, org, session).await?.ok_or_else(unknown)?;
+    let scope = SessionScope::granted(org, session);
     let read = state.telemetry.session_events(scope, SessionPart::Whole).await?;
     if !read.is_whole {
         return Err(ApiError::new(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  GET /content-owners/*, /agent/*                        GET /resolve
-//!      │  who?            service_kit::auth::Reader  401, 403    │  anybody
+//!      │  who?            reader ── directory ──► 401, 403       │  anybody
 //!      ▼                                                         ▼
 //!   at_once ──────────────────► a place to read  429, 503      │
 //!      ▼                                                         │
@@ -20,7 +20,8 @@
 //! Beside them, by session and not by host: `GET /ctx/{token}` (`clicks`: `consent` asks PostgreSQL who agrees, `disclose`
 //! shows what may be shown) and `GET /sessions/{id}/document` (`documents`).
 //!
-//! Must not write to any store, save when its keys are used (`key_uses`), and must not ask for telemetry without a
+//! Must not write to any store, save when its keys are used and which sessions read for whom (`reader`), and
+//! must not ask for telemetry without a
 //! `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
 mod agent_figures;
@@ -28,16 +29,18 @@ mod at_once;
 mod clicks;
 mod compression;
 mod consent;
+mod coverage;
+mod crawlers;
 mod disclose;
 mod documents;
 mod event_data;
-mod key_uses;
 mod lists;
 mod metrics;
 mod outcomes;
 mod outgoing;
 mod page;
 mod period;
+mod reader;
 mod reads;
 mod rehearsal;
 mod resolve;
@@ -55,6 +58,7 @@ pub use rehearsal::rehearse_period;
 pub use resolve::ResolveSettings;
 pub use sql::{Asked, query_plans};
 
+use crate::reader::session_reads::SessionReads;
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
@@ -140,6 +144,7 @@ impl Settings {
 pub struct State {
     directory: Directory,
     uses: KeyUses,
+    session_reads: SessionReads,
     telemetry: sql::Telemetry,
     ledger: outcomes::Ledger,
     resolving: resolve::Limit,
@@ -175,7 +180,8 @@ impl State {
         let clickhouse = stores::clickhouse(&settings.clickhouse)?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
-            uses: KeyUses::start(pool.clone(), key_uses::TELL),
+            uses: KeyUses::start(pool.clone(), reader::key_uses::TELL),
+            session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
             telemetry: sql::Telemetry::new(&clickhouse, &settings.reads),
             ledger: outcomes::Ledger::new(pool.clone(), settings.reads.time_to_start()),
@@ -196,18 +202,21 @@ impl State {
 /// Every path of this surface, without health and boundary.
 pub fn routes(state: Arc<State>) -> Router {
     Router::new()
-        // With an API key that has telemetry:read.
+        // With an API key that has telemetry:read, or the session of a member.
         .route("/content-owners/summary", get(reads::read_summary))
         .route("/content-owners/events", get(lists::read_events))
         .route("/content-owners/urls", get(lists::read_urls))
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/content-owners/series", get(series::read_series))
+        .route("/content-owners/crawlers", get(crawlers::read_crawlers))
+        .route("/content-owners/coverage", get(coverage::read_coverage))
         .route("/agent/events", get(lists::read_own_events))
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))
-        .route("/ctx/{token}", get(clicks::read_manifest))
         .route("/sessions/{id}/document", get(documents::read_document))
+        // With an API key that has telemetry:read.
+        .route("/ctx/{token}", get(clicks::read_manifest))
         // Open to everybody, within the rate of the client's address.
         .route("/resolve", get(resolve::resolve_domain))
         .route_layer(compression::layer())

@@ -30,7 +30,7 @@ use uuid::Uuid;
 pub(crate) struct ListParameters {
     since: Option<String>,
     until: Option<String>,
-    domain: Option<String>,
+    pub(crate) domain: Option<String>,
     delegated_from: Option<String>,
     limit: Option<String>,
     offset: Option<String>,
@@ -42,16 +42,16 @@ pub(crate) struct ListParameters {
 type Shared = axum::extract::State<Arc<State>>;
 
 /// What a content owner's list covers, and which part of it is wanted.
-struct Asked {
-    visibility: Visibility,
-    period: Period,
-    paging: Paging,
+pub(crate) struct Asked {
+    pub(crate) visibility: Visibility,
+    pub(crate) period: Period,
+    pub(crate) paging: Paging,
     under_way: UnderWay,
 }
 
 impl Asked {
     /// What a list without parts is asked for.
-    async fn unsplit(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+    pub(crate) async fn unsplit(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         refuse_others(&[("by", asked.by.as_ref()), ("after", asked.after.as_ref())])?;
         Self::of(state, reading, asked, page).await
     }
@@ -65,7 +65,7 @@ impl Asked {
         Ok(Self { visibility, period, paging, under_way: reading.under_way })
     }
 
-    fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
+    pub(crate) fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
         Answering { format: Format::accepted(headers), columns, under_way: self.under_way }
     }
 }

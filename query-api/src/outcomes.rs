@@ -63,9 +63,7 @@ impl Ledger {
 
     /// By type and currency in each bucket, in that order; without `by` all are in one.
     pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
-        let place = timeout(PATIENCE, self.places.acquire()).await;
-        let _place = place.map_err(ApiError::unavailable)?.map_err(ApiError::internal)?;
-        let rows = timeout(self.deadline, self.rows(own, period, by)).await.map_err(ApiError::unavailable)??;
+        let rows = self.in_turn(self.rows(own, period, by)).await?;
         if rows.len() > MAX_ROWS {
             let detail = "The answer is larger than one read may be. Ask by=day, or for a shorter time with since and until.";
             return Err(ApiError::new(Code::TooLarge, detail));
@@ -73,6 +71,13 @@ impl Ledger {
         let mut cells = rows.into_iter().map(Counted::read).collect::<Result<Vec<Cell>, ApiError>>()?;
         cells.sort_unstable_by(|a, b| (a.bucket, &a.value).cmp(&(b.bucket, &b.value)));
         Ok(cells)
+    }
+
+    /// What else is asked of PostgreSQL for a read, when its turn comes.
+    pub(crate) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, ApiError> {
+        let place = timeout(PATIENCE, self.places.acquire()).await;
+        let _place = place.map_err(ApiError::unavailable)?.map_err(ApiError::internal)?;
+        Ok(timeout(self.deadline, question).await.map_err(ApiError::unavailable)??)
     }
 
     async fn rows(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Counted>, sqlx::Error> {

@@ -23,10 +23,10 @@ use std::sync::Arc;
 pub(crate) struct SummaryParameters {
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
-    domain: Option<String>,
-    delegated_from: Option<String>,
-    by: Option<String>,
-    split: Option<String>,
+    pub(crate) domain: Option<String>,
+    pub(crate) delegated_from: Option<String>,
+    pub(crate) by: Option<String>,
+    pub(crate) split: Option<String>,
 }
 
 /// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been

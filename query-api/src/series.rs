@@ -65,23 +65,24 @@ pub(crate) fn name_of(by: By) -> &'static str {
 }
 
 /// Name, split and columns.
-type KnownSplit = (&'static str, Split, &'static [&'static str]);
+pub(crate) type KnownSplit<S> = (&'static str, S, &'static [&'static str]);
 
-const SPLITS: [KnownSplit; 5] = [
+/// The split of this name, the first one when none is named.
+pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) -> Result<KnownSplit<S>, ApiError> {
+    let found = known.iter().find(|(name, ..)| asked.is_none_or(|asked| asked == *name));
+    found.copied().ok_or_else(|| {
+        let names = known.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+        ApiError::new(Code::InvalidParameter, format!("The parameter split is none of {names}."))
+    })
+}
+
+const SPLITS: [KnownSplit<Split>; 5] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
     ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
     ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions"]),
     ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions"]),
 ];
-
-fn split(asked: Option<&str>) -> Result<KnownSplit, ApiError> {
-    let asked = asked.unwrap_or("none");
-    SPLITS
-        .into_iter()
-        .find(|(name, ..)| *name == asked)
-        .ok_or_else(|| ApiError::new(Code::InvalidParameter, "The parameter split is none of none, type, role, agent, platform."))
-}
 
 /// `GET /content-owners/series`, by day and not split when the caller does not say.
 pub(crate) async fn read_series(
@@ -91,7 +92,7 @@ pub(crate) async fn read_series(
     Parameters(asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
     asked.refuse_pages()?;
-    let (by, (name, split, columns)) = (asked.by()?, split(asked.split.as_deref())?);
+    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     // What is too long is refused before anything is counted.
     buckets::of(&period, by, None)?;
@@ -155,4 +156,21 @@ fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
         Split::Platform => item.platform_id = Some(whose),
     }
     item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_that_is_none_is_refused_with_the_names_of_all() {
+        let said = find_split(&SPLITS, Some("domain")).unwrap_err();
+        assert_eq!(
+            (said.code(), said.detail()),
+            (Code::InvalidParameter, "The parameter split is none of none, type, role, agent, platform.")
+        );
+        for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
+            assert_eq!(find_split(&SPLITS, asked).unwrap().1, found, "{asked:?}");
+        }
+    }
 }

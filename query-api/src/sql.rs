@@ -1,20 +1,25 @@
-//! Every ClickHouse query of the reads, asked under caps; their text is in [`plain`] and [`statements`].
+//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`], [`owners_page`], [`event_page`],
+//! [`series`] and beside them.
 //!
 //! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a
-//! statement (values go as server-side parameters), and must not answer from more than one snapshot: one read is one query.
+//! statement (values go as server-side parameters), and must not count from more than one snapshot: all figures of a read are of one query.
 
 mod agent_figures;
 mod caps;
+mod crawlers;
 mod event_page;
 mod faces;
-mod plain;
+mod owned;
+mod owners_page;
+mod party;
 mod plans;
 mod refusals;
+mod retrievals;
 mod rows;
 mod series;
 mod sessions;
 mod statements;
-mod void_lately;
+mod values;
 mod within;
 
 use crate::at_once::ReadSettings;
@@ -23,6 +28,8 @@ use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use crate::walk::Walk;
 use caps::Times;
+use clickhouse::query::Query;
+use owned::{Owned, VisibleSite};
 use refusals::{is_too_large, refused};
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
@@ -31,10 +38,11 @@ use service_kit::http::ApiError;
 use service_kit::stores::clickhouse_answers;
 use std::time::Duration;
 use uuid::Uuid;
-use void_lately::VoidLately;
+use values::Values;
 use within::Within;
 
 pub(crate) use agent_figures::OwnFigure;
+pub(crate) use crawlers::CrawlerRow;
 pub use plans::{Asked, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
@@ -50,7 +58,6 @@ const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 pub(crate) struct Telemetry {
     client: clickhouse::Client,
     times: Times,
-    void_lately: VoidLately,
 }
 
 /// One figure of a summary, or a part of it.
@@ -80,34 +87,14 @@ struct StoredFigure {
 impl Telemetry {
     /// Queries through `client`, under the caps.
     pub(crate) fn new(client: &clickhouse::Client, settings: &ReadSettings) -> Self {
-        Self { client: caps::capped(client, settings), times: Times::of(settings), void_lately: VoidLately::default() }
+        Self { client: caps::capped(client, settings), times: Times::of(settings) }
     }
 
     /// The figures of a summary, in no order (docs/api/counting.md#figures).
-    pub(crate) async fn summarize(&self, visibility: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
-        let (within, owner) = (Within::new(visibility, period), visibility.organization_id());
-        if within.is_short && self.void_lately.is_plain_worth_it(owner) {
-            let rows = self.rows::<StoredFigure>(&plain::summary(&within), within).await?;
-            if !rows.iter().any(StoredFigure::is_odd) {
-                return Ok(rows.into_iter().flat_map(StoredFigure::read).collect());
-            }
-            self.void_lately.was_void(owner);
-        }
-        let within = Within::new(visibility, period);
-        let rows = self.rows::<StoredFigure>(&statements::summary(&within), within).await?;
+    pub(crate) async fn summarize(&self, seen: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        let rows = self.rows::<StoredFigure>(&statements::summary(&owned), owned.values).await?;
         Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
-    }
-
-    /// A page of what may be seen.
-    pub(crate) async fn owners_events(
-        &self,
-        seen: &Visibility,
-        period: &Period,
-        (at, walk): (Paging, &Walk),
-    ) -> Result<Found<EventRow>, ApiError> {
-        let (plain, exact) = (|w: &Within| plain::events(w, at.offset), |w: &Within| statements::events(w, at.offset));
-        let found = self.plain_page(|| Within::new(seen, period).on(walk), seen, (plain, exact), at).await?;
-        Ok(found.walked(walk, at))
     }
 
     /// A page of one's own reports.
@@ -118,12 +105,13 @@ impl Telemetry {
         (at, walk): (Paging, &Walk),
     ) -> Result<Found<EventRow>, ApiError> {
         let within = Within::of_party(own, period).on(walk);
-        Ok(self.page(&statements::events(&within, at.offset), within, at).await?.walked(walk, at))
+        Ok(self.page(&event_page::events(&within, at.offset), within.values, at).await?.walked(walk, at))
     }
 
     /// A page of URLs.
     pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
-        self.plain_page(|| Within::new(seen, period), seen, (plain::urls, statements::urls), at).await
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::urls(&owned), owned.values, at).await
     }
 
     /// A page of who saw the retrievals.
@@ -133,8 +121,8 @@ impl Telemetry {
         period: &Period,
         at: Paging,
     ) -> Result<Found<CorroborationRow>, ApiError> {
-        let within = Within::new(seen, period);
-        self.page(&statements::corroboration(&within), within, at).await
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::corroboration(&owned), owned.values, at).await
     }
 
     /// A page of a funnel.
@@ -145,46 +133,38 @@ impl Telemetry {
         by: FunnelBy,
         at: Paging,
     ) -> Result<Found<FunnelRow>, ApiError> {
-        let within = Within::new(seen, period);
-        self.page(&statements::funnel(&within, by), within, at).await
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::funnel(&owned, by), owned.values, at).await
     }
 
-    /// A page by the plain statement; by the other one where that is void.
-    async fn plain_page<R: PageRow>(
-        &self,
-        within: impl Fn() -> Within,
-        seen: &Visibility,
-        (plain, exact): (impl Fn(&Within) -> String, impl Fn(&Within) -> String),
-        at: Paging,
-    ) -> Result<Found<R>, ApiError> {
-        let (conditions, owner) = (within, seen.organization_id());
-        let within = conditions();
-        if within.is_short && self.void_lately.is_plain_worth_it(owner) {
-            let found = self.page(&plain(&within), within, at).await?;
-            if found.total != plain::VOID {
-                return Ok(found);
-            }
-            self.void_lately.was_void(owner);
-        }
-        let within = conditions();
-        self.page(&exact(&within), within, at).await
+    /// The conditions of an owner's read. A site that is first reported on after its sites were asked for is in the next answer.
+    async fn owned(&self, seen: &Visibility, period: &Period) -> Result<Owned, ApiError> {
+        let Some((statement, values)) = owned::visible_sites(seen) else { return Ok(Owned::new(seen, period, None)) };
+        let sites = self.rows::<VisibleSite>(&statement, values).await?;
+        Ok(Owned::new(seen, period, Some(sites)))
     }
 
-    async fn page<R: PageRow>(&self, statement: &str, within: Within, at: Paging) -> Result<Found<R>, ApiError> {
-        let query = within.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
+    async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<Found<R>, ApiError> {
+        let query = values.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
         let (first, rest) = self.begun::<R>(query.param("through", at.limit.saturating_add(at.offset))).await?;
-        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest })
+        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest: Some(rest) })
+    }
+
+    async fn rows<R>(&self, statement: &str, values: Values) -> Result<Vec<R>, ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        self.all(values.bind(self.client.query(statement))).await
     }
 
     /// Runs a query, but not longer than the server shows signs of life: a slow query may use its time, a server
     /// that hangs may not.
-    async fn rows<R>(&self, statement: &str, within: Within) -> Result<Vec<R>, ApiError>
+    async fn all<R>(&self, query: Query) -> Result<Vec<R>, ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
     {
-        let rows = within.bind(self.client.query(statement)).fetch_all::<R>();
         tokio::select! {
-            rows = rows => rows.map_err(refused),
+            rows = query.fetch_all::<R>() => rows.map_err(refused),
             () = self.until_away() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         }
     }
@@ -200,11 +180,6 @@ impl Telemetry {
 }
 
 impl StoredFigure {
-    /// Whether it says that the plain statement is void.
-    fn is_odd(&self) -> bool {
-        self.figure == "seen" && self.sessions > 0
-    }
-
     /// A group that is no figure, observations without a role, is none.
     fn read(self) -> Vec<SummaryRow> {
         let Self { event_type, events, sessions, .. } = self;
@@ -263,7 +238,7 @@ mod tests {
         let (database, server) = (&stores.clickhouse.clickhouse_database, &stores.clickhouse.clickhouse_url);
         let caps: Vec<String> = caps::CAPS.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let url = format!("{server}/?database={database}&wait_end_of_query=1&{}", caps.join("&"));
-        let asked = service_kit::testing::client().post(url).body(look_up);
+        let asked = service_kit::testing::ask_clickhouse(reqwest::Method::POST, &url).body(look_up);
         let answer = asked.send().await.unwrap().error_for_status().unwrap();
         let summary = answer.headers()["x-clickhouse-summary"].to_str().unwrap();
         let read: serde_json::Value = serde_json::from_str(summary).unwrap();

@@ -4,11 +4,11 @@
 //! answer the same whether the organisation or domain asked for exists or not.
 
 use crate::period::ceil_ms;
+use crate::reader::Reader;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
 use schemas::site::Site;
-use service_kit::auth::{Caller, Reader};
 use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,7 @@ pub(crate) struct Visibility {
     beneath: Vec<Site>,
     own: Vec<OwnHost>,
     foreign: Vec<Site>,
+    readers: (Vec<OwnHost>, Vec<Site>),
 }
 
 /// A host that the owner has verified, or one beneath it that somebody else had.
@@ -37,14 +38,14 @@ impl Visibility {
     /// Decides what the caller may see, or refuses.
     pub(crate) async fn establish(
         directory: &Directory,
-        Reader(caller): &Reader,
+        reader: &Reader,
         delegated_from: Option<&str>,
         domain: Option<&str>,
     ) -> Result<Self, ApiError> {
-        let organization_id = match (caller.org_type, delegated_from) {
-            (OrgType::ContentOwner, None) => caller.org_id,
+        let organization_id = match (reader.org_type, delegated_from) {
+            (OrgType::ContentOwner, None) => reader.org_id,
             (OrgType::Platform | OrgType::Agent, None) => return Err(without_grantor()),
-            (_, Some(grantor)) => grantor_of(directory, caller, grantor).await?,
+            (_, Some(grantor)) => grantor_of(directory, reader, grantor).await?,
         };
         let owned = directory.owned_sites(organization_id).await?;
         match domain {
@@ -59,7 +60,8 @@ impl Visibility {
         domains.sort_unstable();
         let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
         let beneath = topmost(owned.iter().map(|owned| &owned.site));
-        Self { organization_id, domains, beneath, own: own_hosts(owned), foreign: foreign.into_iter().collect() }
+        let (own, foreign) = (own_hosts(owned), foreign.into_iter().collect::<Vec<_>>());
+        Self { organization_id, domains, beneath, readers: (own.clone(), foreign.clone()), own, foreign }
     }
 
     fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
@@ -101,6 +103,11 @@ impl Visibility {
     pub(crate) fn foreign(&self) -> &[Site] {
         &self.foreign
     }
+
+    /// The same two of the owner, whatever the read is narrowed to.
+    pub(crate) fn readers(&self) -> (&[OwnHost], &[Site]) {
+        (&self.readers.0, &self.readers.1)
+    }
 }
 
 /// Each host that decides since when events are the owner's; the longest one above an event does. What others had beneath
@@ -130,14 +137,14 @@ pub(crate) struct OwnReports {
 
 impl OwnReports {
     /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
-    pub(crate) fn of(Reader(caller): &Reader) -> Result<Self, ApiError> {
-        if caller.org_type == OrgType::ContentOwner {
+    pub(crate) fn of(reader: &Reader) -> Result<Self, ApiError> {
+        if reader.org_type == OrgType::ContentOwner {
             return Err(ApiError::new(
                 Code::Forbidden,
-                "The API key is a content owner's; /agent/* is for who reports as an agent.",
+                "The organisation is a content owner; /agent/* is for who reports as an agent.",
             ));
         }
-        Ok(Self { organization_id: caller.org_id })
+        Ok(Self { organization_id: reader.org_id })
     }
 
     /// For statements that are explained and not run.
@@ -159,25 +166,25 @@ fn topmost<'a>(hosts: impl Iterator<Item = &'a Site>) -> Vec<Site> {
 }
 
 /// The organisation that lets the caller read right now. Every reason to refuse has one answer.
-async fn grantor_of(directory: &Directory, caller: &Caller, grantor: &str) -> Result<OrgId, ApiError> {
+async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Result<OrgId, ApiError> {
     let grantor: OrgId = grantor.parse().map_err(|_| delegation_refused())?;
-    let may_be_granted = caller.org_type != OrgType::ContentOwner && caller.org_id != grantor;
-    if may_be_granted && directory.may_read_for(grantor, caller.org_id).await? {
+    let may_be_granted = reader.org_type != OrgType::ContentOwner && reader.org_id != grantor;
+    if may_be_granted && directory.may_read_for(grantor, reader.org_id).await? {
         return Ok(grantor);
     }
     Err(delegation_refused())
 }
 
 fn without_grantor() -> ApiError {
-    ApiError::new(Code::Forbidden, "The API key has no domains of its own; name the content owner in delegated_from.")
+    ApiError::new(Code::Forbidden, "The organisation has no domains of its own; name the content owner in delegated_from.")
 }
 
 fn delegation_refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "No active delegation lets this API key read for the organisation in delegated_from.")
+    ApiError::new(Code::Forbidden, "No active delegation lets this organisation read for the one in delegated_from.")
 }
 
 fn domain_refused() -> ApiError {
-    ApiError::new(Code::Forbidden, "The domain is not a verified domain that this API key may read, nor within one.")
+    ApiError::new(Code::Forbidden, "The domain is not a verified domain that this organisation may read, nor within one.")
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ mod access_request;
 mod delegation;
 mod delegation_request;
 pub mod domain;
+mod drain;
+mod drain_health;
 mod keys;
 mod membership;
 mod organization;
@@ -16,6 +18,10 @@ pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReview
 pub use delegation::Delegation;
 pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};
+pub use drain::{CreatedDrain, Drain, DrainProvider, DrainRole, MAX_DRAIN_HOSTS, MAX_DRAINS};
+pub use drain_health::{
+    BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS, RefusedLines,
+};
 pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MakerKind, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
 pub use organization::{OrgType, Organization};

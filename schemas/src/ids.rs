@@ -42,6 +42,8 @@ uuid_ids! {
     DeliveryId;
     /// A registered domain.
     DomainId;
+    /// A log stream of a CDN or a server.
+    DrainId;
     /// An invitation to claim an organisation.
     InviteId;
     /// An organisation: content owner, platform or agent.

@@ -4,7 +4,10 @@
 //! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
 //! random secrets, so each rule can be tested without a server.
 
+pub mod bots;
 pub mod clicks;
+pub mod crawler;
+pub mod crawler_reads;
 pub mod event;
 pub mod event_key;
 pub mod identity;

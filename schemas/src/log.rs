@@ -4,6 +4,7 @@
 //! [`RECORD_VERSION`] when an old reader would misread a new record.
 
 use crate::clicks::{ClickLink, site_of};
+use crate::crawler::Crawler;
 use crate::event::SourceRole;
 use crate::event_key::EventKey;
 use crate::ids::{OrgId, SessionId};
@@ -27,9 +28,10 @@ pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
 /// | 3 | an agent that is left to look up: a worker from before would store its event without one |
 /// | 4 | keys and sites by the rules of docs/api/counting.md#key-of-a-retrieval |
 /// | 5 | the host of a click token's link beside an event about another host: a worker from before would store its event without |
+/// | 6 | who fetched what and how it was answered, in columns of their own: a worker from before would store its event without |
 ///
 /// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 5;
+pub const RECORD_VERSION: u16 = 6;
 /// Since this version an event without a URL that a click token binds has the token's.
 const URL_OF_TOKEN_SINCE: u16 = 4;
 /// Since this version an event about another host than its click token's link says which that is.
@@ -68,9 +70,11 @@ pub enum RecordKind {
     SessionEnded,
     /// `POST /sessions/bulk`.
     Session,
+    /// A part of `POST /drains/{provider}`.
+    Drain,
 }
 
-/// One accepted request.
+/// One accepted request; of a drain, one batch of its lines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRecord {
     /// What a reader must understand, and by which rule keys were made: [`RECORD_VERSION`] of who wrote it.
@@ -160,6 +164,9 @@ pub struct LogEvent {
     /// Output reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
+    /// Who fetched it and how it was answered, where an edge or an origin says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crawler: Option<Box<Crawler>>,
     /// The type-specific object, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,

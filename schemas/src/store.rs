@@ -11,6 +11,7 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations_by_reporter.sql"),
     include_str!("../clickhouse/observations_by_session.sql"),
     include_str!("../clickhouse/observations_clicks.sql"),
+    include_str!("../clickhouse/observations_crawlers.sql"),
     include_str!("../clickhouse/retrieval_index.sql"),
     include_str!("../clickhouse/retrieval_index_delta.sql"),
 ];

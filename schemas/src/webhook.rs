@@ -15,8 +15,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Most active endpoints of one organisation.
-pub const MAX_ACTIVE_ENDPOINTS: i64 = 10;
+/// Most endpoints of one organisation that are not deleted.
+pub const MAX_ENDPOINTS: i64 = 10;
 
 /// What an endpoint can subscribe to (docs/api/webhooks.md#registering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,12 +33,29 @@ pub enum EventType {
     /// To the provisioning organisation.
     #[serde(rename = "invite.claimed")]
     InviteClaimed,
+    /// To the one endpoint that is tried; nobody subscribes to it.
+    #[serde(rename = "webhook.test")]
+    WebhookTest,
 }
 
 impl EventType {
-    /// Every type, alphabetical.
-    pub const ALL: [Self; 4] =
+    /// Every type that can be subscribed to, alphabetical.
+    pub const SUBSCRIBED: [Self; 4] =
         [Self::DelegationCreated, Self::DelegationRevoked, Self::DelegationRequestCreated, Self::InviteClaimed];
+    /// Every type, alphabetical.
+    pub const ALL: [Self; 5] = [
+        Self::DelegationCreated,
+        Self::DelegationRevoked,
+        Self::DelegationRequestCreated,
+        Self::InviteClaimed,
+        Self::WebhookTest,
+    ];
+
+    /// The type of this name, when it can be subscribed to.
+    pub fn subscribed(name: &str) -> Result<Self, UnknownName> {
+        let found = Self::SUBSCRIBED.into_iter().find(|kind| kind.as_str() == name);
+        found.ok_or_else(|| UnknownName(name.to_owned()))
+    }
 
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
@@ -47,6 +64,7 @@ impl EventType {
             Self::DelegationRevoked => "delegation.revoked",
             Self::DelegationRequestCreated => "delegation_request.created",
             Self::InviteClaimed => "invite.claimed",
+            Self::WebhookTest => "webhook.test",
         }
     }
 }
@@ -84,6 +102,15 @@ pub enum Data {
     DelegationRequest(Box<DelegationRequest>),
     /// Of `invite.claimed`.
     Invite(InviteData),
+    /// Of `webhook.test`.
+    Webhook(WebhookData),
+}
+
+/// An endpoint that is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookData {
+    /// Which one.
+    pub id: WebhookEndpointId,
 }
 
 /// A delegation as webhooks tell of it: exactly these members (docs/api/webhooks.md#registering).
@@ -140,7 +167,7 @@ pub struct WebhookEndpoint {
     /// RFC 3339.
     #[serde(with = "crate::instant")]
     pub created_at: DateTime<Utc>,
-    /// RFC 3339; absent while it is active.
+    /// RFC 3339; absent while it is enabled.
     #[serde(default, with = "crate::instant::optional")]
     pub disabled_at: Option<DateTime<Utc>>,
 }

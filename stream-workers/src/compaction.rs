@@ -6,7 +6,7 @@
 use crate::back_off::BackOff;
 use crate::metrics;
 use clickhouse::error::Error;
-use service_kit::retrieval_index::{Attempt, Compactor, DeltaPart, STEP_ROWS};
+use service_kit::retrieval_index::{Compactor, DeltaPart, STEP_ROWS};
 use service_kit::settings::ClickHouseSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -114,19 +114,13 @@ impl Compaction {
         parts.iter().filter(|part| !self.covered.contains(&part.name)).take_while(fits).cloned().collect()
     }
 
-    /// Merges these parts into the base after compaction `epoch`, by ranges of keys when they are too many rows for one attempt.
+    /// Merges these parts into the base after compaction `epoch`.
     async fn compact(&mut self, step: &[DeltaPart], epoch: u64) -> Result<Round, Error> {
-        let (started, rows) = (Instant::now(), step.iter().map(|part| part.rows).sum());
-        let mut all = 0;
-        for (keys, epoch) in Compactor::slices(rows).into_iter().zip(epoch..) {
-            let Attempt::Covered { written } = self.compactor.attempt(epoch, step, keys).await? else {
-                return Ok(Round::Other);
-            };
-            self.epoch = Some(epoch + 1);
-            all += written;
-        }
+        let started = Instant::now();
+        let Some(covered) = self.compactor.cover(epoch, step).await? else { return Ok(Round::Other) };
+        self.epoch = Some(covered.epoch);
         self.covered.extend(step.iter().map(|part| part.name.clone()));
-        metrics::compacted(rows, all, started.elapsed());
+        metrics::compacted(step.iter().map(|part| part.rows).sum(), covered.written, started.elapsed());
         Ok(Round::Done)
     }
 }

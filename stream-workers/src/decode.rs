@@ -4,6 +4,7 @@
 
 use schemas::log::{LogRecord, RECORD_VERSION};
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Milliseconds UTC that a `DateTime64` column holds without clamping: 1900 to 2299, with room at the ends.
 const STORABLE_MS: RangeInclusive<i64> = -2_200_000_000_000..=10_400_000_000_000;
@@ -28,6 +29,11 @@ pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
         return Err(format!("at_ms {} is out of range", event.at_ms));
     }
     Ok(record)
+}
+
+/// Runs what looks into a record; a panic in there is that record's fault, and the reason on its dead letter.
+pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; the worker's log says where".to_owned()))
 }
 
 /// How many events a record that cannot be decoded seems to hold; none when it says nothing of the kind.

@@ -4,16 +4,24 @@
 
 use crate::fold::Folded;
 use crate::settled::{Counts, Settled};
-use crate::store::Refusal;
 use metrics::{counter, gauge, histogram};
 use service_kit::measures;
 use service_kit::measures::{By, Measure};
 use std::time::Duration;
 
+/// A refusal that passes by itself.
+pub(crate) const PASSING: &str = "passing";
+/// More parts than merges keep up with.
+pub(crate) const TOO_MANY_PARTS: &str = "too_many_parts";
+/// A block that takes more memory than ClickHouse may use.
+pub(crate) const MEMORY: &str = "memory";
+/// A refusal that lasts until somebody mends the table or the account.
+pub(crate) const LASTING: &str = "lasting";
+
 const WHY: By = By {
     label: "why",
     says: "what ClickHouse lacks: `passing`, `too_many_parts`, `memory`, `lasting`",
-    values: &[Refusal::Passing.name(), Refusal::Crowded.name(), Refusal::TooLarge.name(), Refusal::Lasting.name()],
+    values: &[PASSING, TOO_MANY_PARTS, MEMORY, LASTING],
 };
 
 const AS: By = By {
@@ -107,7 +115,7 @@ pub(crate) fn resolve_retried() {
     counter!(RESOLVE_RETRIES.name).increment(1);
 }
 
-/// `why` is a refusal's name.
+/// `why` is one of the names above.
 pub(crate) fn retried(why: &'static str) {
     counter!(RETRIES.name, WHY.label => why).increment(1);
 }

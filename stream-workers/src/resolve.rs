@@ -6,20 +6,18 @@
 //! not ask PostgreSQL anything for a block that has neither.
 
 use crate::back_off::BackOff;
-use crate::consume::{Block, guarded};
+use crate::consume::{Block, DeadLetter, Unresolved};
+use crate::decode::guarded;
 use crate::metrics;
-use crate::rejected::DeadLetter;
 use crate::row::ObservationRow;
 use anyhow::Context;
 use chrono::DateTime;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use lru::LruCache;
-use schemas::event::MAX_STRING_BYTES;
 use schemas::ids::{OrgId, SessionId};
 use schemas::log::{LogEvent, LogRecord};
 use schemas::secrets::SecretHash;
-use schemas::site::MAX_URL_BYTES;
 use service_kit::clicks::{self, Clicked, Named, RememberedClicks};
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
@@ -35,23 +33,6 @@ const REMEMBERED: usize = 100_000;
 const MAX_ASKED: usize = 20_000;
 /// What one question may take, also when PostgreSQL stops in the middle of it.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// A record with click tokens or agents to look up, and the dead letter it becomes when one is not good.
-#[derive(Debug)]
-pub(crate) struct Unresolved {
-    pub(crate) record: LogRecord,
-    pub(crate) letter: DeadLetter,
-}
-
-/// Most bytes that looking up a record adds to its rows: links of tokens, or where they lead, and agents.
-pub(crate) fn most_added(record: &LogRecord) -> usize {
-    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless) {
-        (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
-        (false, true) => MAX_STRING_BYTES,
-        (false, false) => 0,
-    };
-    record.events.iter().map(added).sum()
-}
 
 /// What is known of what was asked.
 #[derive(Default)]

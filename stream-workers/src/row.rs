@@ -2,7 +2,9 @@
 //!
 //! Must not decide anything but the two derived columns: `observer` and `version`.
 
+use schemas::bots::Purpose;
 use schemas::clicks::ClickLink;
+use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
 use schemas::log::{LogEvent, LogRecord};
 use serde::Serialize;
@@ -39,6 +41,17 @@ pub(crate) struct ObservationRow {
     pub(crate) output_id: String,
     pub(crate) data: String,
     pub(crate) extra: String,
+    pub(crate) bot: String,
+    pub(crate) operator: String,
+    pub(crate) purpose: String,
+    pub(crate) verified: i8,
+    pub(crate) response_status: u16,
+    pub(crate) response_bytes: u64,
+    pub(crate) cache_status: String,
+    pub(crate) asn: u32,
+    pub(crate) country: String,
+    pub(crate) media_type: String,
+    pub(crate) bots_version: String,
     /// Of the log, where it came from; no column.
     #[serde(skip)]
     pub(crate) partition: i32,
@@ -59,6 +72,7 @@ impl ObservationRow {
     pub(crate) fn new(event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
+        let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
         let mut row = Self {
             site: event.site,
             event_key: event.key.0,
@@ -82,6 +96,17 @@ impl ObservationRow {
             output_id: event.output_id.unwrap_or_default(),
             data: raw(event.data),
             extra: raw(event.extra),
+            bot: crawler.bot,
+            operator: crawler.operator,
+            purpose: crawler.purpose.map(Purpose::as_str).unwrap_or_default().to_owned(),
+            verified: Crawler::verified_code(crawler.verified),
+            response_status: crawler.response_status,
+            response_bytes: crawler.response_bytes,
+            cache_status: crawler.cache_status,
+            asn: crawler.asn,
+            country: crawler.country,
+            media_type: crawler.media_type,
+            bots_version: crawler.bots_version,
             partition: 0,
         };
         row.version = version(&row, received_at_us);

@@ -5,7 +5,7 @@
 use super::print::Printed;
 use super::{Office, site};
 use crate::domains::registrations::{self, Voucher};
-use crate::members;
+use crate::organizations;
 use clap::Subcommand;
 use schemas::ids::{DomainId, OrgId};
 use schemas::site::Site;
@@ -48,7 +48,7 @@ impl Errand {
         let mut transaction = office.begin().await?;
         let changed = match self {
             Self::Add { organization, domain } => {
-                members::lock(&mut transaction, organization).await?;
+                organizations::lock(&mut transaction, organization).await?;
                 registrations::register(&mut transaction, author, organization, &domain, now).await?
             }
             Self::Verify { id } => registrations::vouch(&mut transaction, author, id, Voucher::Operator, now).await?,

@@ -53,15 +53,16 @@ impl Errand {
             Self::Mint { organization, name, mut scopes } => {
                 let name = texts::label("name", Some(name)).map_err(bodies::refuse)?;
                 let org_type = organizations::type_of(&office.pool, organization).await?;
-                let org_type = org_type.ok_or_else(crate::members::no_organization)?;
+                let org_type = org_type.ok_or_else(organizations::no_organization)?;
                 if scopes.is_empty() {
                     scopes = Scope::DEFAULT.to_vec();
                 }
                 scopes.sort_unstable();
                 scopes.dedup();
                 let holder = api_keys::Holder { org: organization, org_type };
+                let grants = api_keys::Grants::Scopes(&scopes);
                 let (api_key, key) =
-                    api_keys::issue(&mut transaction, office.author(), holder, &name, &scopes, office.now()).await?;
+                    api_keys::issue(&mut transaction, office.author(), holder, &name, grants, office.now()).await?;
                 transaction.commit().await?;
                 Printed::one(CreatedApiKey { api_key, key: key.reveal().to_owned() })
             }
@@ -69,7 +70,7 @@ impl Errand {
                 let keys = api_keys::of(&mut *transaction, organization).await?;
                 Printed::list(
                     &keys,
-                    &["id", "name", "prefix", "scopes", "created_by", "created_at", "last_used_at", "revoked_at"],
+                    &["id", "name", "prefix", "scopes", "drain_id", "created_by", "created_at", "last_used_at", "revoked_at"],
                 )
             }
             Self::Revoke { id } => {

@@ -60,10 +60,12 @@ pub(super) async fn hold(transaction: &mut PgConnection) -> Result<(), sqlx::Err
     sqlx::query(LOCK).execute(transaction).await.map(drop)
 }
 
-/// By which registration another organisation owns this very host now, if one does.
+/// By which registration another organisation owns this very host now, if one does. It stays as it is until the transaction ends:
+/// a look at a proof changes it without [`hold`].
 pub(super) async fn holder(connection: &mut PgConnection, org: OrgId, site: &Site) -> Result<Option<Row>, sqlx::Error> {
     sqlx::query_as(
-        "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL",
+        "SELECT * FROM domains WHERE site = $1 AND organization_id <> $2 AND verified_at IS NOT NULL AND released_at IS NULL \
+         FOR NO KEY UPDATE",
     )
     .bind(site.as_str())
     .bind(org.0)

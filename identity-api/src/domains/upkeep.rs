@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 /// Pause between two rounds.
-const EVERY: Duration = Duration::from_secs(600);
+pub(super) const EVERY: Duration = Duration::from_secs(600);
 /// Proofs that are looked at side by side.
 const AT_ONCE: i64 = 8;
 /// So long after a look that found nothing, or whose process died, comes the next.
@@ -37,6 +37,8 @@ pub(crate) struct Terms {
     pub(crate) again: TimeDelta,
     /// It may be missing for so long.
     pub(crate) lapse: TimeDelta,
+    /// Pause between two rounds.
+    pub(crate) every: Duration,
 }
 
 /// What looks at proofs again; cheap to clone.
@@ -80,7 +82,8 @@ enum Outcome {
 pub(crate) fn start(upkeep: Upkeep, clock: Clock) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         // Not at once: who starts has other things to do, and who is restarted again and again need not look each time.
-        let mut rounds = tokio::time::interval_at(Instant::now() + EVERY, EVERY);
+        let every = upkeep.terms.every;
+        let mut rounds = tokio::time::interval_at(Instant::now() + every, every);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             rounds.tick().await;

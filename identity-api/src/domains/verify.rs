@@ -44,6 +44,7 @@ impl Verification {
             terms: Terms {
                 again: TimeDelta::days(settings.domain_proof_days.into()),
                 lapse: TimeDelta::days(settings.domain_lapse_days.into()),
+                every: settings.proof_round,
             },
             most_domains: settings.domains_per_organization.into(),
         }

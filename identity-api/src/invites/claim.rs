@@ -6,6 +6,7 @@ use crate::State;
 use crate::audit::{self, Change};
 use crate::bodies::{self, rule_broken};
 use crate::members;
+use crate::organizations;
 use crate::outbox::{self, Event};
 use crate::people::Person;
 use axum::Json;
@@ -85,7 +86,7 @@ async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Pers
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&mut *transaction)
         .await?;
-    members::lock(transaction, OrgId(org.ok_or_else(no_invite)?)).await?;
+    organizations::lock(transaction, OrgId(org.ok_or_else(no_invite)?)).await?;
     let row: Row = sqlx::query_as(
         "SELECT id, organization_id, email, role, provisioned_by, expires_at, withdrawn_at, claimed_at \
          FROM invites WHERE token_hash = $1 FOR NO KEY UPDATE",

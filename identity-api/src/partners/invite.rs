@@ -7,7 +7,7 @@ use crate::State;
 use crate::bodies;
 use crate::invites::{self, Invitation};
 use crate::letters;
-use crate::members;
+use crate::organizations;
 use crate::texts;
 use axum::Json;
 use axum::body::Body;
@@ -53,7 +53,9 @@ pub(crate) async fn invite_first_owner(
 async fn unclaimed(transaction: &mut PgConnection, partner: &Partner, org: &str) -> Result<OrgId, ApiError> {
     let not_found = || ApiError::new(Code::NotFound, "There is no such organisation that you provisioned.");
     let org: OrgId = org.parse().map_err(|_| not_found())?;
-    members::lock(transaction, org).await.map_err(|error| if error.code() == Code::NotFound { not_found() } else { error })?;
+    organizations::lock(transaction, org)
+        .await
+        .map_err(|error| if error.code() == Code::NotFound { not_found() } else { error })?;
     let has_members: Option<bool> = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM memberships WHERE organization_id = $1) FROM organizations WHERE id = $1 AND provisioned_by = $2",
     )

@@ -2,8 +2,10 @@
 //!
 //! Must never set one that scripts can read, or that another site's form can bring along.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue};
 use chrono::TimeDelta;
+use service_kit::http::Transport;
+use service_kit::session_cookie;
 
 /// A cookie of this surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,24 +19,22 @@ pub(super) enum Cookie {
 /// How cookies are written here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cookies {
-    /// Whether people come over HTTPS.
-    pub(super) is_secure: bool,
+    /// How people come.
+    pub(super) transport: Transport,
 }
 
 impl Cookies {
-    /// Over HTTPS a browser takes these names from this very host only: a neighbouring host cannot plant one.
     fn name(self, cookie: Cookie) -> &'static str {
-        match (cookie, self.is_secure) {
-            (Cookie::Session, true) => "__Host-telemetry-session",
-            (Cookie::Session, false) => "telemetry-session",
-            (Cookie::Journey, true) => "__Host-telemetry-sign-in",
-            (Cookie::Journey, false) => "telemetry-sign-in",
+        match (cookie, self.transport) {
+            (Cookie::Session, transport) => session_cookie::name(transport),
+            (Cookie::Journey, Transport::Https) => "__Host-telemetry-sign-in",
+            (Cookie::Journey, Transport::Plain) => "telemetry-sign-in",
         }
     }
 
     /// The header that sets one.
     pub(super) fn set(self, cookie: Cookie, value: &str, lasts: TimeDelta) -> HeaderValue {
-        let secure = if self.is_secure { "; Secure" } else { "" };
+        let secure = if self.transport == Transport::Https { "; Secure" } else { "" };
         let text = format!(
             "{}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
             self.name(cookie),
@@ -50,19 +50,18 @@ impl Cookies {
 
     /// Every value of a cookie; more than one is somebody's attempt to choose between them.
     pub(super) fn values(self, cookie: Cookie, headers: &HeaderMap) -> Vec<&str> {
-        let pairs = headers.get_all(header::COOKIE).iter().flat_map(|value| value.to_str().unwrap_or_default().split(';'));
-        let named = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == self.name(cookie));
-        named.map(|(_, value)| value).collect()
+        session_cookie::values(headers, self.name(cookie))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::header;
 
     #[test]
     fn x25_cookies_are_for_this_host_and_not_for_scripts() {
-        let (secure, local) = (Cookies { is_secure: true }, Cookies { is_secure: false });
+        let (secure, local) = (Cookies { transport: Transport::Https }, Cookies { transport: Transport::Plain });
         let lasts = TimeDelta::seconds(9);
         assert_eq!(
             secure.set(Cookie::Session, "x", lasts),

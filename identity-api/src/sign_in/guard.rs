@@ -4,16 +4,15 @@
 //! handler never sees a cookie: what passes here is a bearer value like any other.
 
 use super::SignIn;
-use super::cookies::Cookie;
 use crate::State;
 use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use schemas::problem::Code;
-use schemas::secrets::PlainUserSession;
 use service_kit::auth::{API_KEY_HEADER, presented_session};
 use service_kit::http::ApiError;
+use service_kit::session_cookie;
 use std::sync::Arc;
 
 /// The layer around every route of this surface.
@@ -38,17 +37,9 @@ impl SignIn {
         if headers.contains_key(API_KEY_HEADER) {
             return Ok(());
         }
-        // A value that was never minted is somebody else's cookie of the same name: it counts as none, or it would keep
-        // its holder from signing in.
-        let mut sessions = self.cookies.values(Cookie::Session, headers).into_iter().filter_map(PlainUserSession::parse);
-        let cookie = sessions.next();
-        if sessions.next().is_some() {
-            return Err(ApiError::unauthenticated());
-        }
+        let cookie = session_cookie::presented(headers, self.cookies.transport)?;
         if headers.contains_key(header::AUTHORIZATION) {
-            let agrees =
-                |cookie: PlainUserSession| presented_session(headers).is_some_and(|bearer| bearer.hash() == cookie.hash());
-            return if cookie.is_none_or(agrees) { Ok(()) } else { Err(ApiError::unauthenticated()) };
+            return Ok(());
         }
         match (is_safe, self.origin(headers)) {
             (true, _) | (false, Origin::Own) => {}
@@ -59,13 +50,7 @@ impl SignIn {
                 return Err(ApiError::new(Code::Forbidden, detail));
             }
         }
-        if let Some(cookie) = cookie {
-            let bearer = format!("Bearer {}", cookie.reveal());
-            let mut bearer = HeaderValue::try_from(bearer).map_err(|_| ApiError::unauthenticated())?;
-            bearer.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, bearer);
-        }
-        Ok(())
+        cookie.map_or(Ok(()), |cookie| session_cookie::show_as_bearer(headers, &cookie))
     }
 
     /// Refuses what does not come from a page of this service, as its browser says: a form needs no leave of another origin's.

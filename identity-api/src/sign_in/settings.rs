@@ -144,7 +144,7 @@ impl SignInSettings {
         let origins = [&public_url].into_iter().chain(&self.allowed_origins);
         Ok(SignIn {
             origins: origins.map(|url| url.origin().ascii_serialization()).collect(),
-            cookies: Cookies { is_secure: public_url.scheme() == "https" },
+            cookies: Cookies { transport: self.transport().unwrap_or(Transport::Plain) },
             page: self.sign_in_url.clone(),
             clients: self.clients.clone(),
             rates: Rates::per_minute(self.sign_in_rate),

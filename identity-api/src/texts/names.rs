@@ -28,6 +28,9 @@ pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     if looks_latin(text) {
         return Some("must not be in letters of another script that all look like Latin ones; add a word that shows its script");
     }
+    if has_substitutes(text) {
+        return Some("must not be in letters that stand for plain ones, as full-width and circled ones do");
+    }
     if has_piled_marks(text) {
         return Some("must not pile marks on a character");
     }
@@ -97,6 +100,26 @@ fn looks_latin(text: &str) -> bool {
     foreign.peek().is_some() && foreign.all(|char| skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii()))
 }
 
+/// Whether there are letters that stand for plain Latin ones (Unicode: compatibility characters): `Ａｐｐｌｅ`, `Ⓐpple`. Beside Chinese,
+/// Japanese or Korean, full-width letters are how Latin is written, and Roman numerals are one character; ordinals are honest.
+fn has_substitutes(text: &str) -> bool {
+    let is_beside_east_asian = text.chars().any(is_east_asian);
+    let is_honest = |char: char| match char {
+        'ª' | 'º' => true,
+        '\u{2160}'..='\u{217f}' | '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' => is_beside_east_asian,
+        _ => char.is_ascii() || !char.is_alphabetic(),
+    };
+    text.chars().any(|char| !is_honest(char) && char.nfkc().all(|plain| plain.is_ascii_alphabetic()))
+}
+
+/// A letter of Chinese, Japanese or Korean alone.
+fn is_east_asian(char: char) -> bool {
+    let of_char = AugmentedScriptSet::for_char(char);
+    let mut as_latin = of_char;
+    as_latin.intersect_with(AugmentedScriptSet::for_char('a'));
+    as_latin.is_empty() && (of_char.hanb || of_char.jpan || of_char.kore)
+}
+
 fn has_piled_marks(text: &str) -> bool {
     let mut marks = 0;
     text.nfd().any(|char| {
@@ -153,6 +176,10 @@ mod tests {
             "7-Eleven™ + 100 %",
             "Ünïcödé 😀",
             "µTorrent",
+            "1º de Mayo, S.A. 2ª",
+            "ファイナルファンタジーⅡ",
+            "ＫＢＳ 한국방송",
+            "２４ Stunden",
         ] {
             assert_eq!(fault_of(name), None, "{name}");
             assert!(!name.chars().any(is_unseen), "{name}");
@@ -209,6 +236,28 @@ mod tests {
             ["Арре", "АРРӏЕ", "ѕсоре", "ТАСС", "Арре 24 – 😀 ™", "ΤΟ ΒΗΜΑ", "ορο", "ꓮꓑꓑꓡꓰ", "ᎪᏢᏢᏞᎬ", "օսո", "http:ノノevil", "ا"]
         {
             assert!(fault_of(name).is_some_and(|why| why.contains("look like Latin")), "{name}: {:?}", fault_of(name));
+        }
+    }
+
+    #[test]
+    fn a14_a_name_in_letters_that_stand_for_plain_ones_is_refused() {
+        for name in [
+            "Ａｐｐｌｅ",
+            "Google Ｎews",
+            "Ⓐpple",
+            "ⓖⓞⓞⓖⓛⓔ",
+            "ℳicrosoft",
+            "ﬁnance",
+            "Appˡe",
+            "ſtripe",
+            "Ⅴisa",
+            "日本 Ⓐpple",
+            "Ａｐｐｌｅ Привет",
+        ] {
+            assert!(fault_of(name).is_some(), "{name}");
+        }
+        for name in ["Ａｐｐｌｅ", "Ⓐpple", "ﬁnance", "日本 Ⓐpple"] {
+            assert!(fault_of(name).is_some_and(|why| why.contains("stand for plain ones")), "{name}: {:?}", fault_of(name));
         }
     }
 

@@ -7,6 +7,7 @@ use super::not_found;
 use crate::State;
 use crate::actor::{IdentityReader, IdentityWriter};
 use crate::audit::{self, Change};
+use crate::bodies::paging::Paging;
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;
@@ -20,10 +21,6 @@ use service_kit::http::{ApiError, Parameters};
 use sqlx::{PgConnection, PgExecutor};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// Deliveries of one answer, and the most of them.
-const DEFAULT_LIMIT: i64 = 100;
-const MAX_LIMIT: i64 = 1_000;
 
 /// How far a delivery has come; what is pending at a disabled endpoint is dropped, also before anybody has written so.
 const LOGGED: &str = "\
@@ -93,10 +90,7 @@ pub(crate) async fn list_deliveries(
         let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
         ApiError::new(Code::InvalidParameter, format!("status must be one of {names}."))
     })?;
-    let (limit, offset) = (which.limit.unwrap_or(DEFAULT_LIMIT), which.offset.unwrap_or(0));
-    if limit < 1 || offset < 0 {
-        return Err(ApiError::new(Code::InvalidParameter, "limit must be 1 or more, and offset 0 or more."));
-    }
+    let paging = Paging::parse(which.limit, which.offset)?;
     let is_there: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT FROM webhook_endpoints WHERE id = $1 AND organization_id = $2)")
             .bind(endpoint.0)
@@ -113,8 +107,8 @@ pub(crate) async fn list_deliveries(
         .bind(endpoint.0)
         .bind(actor.org_id.0)
         .bind(status.map(DeliveryStatus::as_str))
-        .bind(limit.min(MAX_LIMIT))
-        .bind(offset)
+        .bind(paging.limit)
+        .bind(paging.offset)
         .fetch_all(&state.pool)
         .await?;
     Ok(Json(rows.into_iter().map(LoggedDelivery::try_from).collect::<Result<_, _>>()?))
@@ -131,18 +125,9 @@ pub(crate) async fn redeliver(
     let delivery: DeliveryId = delivery.parse().map_err(|_| no_delivery())?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    // Locked before what waits for it, as the deliverer does; disabling it waits for this.
-    let disabled_at: Option<Option<DateTime<Utc>>> =
-        sqlx::query_scalar("SELECT disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR SHARE")
-            .bind(endpoint.0)
-            .bind(actor.org_id.0)
-            .fetch_optional(&mut *transaction)
-            .await?;
-    let disabled_at = disabled_at.ok_or_else(not_found)?;
+    let standing = lock(&mut transaction, endpoint, actor.org_id).await?;
     find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
-    if disabled_at.is_some() {
-        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; nothing is sent to it any more."));
-    }
+    standing.require_enabled()?;
     order(&mut transaction, delivery, now).await?;
     let change = Change {
         action: "webhook.redelivery_ordered",
@@ -154,6 +139,32 @@ pub(crate) async fn redeliver(
     let ordered = find(&mut *transaction, endpoint, actor.org_id, delivery).await?;
     transaction.commit().await?;
     Ok((StatusCode::ACCEPTED, Json(ordered)))
+}
+
+/// Whether anything is sent to an endpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    is_disabled: bool,
+}
+
+impl Standing {
+    pub(super) fn require_enabled(self) -> Result<(), ApiError> {
+        if self.is_disabled {
+            return Err(ApiError::new(Code::Conflict, "The webhook endpoint is disabled; nothing is sent to it."));
+        }
+        Ok(())
+    }
+}
+
+/// Locks an endpoint before what waits for it, as the deliverer does; disabling it waits for this.
+pub(super) async fn lock(transaction: &mut PgConnection, endpoint: WebhookEndpointId, org: OrgId) -> Result<Standing, ApiError> {
+    let disabled_at: Option<Option<DateTime<Utc>>> =
+        sqlx::query_scalar("SELECT disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR SHARE")
+            .bind(endpoint.0)
+            .bind(org.0)
+            .fetch_optional(transaction)
+            .await?;
+    Ok(Standing { is_disabled: disabled_at.ok_or_else(not_found)?.is_some() })
 }
 
 async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTime<Utc>) -> Result<(), ApiError> {
@@ -172,7 +183,7 @@ async fn order(transaction: &mut PgConnection, delivery: DeliveryId, now: DateTi
     }
 }
 
-async fn find(
+pub(super) async fn find(
     store: impl PgExecutor<'_>,
     endpoint: WebhookEndpointId,
     org: OrgId,

@@ -16,7 +16,19 @@ async fn a_key_is_minted_listed_used_and_revoked() {
     shown.as_object_mut().unwrap().remove("key");
     assert_eq!(
         members(&shown),
-        ["created_at", "created_by", "id", "last_used_at", "name", "organization_id", "prefix", "revoked_at", "scopes"]
+        [
+            "created_at",
+            "created_by",
+            "drain_id",
+            "expires_at",
+            "id",
+            "last_used_at",
+            "name",
+            "organization_id",
+            "prefix",
+            "revoked_at",
+            "scopes"
+        ]
     );
     assert_eq!((&shown["name"], &shown["organization_id"]), (&json!("CDN"), &json!(org)));
     assert_eq!((&shown["scopes"], &shown["revoked_at"]), (&json!(["identity:read", "telemetry:write"]), &Value::Null));

@@ -1,16 +1,18 @@
 //! Hosts that two prove, and proofs that are looked at again (A8).
 
-use crate::desk::{Answer, DOMAINS, Desk, Shows};
+use crate::desk::{Answer, DOMAINS, Desk, Shows, standstill};
 use crate::domains::{desk_on, own, register, verify};
 use crate::internet::Internet;
 use crate::people::{PROVISIONED, Person};
 use chrono::TimeDelta;
-use identity_api::domains::Looked;
+use identity_api::domains::{DomainSettings, Looked};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::json;
 use service_kit::directory::Directory;
-use service_kit::testing::eventually;
+use service_kit::testing::{TestStores, eventually};
+use sqlx::{Postgres, Transaction};
+use std::time::Duration;
 
 const MANIFEST: &str = "a.test/.well-known/content-telemetry.json";
 const TXT: &str = "_content-telemetry.a.test";
@@ -95,6 +97,12 @@ async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_bo
         2,
         "neither is named"
     );
+    let squatters = desk.seed().key(squatter, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
+    for (reader, other) in [(&key, squatter), (&squatters, owner)] {
+        let trail = json!(desk.trail_of(reader, "").await).to_string();
+        let domain = "\"domain\":\"a.test\"";
+        assert!(trail.contains(domain) && !trail.contains(&other.to_string()), "nor in the trail: {trail}");
+    }
     // Nor does it come back by a word.
     let attest =
         format!("{PROVISIONED}/{squatter}/domains/{}/attest", provisioned["organization"]["domains"][0]["id"].as_str().unwrap());
@@ -148,6 +156,83 @@ async fn a8_of_all_who_prove_an_attested_host_at_once_one_gets_it() {
     let lost = "SELECT count(*) FROM audit_log WHERE action = 'domain.lost'";
     assert_eq!(desk.count(lost).await, 1);
     assert_ne!(owner_of(&desk, "a.test").await, Some(holder));
+}
+
+/// A host of one organisation whose proof is gone, and the registration of another that proves it: its key and registration.
+async fn contested(desk: &Desk, internet: &Internet) -> (OrgId, String, Answer) {
+    let ((_, first, first_key), (_, _, key)) = (founded(desk, "ada@o.test").await, founded(desk, "bob@o.test").await);
+    own(desk, internet, &first_key, "a.test").await;
+    internet.forget();
+    let registered = register(desk, &key, "a.test").await;
+    publish_text(internet, &registered);
+    (first, key, registered)
+}
+
+/// Holds the lock under which hosts change hands.
+async fn hold(desk: &Desk) -> Transaction<'static, Postgres> {
+    let mut holding = desk.stores.pool.begin().await.unwrap();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))").execute(&mut *holding).await.unwrap();
+    holding
+}
+
+/// Until somebody waits for that lock.
+const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'";
+/// Until somebody waits for who changes a row.
+const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event <> 'advisory'";
+
+async fn somebody(desk: &Desk, waits: &'static str) {
+    eventually("the call waits for a lock", || async { (desk.count(waits).await > 0).then_some(()) }).await;
+}
+
+const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '1 hour' WHERE proved_at IS NOT NULL";
+
+#[tokio::test]
+async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
+    let internet = Internet::new().await;
+    let desk = desk_on(&internet).await;
+    let (first, key, registered) = contested(&desk, &internet).await;
+    let holding = hold(&desk).await;
+    let proving = async {
+        somebody(&desk, WAITS).await;
+        sqlx::query(PROVED_ANEW).execute(&desk.stores.pool).await.unwrap();
+        holding.commit().await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(verify(&desk, &key, &registered, &["dns_txt"]), proving);
+    assert_eq!(refused.refusal(), (409, "conflict"));
+    assert_eq!(owner_of(&desk, "a.test").await, Some(first));
+    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.status, 200, "it was no more than that");
+}
+
+#[tokio::test]
+async fn a8_a_holder_whose_proof_is_being_noted_keeps_the_host() {
+    let internet = Internet::new().await;
+    let desk = desk_on(&internet).await;
+    let (first, key, registered) = contested(&desk, &internet).await;
+    let (holding, mut noting) = (hold(&desk).await, desk.stores.pool.begin().await.unwrap());
+    let proving = async {
+        somebody(&desk, WAITS).await;
+        // As who looks at proofs does, without the lock.
+        sqlx::query(PROVED_ANEW).execute(&mut *noting).await.unwrap();
+        holding.commit().await.unwrap();
+        somebody(&desk, WAITS_FOR_A_ROW).await;
+        noting.commit().await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(verify(&desk, &key, &registered, &["dns_txt"]), proving);
+    assert_eq!(refused.refusal(), (409, "conflict"));
+    assert_eq!(owner_of(&desk, "a.test").await, Some(first));
+}
+
+#[tokio::test]
+async fn a8_the_process_looks_at_due_proofs_by_itself() {
+    let internet = Internet::new().await;
+    let (outside, domains) = internet.settings();
+    let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
+    let desk = Desk::open_on(TestStores::fresh().await, standstill(), outside, domains).await;
+    let (_, _, key) = founded(&desk, "ada@o.test").await;
+    own(&desk, &internet, &key, "a.test").await;
+    internet.forget();
+    desk.clock.advance(TimeDelta::days(30));
+    mailed(&desk, "ada@o.test", "The proof of a.test is missing").await;
 }
 
 #[tokio::test]

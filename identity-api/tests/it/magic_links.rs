@@ -264,7 +264,7 @@ async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
 
 /// The newest mail may be an invite to somebody else.
 #[tokio::test]
-async fn the_line_of_the_readme_takes_the_token_of_the_newest_sign_in_mail() {
+async fn the_line_of_the_guide_takes_the_token_of_the_newest_sign_in_mail() {
     let desk = Desk::open().await;
     for count in 1..=2 {
         desk.ask_to_sign_in("me@example.com").await;
@@ -275,8 +275,8 @@ async fn the_line_of_the_readme_takes_the_token_of_the_newest_sign_in_mail() {
     let org = desk.founded(&ada, "a.test").await;
     assert_eq!(desk.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
     assert!(desk.mails().pop().unwrap().contains("To: bob@a.test"));
-    let readme = include_str!("../../../README.md");
-    let (_, line) = readme.split_once("{\\\"token\\\": \\\"$(").unwrap();
+    let guide = include_str!("../../../docs/guide.md");
+    let (_, line) = guide.split_once("{\\\"token\\\": \\\"$(").unwrap();
     let (line, _) = line.split_once(")\\\"}").unwrap();
     let line = line.replace(".local/mail", desk.mail_dir.path().to_str().unwrap());
     let ran = tokio::process::Command::new("bash").args(["-c", &line]).output().await.unwrap();

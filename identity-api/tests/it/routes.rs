@@ -2,16 +2,17 @@
 
 use crate::desk::{Desk, NOBODY, Shows};
 use reqwest::Method;
-use schemas::identity::{OrgType, Scope};
+use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
 /// is in `onboarding_routes`.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 52] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 63] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("POST", "/api/v1/identity/api-keys", [401, 403, 403, 403, 401, 201, 401, 403, 403, 403]),
     ("DELETE", "/api/v1/identity/api-keys/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("GET", "/api/v1/identity/audit", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("GET", "/api/v1/identity/delegations", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("POST", "/api/v1/identity/delegations", [401, 403, 403, 422, 401, 422, 401, 403, 403, 403]),
     ("DELETE", "/api/v1/identity/delegations/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
@@ -24,12 +25,21 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 52] = [
     ("POST", "/api/v1/identity/domains", [401, 403, 403, 422, 401, 422, 401, 403, 403, 403]),
     ("DELETE", "/api/v1/identity/domains/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 403, 403]),
     ("POST", "/api/v1/identity/domains/{id}/verify", [401, 403, 403, 404, 401, 404, 401, 403, 403, 403]),
+    ("GET", "/api/v1/identity/drains", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
+    ("POST", "/api/v1/identity/drains", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
+    ("GET", "/api/v1/identity/drains/{id}", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    ("DELETE", "/api/v1/identity/drains/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("POST", "/api/v1/identity/drains/{id}/rotate", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("GET", "/api/v1/identity/drains/{id}/health", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    ("GET", "/api/v1/identity/refused-reports", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("GET", "/api/v1/identity/settings", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("PATCH", "/api/v1/identity/settings", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
     ("GET", "/api/v1/identity/webhooks", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("POST", "/api/v1/identity/webhooks", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
     ("GET", "/api/v1/identity/webhooks/{id}", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
+    ("PATCH", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("DELETE", "/api/v1/identity/webhooks/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
+    ("POST", "/api/v1/identity/webhooks/{id}/test", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("POST", "/api/v1/identity/webhooks/{id}/rotate-secret", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/webhooks/{id}/deliveries", [401, 403, 404, 404, 401, 404, 401, 403, 404, 404]),
     (
@@ -54,6 +64,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 52] = [
     ("GET", "/api/v1/identity/operator/access-requests", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/organizations", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/partner/organizations", [401, 403, 403, 403, 401, 401, 401, 401, 403, 403]),
     (
         "POST",
@@ -116,6 +127,26 @@ async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
+}
+
+/// What the table says of a key without a scope of this surface.
+#[tokio::test]
+async fn s3_a_key_that_feeds_a_drain_opens_no_route_of_this_surface() {
+    let desk = Desk::open().await;
+    for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
+        let org = desk.seed().org("owner", org_type).await.id;
+        for provider in DrainProvider::ALL {
+            let (_, key) = desk.seed().drain(org, org_type, provider).await;
+            for (method, route, expected) in GOLDEN {
+                let method = Method::from_bytes(method.as_bytes()).unwrap();
+                let answer = desk.send(method.clone(), Shows::Key(&key), &of_nothing(route), "{}").await;
+                assert_eq!(answer.status, expected[1], "{method} {route}: {}", answer.body);
+                if answer.status == 403 {
+                    assert_eq!(answer.refusal(), (403, "missing_scope"), "{method} {route}");
+                }
+            }
+        }
+    }
 }
 
 /// A route with the id of nothing in every place that takes one.

@@ -75,6 +75,8 @@ const TESTS: &[ThreatTest] = &[
     ("A2", "identity-api/tests/it/domains.rs", "a2_a_page_whose_tree_would_explode_is_read_no_further_than_its_head"),
     ("A4", KEY_MAKERS, "a4_a_member_who_is_no_owner_mints_and_revokes_no_key"),
     ("A4", KEY_MAKERS, "a4_every_key_names_its_maker"),
+    ("A4", WAYS_IN, "a4_a_member_who_is_no_owner_lets_nobody_in"),
+    ("A5", WAYS_IN, "a5_a_key_delegates_and_approves_at_most_its_own_scopes"),
     ("A5", KEY_MAKERS, "a5_a_key_grants_at_most_its_own_scopes"),
     ("A5", KEY_MAKERS, "a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_organisation"),
     ("S17", KEY_MAKERS, "s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_theirs_made"),
@@ -82,9 +84,18 @@ const TESTS: &[ThreatTest] = &[
     ("S17", KEY_MAKERS, "s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_none"),
     ("S17", KEY_MAKERS, "s17_invites_that_a_removed_persons_key_has_made_are_withdrawn"),
     ("S17", KEY_MAKERS, "s17_an_operator_who_is_removed_leaves_no_key_behind_unless_it_is_to_be_kept"),
+    ("S17", WAYS_IN, "s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind"),
+    ("S17", WAYS_IN, "s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member"),
+    ("S17", WAYS_IN, "s17_what_a_removed_person_made_elsewhere_stays"),
+    ("S17", WAYS_IN, "s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_never_made"),
+    ("S17", WAYS_IN, "s17_an_operator_who_is_removed_leaves_nothing_behind_that_their_keys_made"),
+    ("S17", WAYS_IN, "s17_a_removed_member_loses_the_keys_they_minted_there_as_an_operator"),
     ("A8", CONTESTS, "a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told"),
     ("A8", CONTESTS, "a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not"),
     ("A8", CONTESTS, "a8_of_all_who_prove_an_attested_host_at_once_one_gets_it"),
+    ("A8", CONTESTS, "a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it"),
+    ("A8", CONTESTS, "a8_a_holder_whose_proof_is_being_noted_keeps_the_host"),
+    ("A8", CONTESTS, "a8_the_process_looks_at_due_proofs_by_itself"),
     ("A8", CONTESTS, "a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_it"),
     ("A8", CONTESTS, "a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_look"),
     ("A8", CONTESTS, "a8_an_owner_proves_again_what_was_attested_or_is_missing"),
@@ -108,6 +119,7 @@ const CONTESTS: &str = "identity-api/tests/it/domain_contests.rs";
 const DELEGATIONS: &str = "identity-api/tests/it/delegations.rs";
 const HEAD: &str = "identity-api/src/domains/head.rs";
 const KEY_MAKERS: &str = "identity-api/tests/it/key_makers.rs";
+const WAYS_IN: &str = "identity-api/tests/it/ways_in.rs";
 const MAIL_NAMES: &str = "identity-api/tests/it/mail_names.rs";
 const NAMES: &str = "identity-api/src/texts/names.rs";
 const ORGANIZATIONS: &str = "identity-api/tests/it/organizations.rs";

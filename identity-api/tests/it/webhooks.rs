@@ -29,7 +29,7 @@ async fn an_endpoint_is_registered_listed_shown_and_disabled() {
     }
     assert_eq!(desk.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([]));
     assert!(desk.get(Shows::Key(&owner), &path).await.body["disabled_at"].is_string());
-    assert_eq!(desk.audited(org).await, ["webhook.created", "webhook.disabled"]);
+    assert_eq!(desk.audited(org).await, ["webhook.created", "webhook.deleted"]);
 }
 
 #[tokio::test]

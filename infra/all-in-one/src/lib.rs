@@ -4,6 +4,8 @@
 
 mod accounts;
 mod addresses;
+mod claim;
+mod demo_data;
 mod demo_env;
 mod secrets_key;
 mod seed;
@@ -17,7 +19,7 @@ use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
-use ingest_gateway::{Durability, Limits, SessionExpiry, TokenExpiry};
+use ingest_gateway::{DrainSettings, Durability, Limits, SessionExpiry, TokenExpiry};
 use query_api::ResolveSettings;
 use schemas::openapi::Surface;
 use service_kit::clock::Clock;
@@ -29,13 +31,14 @@ use service_kit::settings::{
     ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
 };
 use service_kit::{http, openapi, server, stores, telemetry};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stream_workers::deliver::{self, Ahead, DeliverSettings, Pace};
 use stream_workers::{Keep, Tuning};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 /// Runs every surface on one address, for local use
 #[derive(Parser, Clone, Debug)]
@@ -59,6 +62,9 @@ pub struct Cli {
     /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
+    /// Report thirty days of made-up data about the demo tenant; a day that was reported before is not changed
+    #[arg(long, env = "TELEMETRY_DEMO_DATA", value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    demo_data: bool,
     #[command(flatten)]
     kafka: KafkaSettings,
     #[command(flatten)]
@@ -88,6 +94,8 @@ pub struct Cli {
     #[command(flatten)]
     reads: query_api::ReadSettings,
     #[command(flatten)]
+    drains: DrainSettings,
+    #[command(flatten)]
     expiry: TokenExpiry,
     #[command(flatten)]
     session_expiry: SessionExpiry,
@@ -108,6 +116,7 @@ impl Cli {
             clients: self.sign_in.clients.clone(),
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
+            drains: self.drains.clone(),
             expiry: self.expiry.clone(),
             session_expiry: self.session_expiry.clone(),
         }
@@ -132,6 +141,13 @@ impl Cli {
         }
     }
 
+    /// The console asks this very process, at the address where it listens.
+    fn console(&self, process: &ProcessSettings, clock: Clock) -> anyhow::Result<Arc<web_console::State>> {
+        let api_url = Url::parse(&format!("http://{}", reachable(process.listen)))?;
+        let settings = web_console::Settings { api_url, public_url: self.sign_in.public_url.clone() };
+        web_console::State::new(&settings, self.sign_in.clients.clone(), clock)
+    }
+
     fn identity(&self, postgres: PostgresSettings) -> identity_api::Settings {
         let mail_dir = self.mail.mail_dir.clone().unwrap_or_else(|| self.state_dir.join("mail"));
         identity_api::Settings {
@@ -146,12 +162,24 @@ impl Cli {
     }
 }
 
+/// Where this machine reaches what listens there.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen }
+}
+
+/// The same, with mails whose links open the console's page, unless another one was named.
+fn with_console(mut sign_in: SignInSettings) -> SignInSettings {
+    sign_in.sign_in_url = sign_in.sign_in_url.or_else(|| sign_in.public_url.as_ref()?.join(web_console::SIGN_IN).ok());
+    sign_in
+}
+
 /// Prepares the stores, seeds the demo tenant, serves until `stop`.
 pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
     ensure!(
         !cli.profile.is_production(),
         "TELEMETRY_PROFILE=production: the all-in-one makes a demo tenant whose keys stand in a file; run the services, or set it to development"
     );
+    let _claim = claim::claim(&cli.state_dir)?;
     let listener = addresses::listen(cli.listen).await?;
     let metrics_listen = addresses::metrics(cli.metrics_listen).await?;
     let process = ProcessSettings {
@@ -162,7 +190,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
         profile: cli.profile,
     };
     telemetry::start(&process)?;
-    cli.sign_in = cli.sign_in.at(process.listen);
+    cli.sign_in = with_console(cli.sign_in.at(process.listen));
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
 
     let accounts = Accounts::prepare(&cli).await?;
@@ -176,7 +204,9 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     probes.push(Probe::clickhouse(stores::clickhouse(&query.clickhouse)?));
     let _watch = health::watch(probes.clone());
     let query = query_api::State::connect_at(&query, clock.clone()).await?;
-    let router = surfaces(&cli, Arc::clone(&gateway), query, Arc::clone(&identity), probes);
+    let console = cli.console(&process, clock.clone())?;
+    let router = surfaces(Arc::clone(&gateway), query, Arc::clone(&identity), probes).merge(web_console::routes(console));
+    let router = http::with_boundary_over(cli.sign_in.transport().unwrap_or(Transport::Plain), router);
     let limits = server::Limits::of(&cli.sign_in.clients);
     let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     let worker = cli.worker(accounts.clickhouse(Role::Worker), accounts.postgres(Role::Worker)?);
@@ -184,6 +214,13 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let mut workers = JoinSet::new();
     workers.spawn(async move { stream_workers::work(&worker, stop).await });
     workers.spawn(async move { deliver::deliver(&deliverer, Ahead::default(), stop_delivering).await });
+    if cli.demo_data {
+        let reported = demo_data::report(&demo, clock.now()).await?;
+        println!(
+            "demo data: {} fetches seen by an edge, {} by an origin and {} sessions of agents are reported",
+            reported.edge, reported.origin, reported.sessions
+        );
+    }
     welcome::print(&demo, &cli.state_dir, clock.now());
 
     // All end by the same token; a worker that fails ends the process, so that nobody reads stale figures.
@@ -202,17 +239,14 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
 }
 
 fn surfaces(
-    cli: &Cli,
     gateway: Arc<ingest_gateway::State>,
     query: Arc<query_api::State>,
     identity: Arc<identity_api::State>,
     probes: Vec<Probe>,
 ) -> Router {
-    let router = ingest_gateway::routes(gateway)
+    ingest_gateway::routes(gateway)
         .merge(query_api::routes(query))
         .merge(identity_api::routes(identity))
         .merge(health::routes(probes))
-        .merge(openapi::routes(&Surface::ALL));
-    let transport = cli.sign_in.transport().unwrap_or(Transport::Plain);
-    http::with_boundary_over(transport, router)
+        .merge(openapi::routes(&Surface::ALL))
 }

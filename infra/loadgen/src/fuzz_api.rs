@@ -14,6 +14,8 @@ mod body;
 pub mod contract;
 mod hostile;
 mod judge;
+mod known;
+mod shot;
 mod shots;
 mod wire;
 
@@ -23,7 +25,8 @@ use crate::client::Place;
 use anyhow::Context as _;
 use contract::Contract;
 use judge::Judge;
-use shots::{Credentials, Known, Shots};
+use known::Known;
+use shots::{Credentials, Shots};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

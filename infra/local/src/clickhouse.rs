@@ -13,8 +13,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::access::Users;
+use crate::kind::TELEMETRY;
 use crate::password::Password;
-use crate::server::{Site, TELEMETRY};
+use crate::site::Site;
 
 /// Opens the real HTTP listener, then sleeps for ever: the engine ends when its last statement does. The listener of the native
 /// protocol stays closed: nothing here uses it, it lets the engine's own user in without a password, and one wrong password
@@ -31,18 +32,20 @@ const OWN_USER: &str = "<clickhouse><profiles><default/></profiles><quotas><defa
     </default></users></clickhouse>";
 
 /// The users of the stack's server. Its own statements run as `default`, which has no password there, so that user may do
-/// nothing else, and whoever comes over HTTP has to name another one in a header, which a web page cannot send to another
-/// origin. HASH is that of the password.
+/// nothing else, and whoever comes over HTTP has to name another one in a header ([`HANDLERS`]), which a web page cannot send to
+/// another origin. `file()` needs no right at all: whoever signs in reads every file of this account. HASH is that of the password.
 const USERS: &str = "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>\
     <default><no_password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>\
     <grants><query>GRANT SYSTEM LISTEN ON *.*</query><query>GRANT SELECT ON system.numbers</query></grants></default>\
     <telemetry><password_sha256_hex>HASH</password_sha256_hex><networks><ip>127.0.0.1</ip></networks>\
     <profile>default</profile><quota>default</quota><access_management>1</access_management></telemetry></users></clickhouse>";
 
-/// `dGVsZW1ldHJ5` is `telemetry` in base64, with which all of our accounts begin.
+/// `dGVsZW1ldHJ5` is `telemetry` in base64, with which all of our accounts begin. Beside `Authorization` the engine goes by `user`
+/// and `password` among the parameters, and either makes it sign in as `default`, so such a request has no parameters; beside
+/// `X-ClickHouse-User` it refuses them itself.
 const HANDLERS: &str = "<http_handlers>\
     <rule><url>/ping</url><handler><type>static</type><response_content>Ok.&#10;</response_content></handler></rule>\
-    <rule><methods>GET,POST</methods><headers><Authorization>regex:Basic dGVsZW1ldHJ5.*</Authorization></headers>\
+    <rule><empty_query_string/><methods>GET,POST</methods><headers><Authorization>regex:Basic dGVsZW1ldHJ5.*</Authorization></headers>\
     <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule>\
     <rule><methods>GET,POST</methods><headers><X-ClickHouse-User>regex:telemetry.*</X-ClickHouse-User></headers>\
     <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule></http_handlers>";

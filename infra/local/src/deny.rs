@@ -7,14 +7,7 @@ use anyhow::Result;
 
 use crate::errand;
 use crate::fetch;
-use crate::interrupt::Interrupt;
-use crate::progress::Progress;
 use crate::session::Session;
-
-/// Compiles the program if it is missing.
-pub(crate) fn fetch_if_missing(progress: &Progress, interrupt: &Interrupt) -> Result<()> {
-    fetch::fetch_cargo_deny(progress, interrupt)
-}
 
 /// Whether everything that can be checked here is as it must be.
 pub(crate) fn check(session: &Session) -> Result<bool> {

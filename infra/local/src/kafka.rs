@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::access::Guard;
-use crate::server::{Broker, Site};
+use crate::site::{Broker, Site};
 
 /// Any 16 bytes in base64 do: a cluster is told apart by its ports.
 const CLUSTER_ID: &str = "bG9jYWwtdGVsZW1ldHJ5LQ";

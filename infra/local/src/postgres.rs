@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::account::Account;
+use crate::kind::TELEMETRY;
 use crate::password::{OWNER, Password};
 use crate::process::{Process, pid_of};
-use crate::server::{Site, TELEMETRY};
+use crate::site::Site;
 
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;

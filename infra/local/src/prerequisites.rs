@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::fetch;
-use crate::server::Kind;
+use crate::kind::Kind;
 use crate::{account, settings};
 
 /// The oldest Java that Kafka runs on.
@@ -54,7 +54,12 @@ const COMPILERS: [Tool; 5] = [
     // What OpenSSL's own configuration is written in.
     Tool { program: "perl", packages: ["perl", "perl", "perl", "perl"] },
 ];
-/// Runs what the README shows to users of webhooks.
+/// What the pages of the console are looked at with.
+const BROWSER: [Tool; 2] = [
+    Tool { program: "chromium", packages: ["chromium", "chromium", "chromium", "chromium"] },
+    Tool { program: "chromedriver", packages: ["chromium-driver", "chromedriver", "chromium-chromedriver", "chromedriver"] },
+];
+/// Runs what docs/api/webhooks.md shows to users of webhooks.
 const PYTHON: Tool = Tool { program: "python3", packages: ["python3", "python3", "python3", "python"] };
 const MANAGERS: [Manager; 4] = [
     Manager {
@@ -125,6 +130,7 @@ fn missing_tools(purpose: Purpose, own: &[Kind]) -> Result<Vec<&'static Tool>> {
     }
     if purpose == Purpose::Verify {
         needed.push(&PYTHON);
+        needed.extend(&BROWSER);
     }
     needed.retain(|tool| !is_installed(tool.program) || (tool.program == "java" && !java_is_recent()));
     Ok(needed)

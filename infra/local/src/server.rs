@@ -1,179 +1,28 @@
-//! What the three servers have in common: a folder, ports, a log, a way to come up and to be asked whether they are up.
-//! What differs stands in the file of each; who is to run, and for how long, is decided elsewhere.
+//! What the three servers have in common: a log, a way to come up and to be asked whether they are up. What differs stands in the
+//! file of each; who is to run, and for how long, is decided elsewhere.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
-use crate::access::{Guard, Users};
-use crate::account::Account;
 use crate::interrupt::Interrupt;
-use crate::password::Password;
-use crate::process::{Process, strays};
-use crate::workspace::create_open_folder;
-use crate::{clickhouse, fetch, kafka, platform, postgres};
+use crate::kind::Kind;
+use crate::process::{Process, end, strays};
+use crate::site::Site;
+use crate::{clickhouse, kafka, postgres};
 
-/// Database and user, in PostgreSQL and in ClickHouse.
-pub(crate) const TELEMETRY: &str = "telemetry";
 /// A log that has grown past this is put aside.
 pub(crate) const LOG_LIMIT_BYTES: u64 = 50 * 1024 * 1024;
+/// How long a start may take as a whole, however much the log says: Kafka recovers each of a thousand partitions after it was killed.
+const LONGEST_START: Duration = Duration::from_secs(900);
 /// How much of a log is shown when its server did not come up.
 const LOG_TAIL_LINES: usize = 20;
 
-/// The servers of the stack.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-#[value(rename_all = "lowercase")]
-pub enum Kind {
-    /// Apache Kafka, one node that is broker and controller.
-    Kafka,
-    /// PostgreSQL.
-    Postgres,
-    /// ClickHouse.
-    ClickHouse,
-}
-
-impl Kind {
-    /// All of them, in the order in which tables list them.
-    pub const ALL: [Self; 3] = [Self::Kafka, Self::Postgres, Self::ClickHouse];
-
-    /// The name used for folders and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kafka => "kafka",
-            Self::Postgres => "postgres",
-            Self::ClickHouse => "clickhouse",
-        }
-    }
-
-    /// The version that runs here.
-    #[must_use]
-    pub fn version(self) -> &'static str {
-        match self {
-            Self::Kafka => platform::KAFKA,
-            Self::Postgres => platform::POSTGRES,
-            Self::ClickHouse => platform::CLICKHOUSE,
-        }
-    }
-
-    /// The port everybody expects it on.
-    #[must_use]
-    pub fn usual_port(self) -> u16 {
-        match self {
-            Self::Kafka => 9092,
-            Self::Postgres => 5432,
-            Self::ClickHouse => 8123,
-        }
-    }
-
-    /// Whether the stack's asks for a password. Kafka speaks no HTTP, which is what a web page can send.
-    pub(crate) fn has_password(self) -> bool {
-        self != Self::Kafka
-    }
-
-    /// The setting by which a user names a server of their own.
-    #[must_use]
-    pub fn setting(self) -> &'static str {
-        match self {
-            Self::Kafka => "KAFKA_BROKERS",
-            Self::Postgres => "DATABASE_URL",
-            Self::ClickHouse => "CLICKHOUSE_URL",
-        }
-    }
-
-    pub(crate) fn stop_signal(self) -> Signal {
-        match self {
-            // PostgreSQL's fast shutdown; its SIGTERM waits for every client to leave
-            Self::Postgres => Signal::INT,
-            Self::Kafka | Self::ClickHouse => Signal::TERM,
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::Kafka => "if its data is damaged, `cargo local wipe` starts over; it needs about 500 MB of free memory",
-            Self::Postgres => "if its data is damaged, `cargo local wipe` starts over; see the log for what it misses",
-            Self::ClickHouse => "if its data is damaged, `cargo local wipe` starts over; it needs about 400 MB of free memory",
-        }
-    }
-}
-
-/// Where one server listens.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Listen {
-    /// The port clients use.
-    pub port: u16,
-    /// Kafka's controller; the others have none.
-    pub second_port: u16,
-}
-
-/// One Kafka of several, or one behind a proxy.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Broker {
-    /// From 1.
-    pub(crate) number: usize,
-    /// The port clients are told to come back to: that of the proxy.
-    pub(crate) advertised: u16,
-    /// Where the brokers talk to each other, with no proxy between.
-    pub(crate) internal: u16,
-    /// The controllers' ports of all brokers, by number.
-    pub(crate) controllers: Vec<u16>,
-}
-
-/// One server in one folder: everything needed to run it.
-#[derive(Clone, Debug)]
-pub(crate) struct Site {
-    pub(crate) kind: Kind,
-    /// Configuration and log.
-    pub(crate) home: PathBuf,
-    pub(crate) data: PathBuf,
-    pub(crate) listen: Listen,
-    /// The unpacked release.
-    pub(crate) software: PathBuf,
-    /// The binary that can become ClickHouse.
-    pub(crate) launcher: PathBuf,
-    pub(crate) account: Option<Account>,
-    /// What sets a broker apart from the single one of the stack.
-    pub(crate) broker: Option<Broker>,
-    /// What a guarded listener of Kafka needs.
-    pub(crate) guard: Option<Guard>,
-    /// Accounts of ClickHouse besides its own.
-    pub(crate) users: Option<Users>,
-    /// What PostgreSQL and ClickHouse ask of everybody; without one they let everybody in.
-    pub(crate) password: Option<Password>,
-}
-
 impl Site {
-    pub(crate) fn new(kind: Kind, home: &Path, listen: Listen, launcher: &Path) -> Result<Self> {
-        create_open_folder(home)?;
-        let account = (kind == Kind::Postgres).then(Account::for_postgres).transpose()?;
-        let data_home = account.map_or_else(|| Ok(home.to_path_buf()), |account| account.reachable(home))?;
-        Ok(Self {
-            kind,
-            home: home.to_path_buf(),
-            data: data_home.join("data"),
-            listen,
-            software: fetch::software(kind)?,
-            launcher: launcher.to_path_buf(),
-            account,
-            broker: None,
-            guard: None,
-            users: None,
-            password: None,
-        })
-    }
-
-    pub(crate) fn log(&self) -> PathBuf {
-        self.home.join("server.log")
-    }
-
     /// Processes that hold this site's data although no record of them is left.
     pub(crate) fn strays(&self) -> Vec<Process> {
         match self.kind {
@@ -188,8 +37,8 @@ impl Site {
         probe(self.kind, self.listen.port)
     }
 
-    /// Prepares what is missing, starts the server and waits until it answers. `launched` learns of the process at once,
-    /// long before it is ready.
+    /// Prepares what is missing, starts the server and waits until it answers, or says nothing for as long as `limit`. `launched`
+    /// learns of the process at once, long before it is ready.
     pub(crate) fn bring_up(
         &self,
         limit: Duration,
@@ -202,12 +51,12 @@ impl Site {
             Kind::ClickHouse => clickhouse::prepare(self)?,
         }
         rotate(&self.log())?;
-        let begun = Instant::now();
+        let mut patience = Patience::new(limit, Instant::now());
         // what a killed PostgreSQL left behind needs a moment to notice; the others get one more try
         let mut tries_left = if self.kind == Kind::Postgres { 10 } else { 1 };
         loop {
             let mut child = self.launch()?;
-            let outcome = launched(&child).and_then(|()| self.wait_until_ready(&mut child, begun, limit, interrupt));
+            let outcome = launched(&child).and_then(|()| self.wait_until_ready(&mut child, &mut patience, interrupt));
             match outcome {
                 Ok(true) => return Ok(child),
                 Ok(false) if tries_left > 0 => {
@@ -238,7 +87,7 @@ impl Site {
     }
 
     /// True once it answers, false if it ended instead.
-    fn wait_until_ready(&self, child: &mut Child, begun: Instant, limit: Duration, interrupt: &Interrupt) -> Result<bool> {
+    fn wait_until_ready(&self, child: &mut Child, patience: &mut Patience, interrupt: &Interrupt) -> Result<bool> {
         loop {
             if child.try_wait()?.is_some() {
                 return Ok(false);
@@ -248,8 +97,9 @@ impl Site {
                 return Ok(true);
             };
             interrupt.check()?;
-            if begun.elapsed() > limit {
-                bail!("it did not answer within {} s ({refusal:#})", limit.as_secs());
+            let written = fs::metadata(self.log()).map_or(0, |log| log.len());
+            if let Some(waited) = patience.ends(written, Instant::now()) {
+                bail!("it did not answer within {} s ({refusal:#})", waited.as_secs());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -272,6 +122,30 @@ impl Site {
     }
 }
 
+/// How long to wait for a server: while its log grows it is at work.
+#[derive(Debug)]
+struct Patience {
+    limit: Duration,
+    begun: Instant,
+    /// The log's length, and since when.
+    written: (u64, Instant),
+}
+
+impl Patience {
+    fn new(limit: Duration, now: Instant) -> Self {
+        Self { limit, begun: now, written: (0, now) }
+    }
+
+    /// How long it has been waited for, when that is enough.
+    fn ends(&mut self, written: u64, now: Instant) -> Option<Duration> {
+        if written != self.written.0 {
+            self.written = (written, now);
+        }
+        let waited = now - self.begun;
+        (now - self.written.1 > self.limit || waited > LONGEST_START).then_some(waited)
+    }
+}
+
 /// Asks a server in its own protocol whether it does its work.
 pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
     match kind {
@@ -279,15 +153,6 @@ pub(crate) fn probe(kind: Kind, port: u16) -> Result<()> {
         Kind::Postgres => postgres::probe(port),
         Kind::ClickHouse => clickhouse::probe(port),
     }
-}
-
-/// Kills and reaps a child with all it started.
-pub(crate) fn end(child: &mut Child) {
-    if let Some(process) = Process::of(child.id()) {
-        process.kill_tree();
-    }
-    // an error here means that it was reaped already
-    let _ = child.wait();
 }
 
 /// Puts a log that has grown too large aside, replacing the one put aside before.
@@ -303,5 +168,27 @@ pub(crate) fn cut(log: &Path) {
     if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT_BYTES) {
         // losing old lines of a local log is the point; failing to is no reason to disturb the server
         let _ = File::create(log);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_waited_for_while_its_log_grows_and_given_up_when_it_falls_silent() {
+        let (limit, begun) = (Duration::from_secs(60), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut silent = Patience::new(limit, begun);
+        assert_eq!([59, 60, 61].map(|second| silent.ends(0, at(second))), [None, None, Some(Duration::from_secs(61))]);
+
+        let mut recovering = Patience::new(limit, begun);
+        assert!((0..600).all(|second| recovering.ends(1_000 + second / 50, at(second)).is_none()), "a line every 50 s");
+        assert_eq!(recovering.ends(1_011, at(610)), None);
+        assert_eq!(recovering.ends(1_011, at(611)), Some(Duration::from_secs(611)), "a minute after the last line");
+
+        let mut babbling = Patience::new(limit, begun);
+        let given_up = (0..).find(|second| babbling.ends(*second, at(*second)).is_some());
+        assert_eq!(given_up, Some(LONGEST_START.as_secs() + 1));
     }
 }

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::deny;
 use crate::fetch;
 use crate::interrupt::Interrupt;
+use crate::kind::Kind;
 use crate::postgres_tools;
 use crate::progress::Progress;
 use crate::prometheus;
-use crate::server::Kind;
 use crate::settings::Given;
 use crate::stack::{Endpoints, Stack};
 use crate::workspace::Workspace;
@@ -71,7 +70,7 @@ impl Session {
 
     /// Compiles what checks dependencies if it is missing.
     pub(crate) fn fetch_cargo_deny(&self) -> Result<()> {
-        deny::fetch_if_missing(&self.progress, &self.interrupt)
+        fetch::fetch_cargo_deny(&self.progress, &self.interrupt)
     }
 
     /// One line for whoever waits.

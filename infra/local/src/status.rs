@@ -6,7 +6,8 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 
 use crate::fetch::size_bytes;
-use crate::server::{Kind, probe};
+use crate::kind::Kind;
+use crate::server::probe;
 use crate::settings::Given;
 use crate::stack::{Entry, Stack, check_given, given_address, own_address};
 use crate::workspace::Workspace;

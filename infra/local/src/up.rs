@@ -19,6 +19,9 @@ pub(crate) struct Options {
     /// Build the service with optimisations
     #[arg(long)]
     release: bool,
+    /// Let the service report thirty days of made-up data about the demo tenant
+    #[arg(long)]
+    demo_data: bool,
     /// Passed on to the service, after `--`
     #[arg(last = true)]
     service_args: Vec<String>,
@@ -55,7 +58,11 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     session.watch(|| {
         let mut service = errand::cargo(session.workspace.root());
         service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));
-        service.arg("--").args(&options.service_args).env("TELEMETRY_STATE_DIR", session.state());
+        service
+            .arg("--")
+            .args(options.demo_data.then_some("--demo-data"))
+            .args(&options.service_args)
+            .env("TELEMETRY_STATE_DIR", session.state());
         endpoints.apply(&mut service);
         errand::run(service, &session.launcher, &session.interrupt).context("cannot run the service")
     })

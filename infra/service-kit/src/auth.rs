@@ -2,15 +2,18 @@
 //!
 //! Must not let a key act as a session or a session as a key, nor tell a caller why a credential was refused.
 
-use crate::directory::HasDirectory;
-use crate::http::ApiError;
+use crate::directory::{Directory, HasDirectory};
+use crate::http::{ApiError, Parameters};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
+use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Scope};
-use schemas::ids::{ApiKeyId, OrgId, UserId};
+use schemas::ids::{ApiKeyId, DrainId, OrgId, UserId};
 use schemas::problem::Code;
 use schemas::secrets::{PlainApiKey, PlainUserSession};
+use serde::Deserialize;
+use std::sync::{Arc, OnceLock};
 
 /// The header of an API key.
 pub const API_KEY_HEADER: &str = "x-api-key";
@@ -28,6 +31,17 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// Whether what it reports must keep the public 1.0 rules whole.
     pub strict: bool,
+    /// The drain that the key feeds; it then has no scope.
+    pub drain: Option<DrainId>,
+}
+
+/// By what somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Credential {
+    /// A key of an organisation.
+    Key(ApiKeyId),
+    /// The session of a person.
+    User(UserId),
 }
 
 /// A person signed in.
@@ -36,22 +50,121 @@ pub struct Member {
     /// Who it is.
     pub user_id: UserId,
     /// Where they are a member.
-    pub organizations: Vec<OrgId>,
+    pub organizations: Vec<Membership>,
+}
+
+/// An organisation that a person belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Which one.
+    pub org_id: OrgId,
+    /// What it is.
+    pub org_type: OrgType,
+}
+
+/// The organisation that a request names for the person who sends it.
+#[derive(Deserialize)]
+struct ActsFor {
+    organization_id: Option<String>,
+}
+
+/// What a request names in `organization_id`, if it does.
+pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
+    let Parameters(ActsFor { organization_id }) = Parameters::of_uri(uri)?;
+    let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));
+    parsed.transpose()
+}
+
+fn invalid_organization() -> ApiError {
+    ApiError::new(Code::InvalidParameter, "organization_id must be a UUID.")
+}
+
+impl Member {
+    /// Whose session it is; 401 when nobody's.
+    pub async fn find(
+        parts: &Parts,
+        session: &PlainUserSession,
+        directory: &Directory,
+        now: DateTime<Utc>,
+    ) -> Result<Self, ApiError> {
+        let hash = session.hash();
+        let look_up = async { Ok(directory.find_user_session(&hash, now).await?) };
+        directory.strangers().recognise(parts, &hash, look_up).await
+    }
+
+    /// The organisation that a request is for: the one it names, or the only one there is. One answer for an organisation
+    /// that does not exist and one that the person does not belong to.
+    pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
+        match (named_organization(uri)?, self.organizations.as_slice()) {
+            (Some(named), own) => own.iter().find(|own| own.org_id == named).copied().ok_or_else(no_member),
+            (None, [only]) => Ok(*only),
+            (None, []) => Err(no_member()),
+            (None, _) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
+        }
+    }
+}
+
+fn no_member() -> ApiError {
+    ApiError::new(Code::Forbidden, "You are not a member of this organisation.")
+}
+
+/// Tells a layer before the handler whose key a request has shown; a request extension.
+#[derive(Clone, Debug, Default)]
+pub struct CallerSlot(Arc<OnceLock<OrgId>>);
+
+impl CallerSlot {
+    fn fill(&self, organization: OrgId) {
+        self.0.get_or_init(|| organization);
+    }
+
+    /// Whose key it was; none when it was nobody's.
+    pub fn organization(&self) -> Option<OrgId> {
+        self.0.get().copied()
+    }
 }
 
 /// A caller whose key has `telemetry:write`.
 pub struct Reporter(pub Caller);
 
 /// A caller whose key has `telemetry:read`.
-pub struct Reader(pub Caller);
+pub struct KeyReader(pub Caller);
 
 impl Caller {
+    /// The holder of the key that a request presents: none, or what could not have been minted, or a key.
+    pub async fn of_key<S: HasDirectory>(
+        parts: &Parts,
+        state: &S,
+        presented: Option<Option<PlainApiKey>>,
+    ) -> Result<Self, ApiError> {
+        let presented = presented.ok_or_else(ApiError::unauthenticated)?;
+        let strangers = state.directory().strangers();
+        let key = presented.ok_or_else(|| strangers.refuse(parts))?.hash();
+        let caller = strangers.recognise(parts, &key, state.find_caller(&key)).await?;
+        state.note_use(caller.key_id);
+        if let Some(slot) = parts.extensions.get::<CallerSlot>() {
+            slot.fill(caller.org_id);
+        }
+        Ok(caller)
+    }
+
     /// Refuses a key without `scope`.
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.contains(&scope) {
             return Ok(());
         }
-        Err(ApiError::new(Code::MissingScope, format!("The API key lacks the scope {}.", scope.as_str())))
+        let detail = match self.drain {
+            Some(_) => "The API key feeds a drain and opens nothing else.".to_owned(),
+            None => format!("The API key lacks the scope {}.", scope.as_str()),
+        };
+        Err(ApiError::new(Code::MissingScope, detail))
+    }
+
+    /// Which drain the key feeds, and `None` where it may report in general; refuses any other key.
+    pub fn feeds(&self) -> Result<Option<DrainId>, ApiError> {
+        if self.drain.is_none() {
+            self.require(Scope::TelemetryWrite)?;
+        }
+        Ok(self.drain)
     }
 }
 
@@ -59,14 +172,8 @@ impl<S: HasDirectory> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        if !parts.headers.contains_key(API_KEY_HEADER) {
-            return Err(ApiError::unauthenticated());
-        }
-        let strangers = state.directory().strangers();
-        let key = presented_key(&parts.headers).ok_or_else(|| strangers.refuse(parts))?.hash();
-        let caller = strangers.recognise(parts, &key, state.find_caller(&key)).await?;
-        state.note_use(caller.key_id);
-        Ok(caller)
+        let presented = parts.headers.contains_key(API_KEY_HEADER).then(|| presented_key(&parts.headers));
+        Self::of_key(parts, state, presented).await
     }
 }
 
@@ -78,7 +185,7 @@ impl<S: HasDirectory> FromRequestParts<S> for Reporter {
     }
 }
 
-impl<S: HasDirectory> FromRequestParts<S> for Reader {
+impl<S: HasDirectory> FromRequestParts<S> for KeyReader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {

@@ -5,6 +5,7 @@
 use axum::http::{Extensions, HeaderMap};
 use clap::Args;
 use ipnet::IpNet;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -81,6 +82,12 @@ fn network(text: &str) -> Result<IpNet, String> {
 /// What is limited together: an IPv4 address, or the network that one IPv6 customer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl From<IpAddr> for ClientAddress {
     fn from(address: IpAddr) -> Self {

@@ -2,13 +2,13 @@
 //!
 //! Must not write, and must not remember who holds a credential: a revocation counts from the next look-up on.
 
-use crate::auth::{Caller, Member};
+use crate::auth::{Caller, Member, Membership};
 use crate::client_address::ClientSettings;
 use crate::http::ApiError;
 use crate::strangers::Strangers;
 use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Scope};
-use schemas::ids::{ApiKeyId, OrgId, UserId};
+use schemas::ids::{ApiKeyId, DrainId, OrgId, UserId};
 use schemas::reads::OrgName;
 use schemas::secrets::SecretHash;
 use schemas::site::Site;
@@ -66,6 +66,9 @@ pub struct OwnedSite {
     pub formerly: Vec<(Site, DateTime<Utc>)>,
 }
 
+/// Key, organisation and its type, scopes, whether it is strict, the drain that it feeds.
+type KeyRow = (Uuid, Uuid, String, Vec<String>, bool, Option<Uuid>);
+
 type OwnedRow = (String, Option<DateTime<Utc>>, Vec<String>, Option<Vec<String>>, Option<Vec<DateTime<Utc>>>);
 
 impl From<OwnedRow> for OwnedSite {
@@ -93,6 +96,10 @@ async fn bounded<T>(look_up: impl Future<Output = Result<T, sqlx::Error>>) -> Re
     tokio::time::timeout(LOOK_UP_DEADLINE, look_up).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }
 
+fn org_type_of(text: &str) -> Result<OrgType, sqlx::Error> {
+    text.parse().map_err(|unknown: <OrgType as std::str::FromStr>::Err| sqlx::Error::Decode(unknown.into()))
+}
+
 impl OwnedSite {
     /// Whether `site` is this owner's by this verification.
     pub fn covers(&self, site: &Site) -> bool {
@@ -116,23 +123,25 @@ impl Directory {
         &self.strangers
     }
 
-    /// The holder of a key that is not revoked.
+    /// The holder of a key that is neither revoked nor replaced for too long. One that feeds a drain gets no scope here, whatever its row
+    /// says, so that no route but those that ask [`Caller::feeds`] lets it in.
     pub async fn find_key(&self, hash: &SecretHash) -> Result<Option<Caller>, sqlx::Error> {
-        let row: Option<(Uuid, Uuid, String, Vec<String>, bool)> = bounded(sqlx::query_as(
-            "SELECT k.id, o.id, o.org_type, k.scopes, k.strict FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
-             WHERE k.key_hash = $1 AND k.revoked_at IS NULL",
+        let row: Option<KeyRow> = bounded(sqlx::query_as(
+            "SELECT k.id, o.id, o.org_type, CASE WHEN k.drain_id IS NULL THEN k.scopes ELSE '{}' END, k.strict, k.drain_id FROM api_keys k JOIN organizations o ON o.id = k.organization_id \
+             WHERE k.key_hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())",
         )
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(&self.pool))
         .await?;
-        row.map(|(key, org, org_type, scopes, strict)| {
+        row.map(|(key, org, org_type, scopes, strict, drain)| {
             Ok(Caller {
                 key_id: ApiKeyId(key),
                 org_id: OrgId(org),
-                org_type: org_type.parse::<OrgType>().map_err(|unknown| sqlx::Error::Decode(unknown.into()))?,
+                org_type: org_type_of(&org_type)?,
                 // A scope that a newer build granted and this one does not know grants nothing here.
                 scopes: scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok()).collect(),
                 strict,
+                drain: drain.map(DrainId),
             })
         })
         .transpose()
@@ -140,17 +149,23 @@ impl Directory {
 
     /// The person behind a session that has neither ended nor expired nor lain idle for too long, with their memberships.
     pub async fn find_user_session(&self, hash: &SecretHash, now: DateTime<Utc>) -> Result<Option<Member>, sqlx::Error> {
-        let row: Option<(Uuid, Vec<Uuid>)> = bounded(
+        // One row for each organisation, and one without where there is none.
+        let rows: Vec<(Uuid, Option<Uuid>, Option<String>)> = bounded(
             sqlx::query_as(
-                "SELECT s.user_id, array(SELECT m.organization_id FROM memberships m WHERE m.user_id = s.user_id ORDER BY 1) \
-             FROM user_sessions s WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND s.idle_until > $2",
+                "SELECT s.user_id, o.id, o.org_type FROM user_sessions s LEFT JOIN memberships m ON m.user_id = s.user_id \
+                 LEFT JOIN organizations o ON o.id = m.organization_id \
+                 WHERE s.token_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND s.idle_until > $2 ORDER BY o.id",
             )
             .bind(hash.as_bytes().as_slice())
             .bind(now)
-            .fetch_optional(&self.pool),
+            .fetch_all(&self.pool),
         )
         .await?;
-        Ok(row.map(|(user, orgs)| Member { user_id: UserId(user), organizations: orgs.into_iter().map(OrgId).collect() }))
+        let Some(user) = rows.first().map(|(user, ..)| UserId(*user)) else { return Ok(None) };
+        let organizations = rows.into_iter().filter_map(|(_, id, org_type)| Some((id?, org_type?)));
+        let organizations =
+            organizations.map(|(id, org_type)| Ok(Membership { org_id: OrgId(id), org_type: org_type_of(&org_type)? }));
+        Ok(Some(Member { user_id: user, organizations: organizations.collect::<Result<_, sqlx::Error>>()? }))
     }
 
     /// What an organisation owns, sorted by site. What lies beneath a host is the range from `host.` to `host/`, the

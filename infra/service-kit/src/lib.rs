@@ -24,6 +24,7 @@ pub mod retrieval_index;
 pub mod roles;
 pub mod sealing;
 pub mod server;
+pub mod session_cookie;
 pub mod settings;
 pub mod stores;
 pub mod strangers;

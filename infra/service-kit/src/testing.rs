@@ -69,6 +69,17 @@ pub fn client() -> reqwest::Client {
     builder.no_proxy().build().expect("the options are valid")
 }
 
+/// A request to ClickHouse by the account that the address names, told in headers: beside `Authorization`, a server that
+/// `cargo local` started takes no parameters.
+pub fn ask_clickhouse(method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
+    let mut url = reqwest::Url::parse(url).expect("the address of ClickHouse is a URL");
+    let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+    url.set_username("").and_then(|()| url.set_password(None)).expect("the address of ClickHouse has a host");
+    let asked = client().request(method, url);
+    let asked = if user.is_empty() { asked } else { asked.header("X-ClickHouse-User", user) };
+    password.into_iter().fold(asked, |asked, password| asked.header("X-ClickHouse-Key", password))
+}
+
 /// Asks again until the answer is there; panics with `what` when it never comes.
 pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Fut) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;

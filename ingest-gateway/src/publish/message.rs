@@ -34,6 +34,11 @@ impl Message {
         Ok(message)
     }
 
+    /// How many events it holds.
+    pub(crate) fn events(&self) -> usize {
+        usize::try_from(self.events).unwrap_or(usize::MAX)
+    }
+
     pub(super) fn headers(&self) -> OwnedHeaders {
         let headers = OwnedHeaders::new_with_capacity(self.headers.len());
         self.headers.iter().fold(headers, |headers, (name, value)| headers.insert(Header { key: name, value: Some(value) }))

@@ -54,7 +54,8 @@ async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Resul
     let (mut facts, batch) = large.run(bytes, read).await?;
     let session_id = facts.session_id;
     let bound = batch.admit(state, caller).await?;
-    let (mut batch, claim) = large.run(bytes, || state.claim(bound.normalise(caller.org_id, idempotency_key), request)).await?;
+    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key, &state.bots), request);
+    let (mut batch, claim) = large.run(bytes, normalise).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     let outcome_recorded = change.merge(&mut facts).await?;

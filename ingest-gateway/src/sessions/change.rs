@@ -3,7 +3,7 @@
 //! The rows change in a transaction that is committed once the log has the record, so that a request that is refused or
 //! breaks off changes nothing. Must not remember anything of it before that.
 
-use super::memory::{Known, Session};
+use super::known::{Known, Session};
 use super::store::{self, Ended};
 use crate::{State, privacy};
 use chrono::{DateTime, Utc};

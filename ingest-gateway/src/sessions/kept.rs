@@ -3,7 +3,7 @@
 //!
 //! Must be written under the lock of the spill's folder, and must give way: a disk that refuses costs no event.
 
-use super::sightings::Sighting;
+use super::known::Sighting;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ mod tests {
 
     fn sighting(number: u128) -> Sighting {
         let (org, session) = (OrgId(Uuid::from_u128(7)), SessionId(Uuid::from_u128(number)));
-        Sighting { org, session, level: Some(PrivacyLevel::Intent), told: super::super::Told::default() }
+        Sighting { org, session, level: Some(PrivacyLevel::Intent), told: crate::validate::Told::default() }
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! Resolved at acceptance and kept on the log, so that a replay years later gives the same figures. Must not stand
 //! in the way of an event: while PostgreSQL is away, of a session this gateway has not met nothing is known.
 
+use super::known::{Known, Session};
 use super::store;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
-use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
 use sqlx::PgPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,18 +21,6 @@ const REMEMBERED: usize = 100_000;
 const BELIEVED: TimeDelta = TimeDelta::seconds(10);
 /// What the question may take.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// A session and whose it is.
-pub(crate) type Session = (OrgId, SessionId);
-
-/// What a session has said of itself so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// The answering agent.
-    pub(crate) agent: Option<String>,
-    /// The strictest level declared.
-    pub(crate) level: Option<PrivacyLevel>,
-}
 
 /// Which of it an event needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,14 +5,12 @@
 //! written waits here and in a file (`kept`), and is written when PostgreSQL is back, by the next process if need be.
 
 use super::kept::Kept;
-use super::{Known, Session, SessionMemory, Told, store};
+use super::known::{Known, Seen, Session, Sighting};
+use super::{SessionMemory, store};
 use crate::metrics;
 use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use lru::LruCache;
-use schemas::ids::{OrgId, SessionId};
-use schemas::session::PrivacyLevel;
-use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
 use sqlx::PgPool;
 use std::collections::{HashMap, HashSet};
@@ -23,26 +21,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
-
-/// A session that events named, and what their envelope said of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sighting {
-    pub(crate) org: OrgId,
-    pub(crate) session: SessionId,
-    /// The privacy level.
-    pub(crate) level: Option<PrivacyLevel>,
-    /// Everything else.
-    pub(crate) told: Told,
-}
-
-/// What is remembered of a sighting, however long its texts are.
-type Seen = (OrgId, SessionId, Option<PrivacyLevel>, Option<[u8; 16]>);
-
-impl Sighting {
-    fn short(&self) -> Seen {
-        (self.org, self.session, self.level, self.told.fingerprint())
-    }
-}
 
 /// Sessions remembered as written, so that only the first event of each costs a write.
 const REMEMBERED: usize = 100_000;

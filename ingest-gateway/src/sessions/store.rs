@@ -2,8 +2,7 @@
 //!
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
-use super::memory::{Known, Session};
-use super::sightings::Sighting;
+use super::known::{Known, Session, Sighting};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};

@@ -3,133 +3,15 @@
 //! Must not reach for anything outside its arguments.
 
 use super::bind::goes_by_token;
-use super::strict::{self, Around};
-use super::{Faults, Member, members, repeats};
-use crate::bodies;
-use crate::envelope::Envelope;
-use crate::limits::{Limits, MAX_DATA_LEVELS};
+use super::context::{Context, ValidEvent};
+use super::members::KNOWN;
+use super::{Faults, Member, members, repeats, strict};
+use crate::limits::MAX_DATA_LEVELS;
 use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str};
-use crate::sessions::Told;
 use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
-use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
-use schemas::ids::SessionId;
-use schemas::session::PrivacyLevel;
-use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
-use service_kit::auth::Caller;
-
-/// Members this build knows on an event; every other one is kept as written.
-pub(crate) const KNOWN: &[&str] = &[
-    "id",
-    "type",
-    "timestamp",
-    "source_role",
-    "content_url",
-    "content_id",
-    "content_telemetry_id",
-    OLD_TELEMETRY_ID,
-    "session_id",
-    "ctx_token",
-    "turn_id",
-    "output_id",
-    "data",
-    TURN,
-];
-
-/// What validation needs to know besides the event.
-pub(crate) struct Context<'a> {
-    pub(crate) limits: &'a Limits,
-    pub(crate) now: DateTime<Utc>,
-    pub(crate) session_id: Option<SessionId>,
-    pub(crate) agent_id: Option<String>,
-    pub(crate) ctx_token: Option<String>,
-    /// Declared by the envelope or the session; absent says nothing.
-    pub(crate) privacy_level: Option<PrivacyLevel>,
-    /// What the envelope says of its session besides.
-    pub(crate) told: Told,
-    /// The document's session or token does not parse: a fault of its own, so none is missed on its events.
-    pub(crate) is_binding_unclear: bool,
-    /// Every event belongs to the one session that the request carries.
-    pub(crate) is_whole_session: bool,
-    /// No version is declared, or one older than 1.0: old names mean what they meant.
-    pub(crate) is_before_1_0: bool,
-    /// The public rules are in force.
-    pub(crate) is_strict: bool,
-}
-
-impl<'a> Context<'a> {
-    /// Nothing said for all events.
-    pub(crate) fn new(limits: &'a Limits, now: DateTime<Utc>, caller: &Caller) -> Self {
-        Self {
-            limits,
-            now,
-            session_id: None,
-            agent_id: None,
-            ctx_token: None,
-            privacy_level: None,
-            told: Told::default(),
-            is_binding_unclear: false,
-            is_whole_session: false,
-            is_before_1_0: true,
-            is_strict: limits.strict || caller.strict,
-        }
-    }
-
-    /// Reads what the envelope says for all of its events.
-    pub(crate) fn of(
-        envelope: &Envelope<'_>,
-        limits: &'a Limits,
-        now: DateTime<Utc>,
-        caller: &Caller,
-        faults: &mut Faults,
-    ) -> Self {
-        let context = Self::new(limits, now, caller);
-        if context.is_strict {
-            strict::check_envelope(&envelope.members, &envelope.events, faults);
-        }
-        let session_id = members::session(envelope.session_id, Member("session_id"), faults);
-        let ctx_token = members::text(envelope.ctx_token, Member("ctx_token"), faults);
-        Self {
-            is_binding_unclear: (envelope.session_id.is_some() && session_id.is_none())
-                || (envelope.ctx_token.is_some() && ctx_token.is_none()),
-            session_id,
-            agent_id: members::text(envelope.agent_id, Member("agent_id"), faults),
-            ctx_token,
-            privacy_level: envelope.privacy_level,
-            told: envelope.told.clone(),
-            is_before_1_0: bodies::is_before_1_0(&envelope.members),
-            ..context
-        }
-    }
-
-    /// What the public rules take from the document.
-    fn around(&self) -> Around {
-        if self.is_whole_session { Around::Session } else { Around::Envelope { has_token: self.ctx_token.is_some() } }
-    }
-}
-
-/// An event with its members read. It keeps every rule when no fault was added for it.
-#[derive(Debug)]
-pub(crate) struct ValidEvent<'a> {
-    pub(crate) id: Option<String>,
-    pub(crate) event_type: EventType,
-    pub(crate) at_ms: i64,
-    pub(crate) source_role: Option<SourceRole>,
-    pub(crate) content_url: Option<ContentUrl>,
-    pub(crate) content_id: Option<String>,
-    pub(crate) content_telemetry_id: Option<String>,
-    pub(crate) session_id: Option<SessionId>,
-    pub(crate) ctx_token: Option<String>,
-    pub(crate) turn_id: Option<String>,
-    pub(crate) output_id: Option<String>,
-    pub(crate) data: Option<&'a RawValue>,
-    pub(crate) turn: Option<&'a RawValue>,
-    /// Declared around the event.
-    pub(crate) privacy_level: Option<PrivacyLevel>,
-    pub(crate) members: RawObject<'a>,
-}
 
 /// Checks one event by itself; its session is bound afterwards (`bind`). `None` means that it has no readable type.
 pub(crate) fn validate_event<'a>(event: &'a RawValue, context: &Context<'_>, faults: &mut Faults) -> Option<ValidEvent<'a>> {

@@ -4,7 +4,9 @@
 
 use super::{Faults, Member};
 use crate::limits::{EARLIEST_AT_MS, MAX_DATA_LEVELS};
+use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str, depth};
+use crate::tolerate::OLD_TELEMETRY_ID;
 use chrono::{DateTime, FixedOffset, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::event_key::canonical_id;
@@ -14,6 +16,24 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// Members this build knows on an event; every other one is kept as written.
+pub(crate) const KNOWN: &[&str] = &[
+    "id",
+    "type",
+    "timestamp",
+    "source_role",
+    "content_url",
+    "content_id",
+    "content_telemetry_id",
+    OLD_TELEMETRY_ID,
+    "session_id",
+    "ctx_token",
+    "turn_id",
+    "output_id",
+    "data",
+    TURN,
+];
 
 /// A non-empty text of at most [`MAX_STRING_BYTES`].
 pub(crate) fn text(value: Option<&RawValue>, member: Member, faults: &mut Faults) -> Option<String> {

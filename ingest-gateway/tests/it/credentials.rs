@@ -3,7 +3,7 @@
 use crate::harness::{Gateway, answer, retrieval};
 use chrono::TimeDelta;
 use ingest_gateway::Limits;
-use schemas::identity::{OrgType, Scope};
+use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
 
@@ -161,6 +161,10 @@ pub(crate) const GOLDEN: [(&str, [u16; 9]); 5] = [
     ("/click-tokens", [401, 401, 401, 401, 401, 403, 403, 422, 422]),
 ];
 
+/// The same for the routes that take no JSON object of ours.
+const OF_PROVIDERS: [(&str, [u16; 9]); 2] =
+    [("/drains/{provider}", [401, 401, 401, 401, 401, 403, 200, 200, 200]), ("/.well-known/fastly/logging/challenge", [405; 9])];
+
 #[tokio::test]
 async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
     let gateway = Gateway::start().await;
@@ -184,14 +188,31 @@ async fn s3_every_write_route_answers_every_credential_as_the_table_says() {
         ("x-api-key", &platform.key),
         ("x-api-key", &agent.key),
     ];
-    for (path, expected) in GOLDEN {
+    for (path, expected) in GOLDEN.into_iter().chain(OF_PROVIDERS) {
         let mut found = Vec::new();
         for (header, value) in credentials {
-            let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+            let url = format!("{}{}", gateway.server.url, path.replace("{provider}", "ndjson"));
+            let request = service_kit::testing::client().post(url);
             found.push(answer(request.header("content-type", "application/json").header(header, value).body("{}")).await.status);
         }
         assert_eq!(found, expected, "{path}");
     }
+}
+
+#[tokio::test]
+async fn s3_a_key_that_feeds_a_drain_opens_no_route_but_its_drains() {
+    let gateway = Gateway::start().await;
+    let seed = gateway.seed();
+    for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
+        let org = seed.org("feeds", org_type).await.id;
+        let (_, key) = seed.drain(org, org_type, DrainProvider::Ndjson).await;
+        for (path, _) in GOLDEN {
+            let request = service_kit::testing::client().post(format!("{}{path}", gateway.server.url));
+            let refused = answer(request.header("content-type", "application/json").header("x-api-key", &key).body("{}")).await;
+            assert_eq!((refused.status, refused.body["code"].as_str()), (403, Some("missing_scope")), "{path}");
+        }
+    }
+    assert_eq!(gateway.record_count(), 0);
 }
 
 #[tokio::test]
@@ -222,5 +243,6 @@ async fn a_key_over_its_rate_gets_429_and_its_events_later_and_others_do_not_not
 fn s3_a_route_missing_from_the_table_fails() {
     let routes: Vec<&str> =
         include_str!("../../src/lib.rs").split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(routes, GOLDEN.map(|(path, _)| path), "add the new route to GOLDEN, with what each credential gets");
+    let table: Vec<&str> = GOLDEN.into_iter().chain(OF_PROVIDERS).map(|(path, _)| path).collect();
+    assert_eq!(routes, table, "add the new route to GOLDEN, with what each credential gets");
 }

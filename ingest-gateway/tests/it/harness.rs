@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything.
 
-use ingest_gateway::{Durability, Limits, Settings, State, routes};
+use ingest_gateway::{DrainSettings, Durability, Limits, Settings, State, routes};
 use rdkafka::Message;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use schemas::log::LogRecord;
@@ -36,19 +36,28 @@ impl Gateway {
 
     /// A gateway with other rules about what a request may hold.
     pub(crate) async fn start_with(limits: Limits) -> Self {
-        Self::start_as(TestStores::fresh().await, Durability::default(), limits).await
+        Self::start_as(TestStores::fresh().await, Durability::default(), limits, DrainSettings::default()).await
+    }
+
+    /// A gateway with other limits of drains.
+    pub(crate) async fn start_draining(drains: DrainSettings) -> Self {
+        Self::start_as(TestStores::fresh().await, Durability::default(), Limits::default(), drains).await
     }
 
     /// A gateway with other bounds, and a spill of its own unless they name one.
     pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
-        Self::start_as(stores, durability, Limits::default()).await
+        Self::start_as(stores, durability, Limits::default(), DrainSettings::default()).await
     }
 
-    async fn start_as(stores: TestStores, durability: Durability, limits: Limits) -> Self {
+    async fn start_as(stores: TestStores, durability: Durability, limits: Limits, drains: DrainSettings) -> Self {
         let spill = tempfile::tempdir().expect("a folder is made");
         let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
-        let settings =
-            Settings { limits, durability, ..Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres) };
+        let settings = Settings {
+            limits,
+            durability,
+            drains,
+            ..Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres)
+        };
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }

@@ -99,7 +99,7 @@ async fn x6_what_is_left_of_a_refused_body_is_never_the_next_request() {
     let _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
     let said = until_closed(stream).await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 413"), "{said:.200}");
-    assert!(said.matches("HTTP/1.1").count() <= 1, "one request, at most one answer: {said:.500}");
+    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one answer: {said:.500}");
     assert_eq!(gateway.record_count(), 0);
 }
 
@@ -163,7 +163,7 @@ async fn x15_a_length_beside_chunks_never_splits_a_request() {
     let mut stream = connect(&gateway).await;
     let _ = stream.write_all(text.as_bytes()).await;
     let said = until_closed(stream).await;
-    assert!(said.matches("HTTP/1.1").count() <= 1, "one request, at most one answer: {said}");
+    assert!(said.matches("HTTP/1.1 ").count() <= 1, "one request, at most one answer: {said}");
     assert_eq!(gateway.record_count(), 0);
 }
 

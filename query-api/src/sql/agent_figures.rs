@@ -4,9 +4,9 @@
 //! that does: the figures of a window add up to that list.
 
 use super::Telemetry;
-use super::faces::{NONE, ROLE};
-use super::series::{BUCKET, OwnSplit, counted, told};
-use super::statements::retrievals;
+use super::faces::{self, NONE, ROLE};
+use super::party::retrievals;
+use super::series::{OwnSplit, bucket, told};
 use super::within::Within;
 use crate::period::Period;
 use crate::visibility::OwnReports;
@@ -43,14 +43,14 @@ impl Telemetry {
     /// The figures of a summary of one's own, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let within = Within::of_party(own, period);
-        self.rows(&summary(&within), within).await
+        self.rows(&summary(&within), within.values).await
     }
 }
 
 /// Each session of a figure once, out of the retrievals that the organisation took part in. Who reported the representing
 /// report decides whether it is its own or another's.
 fn parts(within: &Within, figures: &[Parts], bucket: &str) -> String {
-    let columns = within.face.columns();
+    let columns = faces::columns();
     let shown = |name: &str| columns.iter().find(|(_, column)| *column == name).map_or(NONE, |(expression, _)| expression);
     let own = format!(
         "groupUniqArrayIf(({ROLE}, CAST({agent}, 'String'), {session}), org_id = {{org:UUID}}) AS own_rows",
@@ -59,7 +59,7 @@ fn parts(within: &Within, figures: &[Parts], bucket: &str) -> String {
     );
     let clicked = format!("groupUniqArrayIf({}, org_id != {{org:UUID}}) AS others_rows", shown("session"));
     let columns = [("event_type", "shown_type"), (shown("by_other"), "is_others")];
-    let retrievals = retrievals(within, &columns, &[&own, &clicked], "");
+    let retrievals = retrievals(within, &columns, &[&own, &clicked]);
     let parts: Vec<&str> = figures.iter().map(|(_, parts)| *parts).collect();
     let retrievals = format!(
         "SELECT shown_at, arrayDistinct(arrayConcat([((toUInt8(0), '', ''), {NONE})], {parts})) AS parts FROM ( \
@@ -67,7 +67,21 @@ fn parts(within: &Within, figures: &[Parts], bucket: &str) -> String {
            FROM ({retrievals}))",
         parts = parts.join(", "),
     );
-    counted(&retrievals, bucket, "part.1")
+    counted(&retrievals, bucket)
+}
+
+/// Each session of a value in a bucket once (`session`), and with it how many retrievals of that value it is the first part of
+/// (`begun`). Out of `retrievals`, whose `parts` are distinct pairs of a value and a session. Sums alone, so that nothing of
+/// it need stay in memory.
+fn counted(retrievals: &str, bucket: &str) -> String {
+    format!(
+        "SELECT bucket, value, session, sum(is_first) AS begun FROM ( \
+           SELECT {bucket} AS bucket, part.1 AS value, part.2 AS session, is_first \
+           FROM (SELECT * EXCEPT (parts), arraySort(parts) AS sorted FROM ({retrievals})) \
+           ARRAY JOIN sorted AS part, \
+             arrayMap((of, place) -> toUInt64(place = 1 OR sorted[place - 1].1 != of.1), sorted, arrayEnumerate(sorted)) AS is_first) \
+         GROUP BY bucket, value, session"
+    )
 }
 
 /// Every figure of a summary.
@@ -87,11 +101,12 @@ pub(super) fn series(within: &Within, split: OwnSplit) -> String {
         OwnSplit::Role => &[SOURCE],
         OwnSplit::Agent => &[AGENT],
     };
-    let parts = parts(within, figures, BUCKET);
+    let parts = parts(within, figures, &bucket("shown_at"));
     let is_click = format!("value.2 IN ('{}', '{}')", CLICKS.0, CLICK.0);
-    told(&format!(
+    let cells = format!(
         "SELECT bucket, value.1 AS is_value, '' AS whose, value.3 AS name, sumIf(begun, NOT {is_click}) AS events, \
            countIf(NOT {is_click} AND session != {NONE}) AS sessions, sumIf(begun, {is_click}) AS clicks \
          FROM ({parts}) GROUP BY bucket, is_value, name"
-    ))
+    );
+    told(&format!("WITH cells AS MATERIALIZED ({cells}) "))
 }

@@ -20,6 +20,10 @@ pub(super) const CAPS: &[(&str, &str)] = &[
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),
     ("enable_shared_storage_snapshot_in_query", "1"),
+    // A row that an index on its time would pass over still replaces an older one; and no row of one tier of the index of
+    // retrievals replaces one of the other.
+    ("use_skip_indexes_if_final_exact_mode", "1"),
+    ("do_not_merge_across_partitions_select_final", "1"),
     // Of parts below this many rows, the young ones, a projection is otherwise not looked at: they would be read whole.
     ("min_table_rows_to_use_projection_index", "0"),
 ];
@@ -69,20 +73,16 @@ pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
 #[cfg(test)]
 mod tests {
     use super::super::rows::PageRow;
-    use super::super::{Telemetry, Within};
+    use super::super::{Telemetry, Values};
     use super::*;
     use crate::page::Paging;
-    use crate::period::Period;
-    use crate::visibility::Visibility;
     use axum::Router;
     use axum::routing::get;
-    use schemas::ids::OrgId;
     use schemas::problem::Code;
     use serde::Deserialize;
     use service_kit::stores;
     use service_kit::testing::{TestServer, TestStores, eventually};
     use std::sync::Arc;
-    use uuid::Uuid;
 
     /// A row of a page that this test makes up.
     #[derive(clickhouse::Row, Deserialize)]
@@ -101,13 +101,11 @@ mod tests {
     }
 
     async fn page(telemetry: &Telemetry, statement: &str) -> Result<crate::sql::Found<Slow>, ApiError> {
-        let within = Within::new(&Visibility::of_everything(OrgId(Uuid::nil()), &[]), &Period::parse(None, None).ok().unwrap());
-        telemetry.page(statement, within, Paging { limit: 1, offset: 0 }).await
+        telemetry.page(statement, Values::default(), Paging { limit: 1, offset: 0 }).await
     }
 
     async fn rows(telemetry: &Telemetry, statement: &str) -> Result<Vec<u64>, ApiError> {
-        let within = Within::new(&Visibility::of_everything(OrgId(Uuid::nil()), &[]), &Period::parse(None, None).ok().unwrap());
-        telemetry.rows(statement, within).await
+        telemetry.rows(statement, Values::default()).await
     }
 
     /// Ten minutes: more than anything waits for.

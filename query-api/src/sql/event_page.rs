@@ -1,10 +1,11 @@
-//! The text of a page of events: of all of them only times are read, ids of those that may be on the page, and what is wide
+//! The text of a page of a party's events: of all of them only times are read, ids of those that may be on the page, and what is wide
 //! of those that are. A page begins at an offset, or behind the last event of the page before.
 //!
 //! Must be made of its own words and of the conditions of [`Within`] only: nothing that a caller wrote.
 
-use super::faces::ROLE;
-use super::statements::{ON_PAGE, listed, precedence, shown_by};
+use super::faces::{self, ROLE};
+use super::party::{precedence, retrievals, shown_by};
+use super::statements::{ON_PAGE, all_of, listed};
 use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
@@ -13,25 +14,14 @@ use schemas::store::OBSERVATIONS;
 const DEEP: u64 = 10_000;
 
 /// On which hosts a retrieval was reported, for finding its rows again.
-pub(super) const SITES: &str = "groupUniqArray(site) AS sites";
+const SITES: &str = "groupUniqArray(site) AS sites";
 
-/// How the rows of some retrievals are found.
-pub(super) struct Found {
-    /// Between the table and the condition on keys.
-    pub(super) before: String,
-    /// After it.
-    pub(super) after: String,
-    /// Whether what is around the condition says where in the sorting key to look; else each retrieval names its `sites`.
-    pub(super) is_by_site: bool,
-}
-
-impl Found {
-    fn rows_of(&self, retrievals: &str) -> String {
-        let Self { before, after, is_by_site } = self;
-        let (key, keys) =
-            if *is_by_site { ("event_key", "event_key") } else { ("(site, event_key)", "arrayJoin(sites), event_key") };
-        format!("{OBSERVATIONS} {before}{key} IN (SELECT {keys} FROM {retrievals}){after}")
-    }
+/// The rows of `retrievals`, each of which names its `sites`.
+fn rows_of(within: &Within, retrievals: &str) -> String {
+    format!(
+        "{OBSERVATIONS} FINAL WHERE {visible} AND (site, event_key) IN (SELECT arrayJoin(sites), event_key FROM {retrievals})",
+        visible = within.visible,
+    )
 }
 
 /// The order of events.
@@ -57,32 +47,33 @@ const BEYOND: &str = " HAVING at_ms < {after_ms:Int64} \
 const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_ms, id, event_key)) AS last, count() AS held \
                      FROM on_page) AS ending";
 
-/// A page of `retrievals`, whose rows are found twice: of all that are as new as the last on the page the ids, which
+/// A page of events, newest first, ties by id. Their rows are found twice: of all that are as new as the last on the page the ids, which
 /// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
 /// what is wide is held.
-pub(super) fn event_page(within: &Within, offset: u64, retrievals: &str, found: &Found, total: &str) -> String {
+pub(super) fn events(within: &Within, offset: u64) -> String {
+    let retrievals = retrievals(within, &[], &[SITES]);
     let precedence = precedence(within);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
-    let id = within.face.id();
+    let id = faces::id();
     let order = [("toUnixTimestamp64Milli(at)", "at_ms"), (id.as_str(), "id")].map(shown);
     let on_page = format!(
-        "SELECT event_key, {order}{sites} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
+        "SELECT event_key, {order}, {SITES} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
         beyond = if within.is_late.is_some() { BEYOND } else { "" },
         order = order.join(", "),
-        sites = if found.is_by_site { String::new() } else { format!(", {SITES}") },
-        rows = found.rows_of(&as_new(within, offset)),
+        rows = rows_of(within, &as_new(within, offset)),
     );
     let wide = [("toString(event_type)", "type"), (ROLE, "role"), ("data", "reported"), ("extra", "unknown")].map(shown);
-    let by_face = within.face.columns().map(|(expression, name)| shown((expression.as_str(), name)));
+    let by_face = faces::columns().map(|(expression, name)| shown((expression.as_str(), name)));
     let items = format!(
         "SELECT * FROM on_page INNER JOIN ( \
            SELECT event_key, {wide}, {by_face}, arraySort(groupUniqArray({ROLE})) AS roles \
            FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
         wide = wide.join(", "),
         by_face = by_face.join(", "),
-        rows = found.rows_of("on_page"),
+        rows = rows_of(within, "on_page"),
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, reported, unknown, roles, \
                  last_ms, last.1 AS last_id, last.2 AS last_key, held";
-    listed(&[("retrievals", retrievals), ("on_page", &on_page)], total, &items, names, NEWEST_FIRST)
+    let steps = format!("WITH retrievals AS MATERIALIZED ({retrievals}), on_page AS MATERIALIZED ({on_page}) ");
+    listed(&steps, &all_of("retrievals"), &items, names, NEWEST_FIRST)
 }

@@ -1,5 +1,5 @@
-//! What is read of an observation, by who reads it: owners and their partners, or who took part in it (the reporter, and the
-//! issuer of the click token that bound it).
+//! What is read of an observation, by who reads it: owners and their partners, or a party to it (its reporter, and the issuer of
+//! the click token that bound it).
 //!
 //! Must give whoever is not the issuer of a click token nothing of the session behind it, but for the owner of the host
 //! that the token's link leads to (docs/api/click-tokens.md#what-a-token-tells).
@@ -12,62 +12,42 @@ pub(super) const NONE: &str = "toUUID('00000000-0000-0000-0000-000000000000')";
 pub(super) const ROLE: &str = "if(source_role = '' AND event_type IN ('content_grounded', 'content_cited', 'content_presented', \
                                'content_engaged', 'turn_started', 'turn_completed'), 1, toUInt8(source_role))";
 
-/// Whose session an owner is shown. A click that was reported for another host than the token's is, to that host's owner, an
-/// event of its reporter's without a session.
-pub(super) const PLATFORM: &str = "if(link = 'other', org_id, platform_id)";
-/// Which session an owner is shown.
-pub(super) const SESSION: &str = "if(link = 'other', toUUID('00000000-0000-0000-0000-000000000000'), session_id)";
-/// Which agent an owner is shown.
-pub(super) const AGENT: &str = "if(link = 'other', '', toString(agent_id))";
-
-/// Who reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Face {
-    /// Whose content it is about.
-    Owner,
-    /// `{org:UUID}`, which reported it or issued the token that bound it.
-    Party,
-}
-
 /// The counting key as an id, for events without one.
-const KEY_AS_ID: &str = "toString(toUUID(leftPad(lower(hex(event_key)), 32, '0')))";
+pub(super) const KEY_AS_ID: &str = "toString(toUUID(leftPad(lower(hex(event_key)), 32, '0')))";
 
-impl Face {
-    /// The id of an event: never another reporter's own.
-    pub(super) fn id(self) -> String {
-        let is_told = match self {
-            Self::Owner => "event_id != ''",
-            Self::Party => "event_id != '' AND org_id = {org:UUID}",
-        };
-        format!("if({is_told}, event_id, {KEY_AS_ID})")
-    }
-
-    /// Session, platform, agent, URL and correlation id, and whether another reported it.
-    pub(super) fn columns(self) -> [(String, &'static str); 6] {
-        let [session, platform, agent, url, telemetry_id, by_other] = match self {
-            Self::Owner => [SESSION, PLATFORM, AGENT, "content_url", "content_telemetry_id", "toUInt8(0)"].map(str::to_owned),
-            Self::Party => {
-                let is_others = "issuer_id NOT IN ({org:UUID}, toUUID('00000000-0000-0000-0000-000000000000'))";
-                [
-                    format!("if({is_others}, {NONE}, session_id)"),
-                    format!("if({is_others}, {NONE}, platform_id)"),
-                    format!("if({is_others}, '', toString(agent_id))"),
-                    format!("if({is_others} AND link = 'taken', '', content_url)"),
-                    "if(org_id = {org:UUID}, content_telemetry_id, '')".to_owned(),
-                    "toUInt8(org_id != {org:UUID})".to_owned(),
-                ]
-            }
-        };
-        [
-            (session, "session"),
-            (platform, "platform"),
-            (agent, "agent"),
-            (url, "url"),
-            (telemetry_id, "telemetry_id"),
-            (by_other, "by_other"),
-        ]
-    }
+/// The id of an event as a party to it is shown it: never another reporter's own.
+pub(super) fn id() -> String {
+    format!("if(event_id != '' AND org_id = {{org:UUID}}, event_id, {KEY_AS_ID})")
 }
+
+/// Session, platform, agent, URL and correlation id, and whether another reported it, as `{org:UUID}` is shown them, which
+/// reported it or issued the token that bound it.
+pub(super) fn columns() -> [(String, &'static str); 6] {
+    let is_others = "issuer_id NOT IN ({org:UUID}, toUUID('00000000-0000-0000-0000-000000000000'))";
+    [
+        (format!("if({is_others}, {NONE}, session_id)"), "session"),
+        (format!("if({is_others}, {NONE}, platform_id)"), "platform"),
+        (format!("if({is_others}, '', toString(agent_id))"), "agent"),
+        (format!("if({is_others} AND link = 'taken', '', content_url)"), "url"),
+        ("if(org_id = {org:UUID}, content_telemetry_id, '')".to_owned(), "telemetry_id"),
+        ("toUInt8(org_id != {org:UUID})".to_owned(), "by_other"),
+    ]
+}
+
+/// The same as an owner is shown them, of whom it `may_tell` whose click it was. A click that was reported for another host than
+/// the token's is, to that host's owner, an event of its reporter's without a session.
+pub(super) fn owners_columns(may_tell: &str) -> [(String, &'static str); 5] {
+    [
+        (format!("if({may_tell}, session_id, {NONE})"), "session"),
+        (format!("if({may_tell}, platform_id, org_id)"), "platform"),
+        (format!("if({may_tell}, toString(agent_id), '')"), "agent"),
+        ("content_url".to_owned(), "url"),
+        ("content_telemetry_id".to_owned(), "telemetry_id"),
+    ]
+}
+
+/// The host of the link of a token that another used elsewhere, as `link_site` of the index has it.
+pub(super) const LINK_SITE: &str = "if(link != 'other', '', if(link_site = '', '-', link_site))";
 
 #[cfg(test)]
 mod tests {

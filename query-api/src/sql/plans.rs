@@ -2,11 +2,13 @@
 //!
 //! Must explain the statements that requests run, and run none of them.
 
+use super::owned::Owned;
 use super::series::{self, By, OwnSplit, Split};
 use super::sessions::{self, SessionPart};
 use super::statements::FunnelBy;
+use super::values::Values;
 use super::within::Within;
-use super::{Telemetry, agent_figures, plain, statements};
+use super::{Telemetry, agent_figures, event_page, owners_page, statements};
 use crate::at_once::ReadSettings;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
@@ -44,38 +46,35 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
     let begun = Walk::parse(None, DateTime::UNIX_EPOCH).ok().context("a walk begins without a place")?;
     let walk = Walk::parse(Some(&begun.next(&last)), DateTime::UNIX_EPOCH).ok().context("a walk goes on where it says")?;
 
-    let owners = || Within::new(&seen, &period);
-    let reporters = || Within::of_party(&own, &period);
-    type Conditions<'a> = &'a (dyn Fn() -> Within + Sync);
-    let (of_owner, of_reporter): (Conditions<'_>, Conditions<'_>) = (&owners, &reporters);
-    let onward = || owners().on(&walk);
-    let funnel = |by| statements::funnel(&owners(), by);
-    let statements: Vec<(&str, String, Conditions<'_>)> = vec![
-        ("summary", plain::summary(&owners()), of_owner),
-        ("summary, asked again because of an odd retrieval", statements::summary(&owners()), of_owner),
-        ("events", plain::events(&owners(), 0), of_owner),
-        ("events after the page before", plain::events(&onward(), 0), &onward),
-        ("events, asked again because of an odd retrieval", statements::events(&owners(), 0), of_owner),
-        ("urls", plain::urls(&owners()), of_owner),
-        ("urls, asked again because of an odd retrieval", statements::urls(&owners()), of_owner),
-        ("corroboration", statements::corroboration(&owners()), of_owner),
-        ("funnel by agent", funnel(FunnelBy::Agent), of_owner),
-        ("funnel by url", funnel(FunnelBy::Url), of_owner),
-        ("funnel by day", funnel(FunnelBy::Day), of_owner),
-        ("series", series::owners(&owners(), Split::Nothing), of_owner),
-        ("series by agent", series::owners(&owners(), Split::Agent), of_owner),
-        ("agent/events", statements::events(&reporters(), 0), of_reporter),
-        ("agent/summary", agent_figures::summary(&reporters()), of_reporter),
-        ("agent/series", agent_figures::series(&reporters(), OwnSplit::Nothing), of_reporter),
-        ("manifest of a session", sessions::statement(SessionPart::Disclosable), of_owner),
-        ("document of a session", sessions::statement(SessionPart::Whole), of_owner),
+    let owned = || Owned::new(&seen, &period, None);
+    let own = || Within::of_party(&own, &period);
+    let of = |text: &dyn Fn(&Owned) -> String, owned: Owned| (text(&owned), owned.values);
+    let by = |text: &dyn Fn(&Within) -> String| (text(&own()), own().values);
+    let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by), owned());
+    let session = |part| (sessions::statement(part), Values::default());
+    let statements: Vec<(&str, (String, Values))> = vec![
+        ("summary", of(&statements::summary, owned())),
+        ("events", of(&|owned: &Owned| owners_page::candidates(owned, 0), owned())),
+        ("events after the page before", of(&|owned: &Owned| owners_page::candidates(owned, 0), owned().on(&walk))),
+        ("urls", of(&statements::urls, owned())),
+        ("corroboration", of(&statements::corroboration, owned())),
+        ("funnel by agent", funnel(FunnelBy::Agent)),
+        ("funnel by url", funnel(FunnelBy::Url)),
+        ("funnel by day", funnel(FunnelBy::Day)),
+        ("series", of(&|owned: &Owned| series::owners(owned, Split::Nothing), owned())),
+        ("series by agent", of(&|owned: &Owned| series::owners(owned, Split::Agent), owned())),
+        ("agent/events", by(&|within: &Within| event_page::events(within, 0))),
+        ("agent/summary", by(&agent_figures::summary)),
+        ("agent/series", by(&|within: &Within| agent_figures::series(within, OwnSplit::Nothing))),
+        ("manifest of a session", session(SessionPart::Disclosable)),
+        ("document of a session", session(SessionPart::Whole)),
     ];
     let telemetry = Telemetry::new(&service_kit::stores::clickhouse(clickhouse)?, &ReadSettings::default());
     let mut plans = Vec::new();
-    for (name, statement, conditions) in statements {
+    for (name, (statement, values)) in statements {
         let query = telemetry.client.query(&format!("EXPLAIN indexes = 1, compact = 1 {statement}"));
         let query =
-            conditions().bind(query).param("limit", 20).param("offset", 0).param("through", 20).param("bucket_ms", By::Day.ms());
+            values.bind(query).param("limit", 20).param("offset", 0).param("through", 20).param("bucket_ms", By::Day.ms());
         let query = query.param("org", asked.reporter.to_string()).param("session", asked.session.to_string());
         plans.push((name, query.fetch_all::<String>().await?.join("\n")));
     }

@@ -34,7 +34,8 @@ pub(crate) struct Found<R> {
     /// Where the next page begins, when there may be one and the list can be walked.
     pub(crate) next: Option<String>,
     pub(super) first: Option<R>,
-    pub(super) rest: RowCursor<R>,
+    /// None where the page has no item.
+    pub(super) rest: Option<RowCursor<R>>,
 }
 
 impl<R: PageRow> Found<R> {
@@ -50,7 +51,8 @@ impl<R: PageRow> Found<R> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
-        Ok(following(&mut self.rest).await?.filter(R::is_item))
+        let Some(rest) = &mut self.rest else { return Ok(None) };
+        Ok(following(rest).await?.filter(R::is_item))
     }
 }
 

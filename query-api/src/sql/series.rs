@@ -1,11 +1,13 @@
 //! Figures over time: retrievals by hour or day, and in each bucket by type, role, agent or platform.
 //!
 //! Must count each retrieval in the bucket of the report that represents it, so that buckets add up to the summary of the same
-//! window, and must be made of its own words and of the conditions of [`Within`] only: nothing that a caller wrote.
+//! window, and must be made of its own words and of the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::Telemetry;
-use super::faces::{AGENT, NONE, PLATFORM, ROLE, SESSION};
-use super::statements::{is_agents, retrievals};
+use super::faces::NONE;
+use super::owned::Owned;
+use super::retrievals::{reports, shown, with};
+use super::values::Values;
 use super::within::Within;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
@@ -157,18 +159,18 @@ impl Cells {
 impl Telemetry {
     /// An owner's retrievals over time.
     pub(crate) async fn series(&self, seen: &Visibility, period: &Period, by: By, split: Split) -> Result<Cells, ApiError> {
-        let within = Within::new(seen, period);
-        self.cells(&owners(&within, split), within, by).await
+        let owned = self.owned(seen, period).await?;
+        self.cells(&owners(&owned, split), owned.values, by).await
     }
 
     /// One's own reports over time, and what others did with one's click tokens.
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
         let within = Within::of_party(own, period);
-        self.cells(&super::agent_figures::series(&within, split), within, by).await
+        self.cells(&super::agent_figures::series(&within, split), within.values, by).await
     }
 
-    async fn cells(&self, statement: &str, within: Within, by: By) -> Result<Cells, ApiError> {
-        let query = within.bind(self.client.query(statement)).param("bucket_ms", by.ms());
+    async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {
+        let query = values.bind(self.client.query(statement)).param("bucket_ms", by.ms());
         // Its rows go out as they come, and none of them is large.
         let (extent, rest) = self.begun::<StoredRow>(query.with_setting("max_result_bytes", "0")).await?;
         let StoredRow { is_any, bucket, last, named, bytes, held, .. } = extent;
@@ -178,54 +180,48 @@ impl Telemetry {
 }
 
 /// Of the retrievals in the window, in each bucket and under each value, how many there are and how many sessions saw them.
-pub(super) fn owners(within: &Within, split: Split) -> String {
-    let (is_agents, platform, session, agent) = (is_agents(), PLATFORM, SESSION, AGENT);
-    let (value, is_counted) = match split {
-        Split::Nothing | Split::Type => (format!("({NONE}, '')"), "1".to_owned()),
-        Split::Role => (format!("({NONE}, toString({ROLE}))"), format!("{ROLE} != 0")),
-        Split::Agent => (format!("({platform}, CAST({agent}, 'String'))"), is_agents),
-        Split::Platform => (format!("({platform}, '')"), is_agents),
+/// Each session of a value in a bucket is one row first, with how many retrievals it is the first report of that value of.
+pub(super) fn owners(owned: &Owned, split: Split) -> String {
+    let nobody = format!("arrayMap(role -> {NONE}, all_role)");
+    let unnamed = "arrayMap(role -> '', all_role)".to_owned();
+    let all = "arrayMap(role -> toUInt8(1), all_role)".to_owned();
+    // Whether each report stands under a value, whose it is, and its name.
+    let (counted, whose, names) = match split {
+        Split::Nothing => (all, nobody, unnamed),
+        Split::Type => (all, nobody, "arrayMap(role -> toString(event_type), all_role)".to_owned()),
+        Split::Role => {
+            ("arrayMap(role -> role != 0, all_role)".to_owned(), nobody, "arrayMap(role -> toString(role), all_role)".to_owned())
+        }
+        Split::Agent => ("are_agents".to_owned(), "platforms".to_owned(), "agents".to_owned()),
+        Split::Platform => ("are_agents".to_owned(), "platforms".to_owned(), unnamed),
     };
-    let value = format!("if({is_counted}, tuple(toUInt8(1), {value}.1, {value}.2), {NO_VALUE})");
-    let parts = format!("groupUniqArray(({value}, ({platform}, {session}))) AS parts");
-    let retrievals = retrievals(within, &[("event_type", "shown_type")], &[&parts], "");
-    // A retrieval has one type, which its representing report says.
-    let value =
-        if split == Split::Type { format!("(toUInt8(1), {NONE}, CAST(shown_type, 'String'))") } else { "part.1".to_owned() };
-    let counted = counted(&retrievals, BUCKET, &value);
     let cells = format!(
-        "SELECT bucket, value.1 AS is_value, if(value.2 = {NONE}, '', toString(value.2)) AS whose, value.3 AS name, \
-           sum(begun) AS events, countIf(session.2 != {NONE}) AS sessions, toUInt64(0) AS clicks \
-         FROM ({counted}) GROUP BY bucket, value"
+        "SELECT bucket, is_value, if(of = {NONE}, '', toString(of)) AS whose, name, sum(begun) AS events, \
+           countIf(session != 0) AS sessions, toUInt64(0) AS clicks \
+         FROM ( \
+           SELECT {bucket} AS bucket, is_value, if(is_value, platform, {NONE}) AS of, if(is_value, called, '') AS name, session, \
+             sum(toUInt64(nth = 1)) AS begun \
+           FROM (SELECT *, {counted} AS counted, {whose} AS whose_are, {names} AS names FROM ({reports})) \
+           ARRAY JOIN counted AS is_value, whose_are AS platform, names AS called, sessions AS session, \
+             arrayEnumerateUniq(counted, whose_are, names) AS nth \
+           GROUP BY bucket, is_value, of, name, session) \
+         GROUP BY bucket, is_value, of, name",
+        bucket = bucket("at"),
+        reports = reports(owned, vec![shown("at"), shown("event_type")]),
     );
-    told(&cells)
+    told(&with(owned, &[("cells", &cells)]))
 }
 
-/// Where a report stands under no value: that there is one is what decides which buckets there are.
-const NO_VALUE: &str = "tuple(toUInt8(0), toUUID('00000000-0000-0000-0000-000000000000'), '')";
-
-/// Which bucket a retrieval is in.
-pub(super) const BUCKET: &str = "intDiv(toUnixTimestamp64Milli(shown_at) - positiveModulo(toUnixTimestamp64Milli(shown_at), {bucket_ms:Int64}), {bucket_ms:Int64})";
-
-/// Each session of a value in a bucket once (`session`), and with it how many retrievals of that value it is the first part of
-/// (`begun`). Out of `retrievals`, whose `parts` are distinct pairs of a value and a session. Sums alone, so that nothing of
-/// it need stay in memory.
-pub(super) fn counted(retrievals: &str, bucket: &str, value: &str) -> String {
-    format!(
-        "SELECT bucket, value, session, sum(is_first) AS begun FROM ( \
-           SELECT {bucket} AS bucket, {value} AS value, part.2 AS session, is_first \
-           FROM (SELECT * EXCEPT (parts), arraySort(parts) AS sorted FROM ({retrievals})) \
-           ARRAY JOIN sorted AS part, \
-             arrayMap((of, place) -> toUInt64(place = 1 OR sorted[place - 1].1 != of.1), sorted, arrayEnumerate(sorted)) AS is_first) \
-         GROUP BY bucket, value, session"
-    )
+/// In which bucket a time is.
+pub(super) fn bucket(at: &str) -> String {
+    let ms = format!("toUnixTimestamp64Milli({at})");
+    format!("intDiv({ms} - positiveModulo({ms}, {{bucket_ms:Int64}}), {{bucket_ms:Int64}})")
 }
 
-/// The answer out of `cells`: `bucket`, `is_value`, `whose`, `name` and three figures.
-pub(super) fn told(cells: &str) -> String {
+/// The answer out of the last of the steps, `cells`: `bucket`, `is_value`, `whose`, `name` and three figures.
+pub(super) fn told(steps: &str) -> String {
     format!(
-        "WITH cells AS MATERIALIZED ({cells}) \
-         SELECT kind, is_any, bucket, last, named, bytes, held, told FROM ( \
+        "{steps}SELECT kind, is_any, bucket, last, named, bytes, held, told FROM ( \
            SELECT toUInt8(0) AS kind, toUInt8(count() > 0) AS is_any, toInt64(min(first_of_value)) AS bucket, \
              toInt64(max(last_of_value)) AS last, toUInt64(sum(is_value)) AS named, \
              toUInt64(sum(is_value * (length(whose) + length(name)))) AS bytes, toUInt64(sum(is_value * of_value)) AS held, \

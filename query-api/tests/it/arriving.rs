@@ -46,6 +46,9 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));
             rows.extend(fresh.map(|key| row(key / 2).role(Origin).version(7)));
             world.insert(&rows).await;
+            if block % 4 == 3 {
+                world.compact().await;
+            }
         }
     };
     let asking = async {

@@ -95,7 +95,7 @@ async fn the_first_of_two_repeats_stays() {
     let first = seen("example.com", 1).role(Agent).session(7).agent("first").version(200);
     let second = seen("example.com", 1).role(Agent).session(8).agent("second").version(199).named("content_cited");
     for order in [[&first, &second], [&second, &first]] {
-        world.command("TRUNCATE TABLE observations").await;
+        world.empty().await;
         for report in order {
             world.insert(std::slice::from_ref(report)).await;
         }

@@ -11,7 +11,7 @@ use reqwest::StatusCode;
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::testing::{TestServer, client};
+use service_kit::testing::{TestServer, ask_clickhouse};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +39,7 @@ async fn listen(Shared(heard): Shared<Heard>, method: Method, uri: Uri, headers:
     let query = parsed.query_pairs().filter(|(name, _)| !name.starts_with("param_"));
     let outside: String = query.map(|(name, value)| format!("{name}={value} ")).collect();
     heard.statements.lock().unwrap().push(format!("{outside}{}", without_values(&String::from_utf8_lossy(&body))));
-    let mut request = client().request(method, parsed).body(body);
+    let mut request = ask_clickhouse(method, parsed.as_str()).body(body);
     for (name, value) in headers.iter().filter(|(name, _)| *name != "host" && *name != "content-length") {
         request = request.header(name, value);
     }

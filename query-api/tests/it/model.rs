@@ -8,6 +8,8 @@ use reqwest::StatusCode;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
+use schemas::site::Site;
+use service_kit::retrieval_index::Compactor;
 use service_kit::testing::{SeededOrg, random_seed};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -92,6 +94,17 @@ impl Read {
         all.filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
+    /// The rows as the owner reads them: a click that was reported for another host than its token's is told like any other
+    /// event of its session where the host of the token's link is the owner's, at that time.
+    pub(crate) fn told(&self, rows: &[Observation]) -> Vec<Observation> {
+        let is_told = |row: &Observation| {
+            row.link == 3
+                && owner_of(&row.link_site.rsplit('.').collect::<Vec<_>>().join("."))
+                    .is_some_and(|(owner, from)| owner == self.owner && row.at >= from)
+        };
+        rows.iter().map(|row| Observation { link: if is_told(row) { 2 } else { row.link }, ..row.clone() }).collect()
+    }
+
     /// What an owner may see, as retrievals of merged observations; `None` is a refusal.
     pub(crate) fn seen<'a>(&self, rows: &'a [Observation]) -> Option<Vec<Vec<&'a Observation>>> {
         if self.domain.is_some_and(|domain| owner_of(domain).map(|(owner, _)| owner) != Some(self.owner)) {
@@ -132,7 +145,7 @@ impl Read {
 
     /// `None` is a refusal.
     fn expect(&self, rows: &[Observation], owner_id: OrgId) -> Option<Summary> {
-        let mut summary = count(&self.seen(rows)?);
+        let mut summary = count(&self.seen(&self.told(rows))?);
         summary.organization_id = owner_id;
         let own = VERIFIED.iter().filter(|(owner, ..)| *owner == self.owner).map(|(_, host, _)| (*host).to_owned());
         summary.domains =
@@ -230,7 +243,11 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
                 _ => row,
             };
             let link = if row.platform_id == row.org_id { 0 } else { random.random_range(1..4) };
-            let row = Observation { link, ..row };
+            let link_site = match link {
+                3 if random.random() => Site::from_domain(HOSTS.choose(random).unwrap()).unwrap().as_str().to_owned(),
+                _ => String::new(),
+            };
+            let row = Observation { link, link_site, ..row };
             match random.random_range(0..5) {
                 0 => row,
                 role => row.role(SourceRole::ALL[role - 1]),
@@ -272,13 +289,27 @@ pub(crate) async fn owners(world: &World) -> [SeededOrg; 2] {
     owners
 }
 
-/// Replaces what the store holds, in blocks of random sizes.
+/// Compacts, or ends between the compaction and the drop of what it has merged, or leaves everything as it is.
+async fn compact_or_not(world: &World, random: &mut StdRng) {
+    match random.random_range(0..6) {
+        0 => world.compact().await,
+        1 => {
+            let compactor = Compactor::connect(&world.stores.clickhouse).unwrap();
+            let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
+            assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
+        }
+        _ => {}
+    }
+}
+
+/// Replaces what the store holds, in blocks of random sizes, with compactions at random points.
 pub(crate) async fn refill(world: &World, rows: &[Observation], random: &mut StdRng) {
-    world.command("TRUNCATE TABLE observations").await;
+    world.empty().await;
     let mut rest = rows;
     while !rest.is_empty() {
         let (block, later) = rest.split_at(random.random_range(1..=rest.len()));
         world.insert(block).await;
+        compact_or_not(world, random).await;
         rest = later;
     }
 }

@@ -203,7 +203,8 @@ async fn every_list_equals_the_model() {
         expect(&world, &reporter.key, "/agent/events", &by_time, &own, limit, &trace).await;
 
         let key = &owners[read.owner].key;
-        let Some(seen) = read.seen(&rows) else {
+        let told = read.told(&rows);
+        let Some(seen) = read.seen(&told) else {
             for path in ["events", "urls", "corroboration", "funnel"] {
                 let answer = world.get(key, &format!("/content-owners/{path}"), &query).await;
                 assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {trace}");

@@ -1,6 +1,5 @@
-//! Retrievals that the plain statements must leave to the exact ones, each odd in one way only.
-//!
-//! Must not ask an owner with hosts of others beneath their own: no plain statement is tried there.
+//! Retrievals that are odd in one way each: the same organisation in two roles, two observers of one role, two URLs. Before and
+//! after they are compacted.
 
 use crate::world::{Observation, World, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge};
@@ -10,7 +9,10 @@ async fn summary_of(rows: &[Observation]) -> Value {
     let world = World::new().await;
     let owner = world.seed().owner_of("example.com").await;
     world.insert(rows).await;
-    world.ask(&owner.key, &[]).await.json()
+    let summary = world.ask(&owner.key, &[]).await.json();
+    world.compact().await;
+    assert_eq!(world.ask(&owner.key, &[]).await.json(), summary, "compaction changes nothing");
+    summary
 }
 
 #[tokio::test]

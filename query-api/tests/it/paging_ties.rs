@@ -33,8 +33,11 @@ async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_
         })
         .flatten()
         .collect();
-    for block in rows.chunks(2_500) {
+    for (number, block) in rows.chunks(2_500).enumerate() {
         world.insert(block).await;
+        if number == 1 {
+            world.compact().await;
+        }
     }
     let mut expected: Vec<u128> = (0..EVENTS).collect();
     expected.sort_by_key(|key| (std::cmp::Reverse(key % 10), id(*key)));
@@ -78,7 +81,8 @@ async fn r18_however_much_was_reported_of_one_moment_a_page_costs_a_page() {
             (&40_000.into(), &"1000".into()),
             "ids order what is of one time"
         );
-        // The exact statement, too.
+        // Once more with all of it compacted, and a retrieval of which there is more to know.
+        world.compact().await;
         world.insert(&[seen("example.com", 1).by(2).role(Agent), seen("example.com", 1).by(2).role(Edge).after(1)]).await;
     }
 }

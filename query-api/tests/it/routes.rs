@@ -3,27 +3,32 @@
 use crate::world::World;
 use chrono::TimeDelta;
 use reqwest::RequestBuilder;
-use schemas::identity::{OrgType, Scope};
+use schemas::identity::{DrainProvider, OrgType, Scope};
+use schemas::ids::OrgId;
 use schemas::secrets::PlainApiKey;
-use service_kit::testing::client;
+use service_kit::testing::{Seed, client};
 
 /// Every route, with what it needs in its query.
-const GOLDEN: [(&str, [u16; 9]); 14] = [
-    // none, unknown key, revoked key, session, expired session, key without telemetry:read, owner, platform, agent
-    ("/content-owners/summary", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/content-owners/events", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/content-owners/urls", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/content-owners/corroboration", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/content-owners/funnel", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/content-owners/series", [401, 401, 401, 401, 401, 403, 200, 403, 403]),
-    ("/agent/events", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
-    ("/agent/summary", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
-    ("/agent/series", [401, 401, 401, 401, 401, 403, 403, 200, 200]),
-    ("/ctx/{token}", [401, 401, 401, 401, 401, 403, 403, 404, 404]),
-    ("/sessions/{id}/document", [401, 401, 401, 401, 401, 403, 404, 404, 404]),
-    ("/resolve?url=https://a.test/", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
-    ("/health", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
-    ("/ready", [200, 200, 200, 200, 200, 200, 200, 200, 200]),
+#[rustfmt::skip]
+const GOLDEN: [(&str, [u16; 12]); 16] = [
+    // none, unknown key, revoked key, expired session, session of nobody's member, of an owner's, a platform's and an agent's,
+    // key without telemetry:read, owner, platform, agent
+    ("/content-owners/summary", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/events", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/urls", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/corroboration", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/funnel", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/series", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/crawlers", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/content-owners/coverage", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
+    ("/agent/events", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
+    ("/agent/summary", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
+    ("/agent/series", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
+    ("/sessions/{id}/document", [401, 401, 401, 401, 403, 404, 404, 404, 403, 404, 404, 404]),
+    ("/ctx/{token}", [401, 401, 401, 401, 401, 401, 401, 401, 403, 403, 404, 404]),
+    ("/resolve?url=https://a.test/", [200; 12]),
+    ("/health", [200; 12]),
+    ("/ready", [200; 12]),
 ];
 
 /// A route with what names nothing in the place of a token or an id.
@@ -48,23 +53,34 @@ impl Shows {
     }
 }
 
+/// The session of somebody in one organisation.
+async fn member(seed: &Seed<'_>, email: &str, org: OrgId) -> String {
+    let session = seed.session(email, TimeDelta::days(1)).await;
+    seed.join(email, org).await;
+    session
+}
+
 #[tokio::test]
 async fn s3_every_read_answers_every_credential_as_the_table_says() {
     let world = World::new().await;
     let (seed, owner) = (world.seed(), world.seed().owner_of("a.test").await);
     let gone = seed.owner_of("gone.test").await;
     seed.revoke_keys(gone.id).await;
+    let (platform, agent) = (seed.org("platform", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
     let unscoped = [Scope::TelemetryWrite, Scope::IdentityRead, Scope::IdentityWrite];
     let credentials = [
         Shows::Nothing,
         Shows::Key(PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned()),
         Shows::Key(gone.key),
-        Shows::Session(seed.session("ada@a.test", TimeDelta::days(1)).await),
         Shows::Session(seed.session("late@a.test", TimeDelta::seconds(-1)).await),
+        Shows::Session(seed.session("nobody@a.test", TimeDelta::days(1)).await),
+        Shows::Session(member(&seed, "ada@a.test", owner.id).await),
+        Shows::Session(member(&seed, "bob@a.test", platform.id).await),
+        Shows::Session(member(&seed, "eve@a.test", agent.id).await),
         Shows::Key(seed.key(owner.id, OrgType::ContentOwner, &unscoped).await),
         Shows::Key(owner.key),
-        Shows::Key(seed.org("platform", OrgType::Platform).await.key),
-        Shows::Key(seed.org("agent", OrgType::Agent).await.key),
+        Shows::Key(platform.key),
+        Shows::Key(agent.key),
     ];
     let client = client();
     let mut wrong = Vec::new();
@@ -79,6 +95,21 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new(), "answers that the table does not say");
+}
+
+#[tokio::test]
+async fn s3_a_key_that_feeds_a_drain_reads_nothing() {
+    let world = World::new().await;
+    let client = client();
+    for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
+        let org = world.seed().org("feeds", org_type).await.id;
+        let (_, key) = world.seed().drain(org, org_type, DrainProvider::Ndjson).await;
+        for (route, expected) in GOLDEN {
+            let url = format!("{}{}", world.server.url, of_nothing(route));
+            let status = client.get(url).header("x-api-key", &key).send().await.unwrap().status().as_u16();
+            assert_eq!(status, expected[8], "{route}: as any key without telemetry:read");
+        }
+    }
 }
 
 /// R19: only the very path answers, and only GET and HEAD; nothing gets around who asks.

@@ -45,6 +45,7 @@ const READS: &[ThreatTest] = &[
     ("R5", DELEGATION, "s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process"),
     ("R5", LISTS, "a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends"),
     ("R5", REVOKED, "s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on"),
+    ("R5", READERS, "s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at_any_process"),
     ("R6", DELEGATION, "a_platform_key_reads_nothing_of_its_own_and_needs_the_scope"),
     ("R7", "query-api/tests/it/former_owners.rs", "r7_events_of_a_host_beneath_count_from_when_its_former_owner_left"),
     ("R7", OWNED, "r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes_back_sees_their_own_again"),
@@ -73,7 +74,7 @@ const READS: &[ThreatTest] = &[
     ("R13", PERMUTED, "every_read_agrees_with_every_other_while_rows_arrive_and_merge"),
     ("R14", CONDITIONS, "s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions"),
     ("R14", CONDITIONS, "s1_a_server_that_may_count_too_few_rows_is_refused_in_one_line"),
-    ("R14", HISTORIES, "s1_every_read_asks_the_store_to_remember_no_condition_and_would_be_the_same_if_it_did"),
+    ("R14", HISTORIES, "s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to"),
     ("R14", "query-api/tests/it/counting.rs", "repeats_count_once_before_they_merge"),
     ("R15", "query-api/tests/it/counting.rs", "the_counting_contract_holds_figure_by_figure"),
     ("R16", LISTS, "two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner"),
@@ -137,6 +138,7 @@ const OWNED: &str = "identity-api/tests/it/domain_history.rs";
 const PAGING: &str = "query-api/tests/it/paging.rs";
 const PERMUTED: &str = "query-api/tests/it/permuted.rs";
 const PROBES: &str = "infra/all-in-one/tests/it/probes.rs";
+const READERS: &str = "query-api/tests/it/session_readers.rs";
 const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
 const SHARED: &str = "query-api/tests/it/shared_tokens.rs";

@@ -10,6 +10,7 @@ use schemas::reads::Summary;
 use schemas::site::Site;
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::retrieval_index::Compactor;
 use service_kit::roles::Role;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::stores;
@@ -37,6 +38,8 @@ pub(crate) struct Observation {
     #[serde(with = "clickhouse::serde::uuid")]
     pub(crate) platform_id: Uuid,
     pub(crate) link: i8,
+    /// Where the token's link leads, of a click on another host.
+    pub(crate) link_site: String,
     pub(crate) agent_id: String,
     pub(crate) content_url: String,
     pub(crate) content_telemetry_id: String,
@@ -59,6 +62,7 @@ pub(crate) fn seen(host: &str, event_key: u128) -> Observation {
         session_id: Uuid::nil(),
         platform_id: Uuid::from_u128(1),
         link: 0,
+        link_site: String::new(),
         agent_id: String::new(),
         content_url: format!("https://{host}/"),
         content_telemetry_id: String::new(),
@@ -196,6 +200,17 @@ impl World {
             insert.write(row).await.unwrap();
         }
         insert.end().await.unwrap();
+    }
+
+    /// Compacts what has been put into the store.
+    pub(crate) async fn compact(&self) {
+        Compactor::connect(&self.stores.clickhouse).unwrap().compact_all().await.unwrap();
+    }
+
+    /// Nothing is in the store any more.
+    pub(crate) async fn empty(&self) {
+        self.command("TRUNCATE TABLE observations").await;
+        self.command("TRUNCATE TABLE retrieval_index").await;
     }
 
     pub(crate) async fn command(&self, statement: &str) {

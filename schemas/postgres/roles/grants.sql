@@ -27,10 +27,14 @@ REVOKE ALL ON ALL TABLES IN SCHEMA public
 GRANT SELECT ON _sqlx_migrations
     TO telemetry_gateway, telemetry_worker, telemetry_deliverer, telemetry_query, telemetry_identity;
 
--- ── ingest-gateway: looks up who calls, and for which hosts an owner may report; writes sessions and click tokens ──────────────
-GRANT SELECT ON organizations, api_keys, domains TO telemetry_gateway;
+-- ── ingest-gateway: looks up who calls, for which hosts an owner may report, and what a drain takes; writes sessions and click tokens ──────────────
+GRANT SELECT ON organizations, api_keys, domains, drains TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, click_tokens TO telemetry_gateway;
 GRANT SELECT, INSERT, UPDATE ON key_uses_ingest TO telemetry_gateway;
+-- Only what is old enough is deleted; a lock on it needs UPDATE of any one column.
+GRANT SELECT, INSERT, DELETE, UPDATE (provider) ON drain_hours TO telemetry_gateway;
+GRANT SELECT, INSERT, DELETE, UPDATE (reason) ON drain_bad_lines TO telemetry_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON refused_reports TO telemetry_gateway;
 
 -- ── stream-workers: looks up what an event by a click token, or without an agent, belongs to ───────────────────────────────────
 GRANT SELECT ON sessions, click_tokens TO telemetry_worker;
@@ -42,28 +46,38 @@ GRANT SELECT, UPDATE ON webhook_queue TO telemetry_deliverer;
 GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
 
 -- ── query-api: looks up who calls, whose the hosts are, and what a click token stands for ──────────────────────────────────────
-GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens TO telemetry_query;
+GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens, drain_hours TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
+-- A person reads by a session, for an organisation of theirs; that is noted once.
+GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
+GRANT SELECT (organization_id, user_id) ON memberships TO telemetry_query;
+GRANT SELECT, INSERT ON session_reads TO telemetry_query;
 
 -- ── identity-api: everything about who may see what ────────────────────────────────────────────────────────────────────────────
-GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, invites,
+GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, drains, invites,
     access_requests, webhook_endpoints TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
-GRANT SELECT ON api_keys_shown TO telemetry_identity;
+GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports TO telemetry_identity;
 -- A message is never changed; it goes when its log is old enough.
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;
 -- The log of deliveries is read; the rows are written by the functions below and by the deliverer. The lock on what is about to
 -- be deleted needs UPDATE of any one column.
 GRANT SELECT, UPDATE (delivery_id) ON webhook_queue TO telemetry_identity;
--- Append-only, also for its writer: no UPDATE, no DELETE, no TRUNCATE, and no way to be rid of the trigger that refuses them.
-GRANT INSERT ON audit_log TO telemetry_identity;
+-- Append-only, also for its writer, who shows it: no UPDATE, no DELETE, no TRUNCATE, and no way to be rid of the trigger that refuses them.
+GRANT SELECT, INSERT ON audit_log TO telemetry_identity;
 
 -- A message is queued by the database itself, with the rights of the tables' owner: who writes messages need not write the queue.
 ALTER FUNCTION queue_webhook_delivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_delivery() SET search_path = public, pg_temp;
 ALTER FUNCTION queue_webhook_redelivery() SECURITY DEFINER;
 ALTER FUNCTION queue_webhook_redelivery() SET search_path = public, pg_temp;
+-- What waited for an endpoint when it was disabled is dropped the same way.
+ALTER FUNCTION drop_what_waited_for_webhook() SECURITY DEFINER;
+ALTER FUNCTION drop_what_waited_for_webhook() SET search_path = public, pg_temp;
+-- So is a row of the audit trail for who reads by a session: query-api may not write the trail.
+ALTER FUNCTION audit_session_read() SECURITY DEFINER;
+ALTER FUNCTION audit_session_read() SET search_path = public, pg_temp;
 REVOKE ALL ON FUNCTION queue_webhook_delivery(), queue_webhook_redelivery(), webhook_backlog_is_full(uuid),
-    webhook_backlog_exceeds(uuid, bigint), refuse_change_of_audit_log() FROM PUBLIC;
+    webhook_backlog_exceeds(uuid, bigint), refuse_change_of_audit_log(), audit_session_read(), drop_what_waited_for_webhook() FROM PUBLIC;

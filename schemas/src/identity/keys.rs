@@ -3,7 +3,7 @@
 //! Must not hold a raw key but in [`CreatedApiKey`].
 
 use super::UnknownName;
-use crate::ids::{ApiKeyId, OrgId};
+use crate::ids::{ApiKeyId, DrainId, OrgId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -115,8 +115,10 @@ pub struct ApiKey {
     pub name: String,
     /// First characters of the raw key.
     pub prefix: String,
-    /// Sorted scope names.
+    /// Sorted scope names; a key that feeds a drain has none.
     pub scopes: Vec<Scope>,
+    /// The drain that it feeds; such a key opens nothing else.
+    pub drain_id: Option<DrainId>,
     /// Who made it.
     pub created_by: KeyMaker,
     /// RFC 3339.
@@ -125,6 +127,9 @@ pub struct ApiKey {
     /// RFC 3339; never exact to more than a minute.
     #[serde(default, with = "crate::instant::optional")]
     pub last_used_at: Option<DateTime<Utc>>,
+    /// RFC 3339; until then it works beside the one that has replaced it.
+    #[serde(default, with = "crate::instant::optional")]
+    pub expires_at: Option<DateTime<Utc>>,
     /// RFC 3339; a revoked key stays listed.
     #[serde(default, with = "crate::instant::optional")]
     pub revoked_at: Option<DateTime<Utc>>,

@@ -2,16 +2,16 @@
 //!
 //! Must take any bytes: a record that cannot be read, or that makes reading panic, is set aside and its neighbours stay.
 
-use crate::decode::{count_events, decode};
+use super::dead_letter::DeadLetter;
+use crate::decode::{count_events, decode, guarded};
 use crate::metrics;
-use crate::rejected::DeadLetter;
-use crate::resolve::{Unresolved, most_added};
 use crate::row::ObservationRow;
 use crate::settled::Tally;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
-use schemas::log::LogRecord;
+use schemas::event::MAX_STRING_BYTES;
+use schemas::log::{LogEvent, LogRecord};
+use schemas::site::MAX_URL_BYTES;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::Instant;
 
 /// A block of rows stays below 100,000 with one more request of 1,000 events.
@@ -129,6 +129,23 @@ impl Block {
     }
 }
 
+/// A record with click tokens or agents to look up, and the dead letter it becomes when one is not good.
+#[derive(Debug)]
+pub(crate) struct Unresolved {
+    pub(crate) record: LogRecord,
+    pub(crate) letter: DeadLetter,
+}
+
+/// Most bytes that looking up a record adds to its rows: links of tokens, or where they lead, and agents.
+fn most_added(record: &LogRecord) -> usize {
+    let added = |event: &LogEvent| match (event.is_unresolved(), event.is_nameless) {
+        (true, _) => MAX_URL_BYTES + MAX_STRING_BYTES,
+        (false, true) => MAX_STRING_BYTES,
+        (false, false) => 0,
+    };
+    record.events.iter().map(added).sum()
+}
+
 /// A decoded record.
 enum Read {
     Rows(Vec<ObservationRow>),
@@ -142,11 +159,6 @@ impl Read {
             false => Self::Rows(ObservationRow::of(record, partition)),
         }
     }
-}
-
-/// Runs what looks into a record; a panic in there is that record's fault, and the reason on its dead letter.
-pub(crate) fn guarded<T>(look: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("reading it panicked; the worker's log says where".to_owned()))
 }
 
 /// The record as it would be set aside; the reason is still to be said.
@@ -169,10 +181,8 @@ mod tests {
     use super::*;
     use rdkafka::Timestamp;
     use rdkafka::message::OwnedMessage;
-    use schemas::event::MAX_STRING_BYTES;
     use schemas::ids::{OrgId, SessionId};
     use schemas::log::RECORD_VERSION;
-    use schemas::site::MAX_URL_BYTES;
     use uuid::Uuid;
 
     fn message(partition: i32, offset: i64, payload: &str) -> OwnedMessage {

@@ -4,6 +4,8 @@
 //! Must not blame a record for a process that was killed while it waited: only decoding is marked, and a record is set
 //! aside only when three processes died while they decoded it alone.
 
+use super::dead_letter::QUARANTINED;
+
 /// Records of a partition decoded at a time once a process has died decoding there.
 const FEW: usize = 400;
 /// Offsets after a death that are read with caution: more than a block holds.
@@ -72,8 +74,7 @@ impl Caution {
 
     /// Why the next record must not be decoded again.
     pub(crate) fn quarantines(self) -> Option<String> {
-        (self.deaths >= ALONE_AFTER + DEADLY)
-            .then(|| format!("{}: {DEADLY} processes died while they decoded it", crate::rejected::QUARANTINED))
+        (self.deaths >= ALONE_AFTER + DEADLY).then(|| format!("{QUARANTINED}: {DEADLY} processes died while they decoded it"))
     }
 
     /// What holds from `next` on, everything before it being done.

@@ -5,10 +5,12 @@
 
 mod block;
 mod caution;
+mod dead_letter;
 mod group;
 mod lag;
 
-pub(crate) use block::{Block, Offsets, guarded};
+pub(crate) use block::{Block, Offsets, Unresolved};
+pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
 
 use crate::Settings;

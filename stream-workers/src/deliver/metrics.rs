@@ -2,7 +2,7 @@
 //!
 //! Must not take a label from an endpoint: outcomes are a closed set.
 
-use super::queue::{Waiting, WithoutRoom};
+use super::waiting::{Waiting, WithoutRoom};
 use metrics::{counter, gauge, histogram};
 use schemas::webhook::progress::AttemptOutcome;
 use service_kit::measures;

@@ -18,9 +18,10 @@ mod attempt;
 mod lanes;
 mod metrics;
 mod queue;
+mod waiting;
 
 pub use metrics::MEASURES;
-pub use queue::{Waiting, WithoutRoom};
+pub use waiting::{Waiting, WithoutRoom};
 
 use attempt::Sender;
 use clap::Args;

@@ -2,7 +2,7 @@
 //!
 //! Must not change anything.
 
-use crate::rejected::QUARANTINED;
+use crate::consume::QUARANTINED;
 use crate::topic_reader::TopicReader;
 use anyhow::Context;
 use chrono::{DateTime, Utc};

@@ -4,8 +4,7 @@
 //! terminal.
 
 use crate::Settings;
-use crate::consume::guarded;
-use crate::decode::decode;
+use crate::decode::{decode, guarded};
 use crate::rejected::archive::{Archive, Letter};
 use crate::resolve::Resolver;
 use anyhow::bail;

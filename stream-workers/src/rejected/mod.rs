@@ -8,9 +8,10 @@ mod errand;
 pub(crate) use archive::Archive;
 pub use errand::RejectedErrand;
 
+use crate::consume::DeadLetter;
 use futures::StreamExt as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::message::Header;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
 use service_kit::kafka;
@@ -24,24 +25,6 @@ const MAX_REASON_BYTES: usize = 1_024;
 const AT_ONCE: usize = 100;
 /// What is kept of a record that the topic does not take whole.
 const HEAD_BYTES: usize = 1024 * 1024;
-
-/// How the reason begins of a record that must not be looked into again: whoever did, died.
-pub(crate) const QUARANTINED: &str = "quarantined";
-
-/// One record on its way to the topic of rejected records.
-#[derive(Clone, Debug)]
-pub(crate) struct DeadLetter {
-    pub(crate) payload: Vec<u8>,
-    /// As the gateway wrote them.
-    pub(crate) headers: OwnedHeaders,
-    /// Where the record is on the log.
-    pub(crate) partition: i32,
-    /// `topic/partition/offset`.
-    pub(crate) origin: String,
-    pub(crate) reason: String,
-    /// How many events it seems to hold.
-    pub(crate) events: usize,
-}
 
 /// Where dead letters go.
 pub(crate) struct RejectedTopic {

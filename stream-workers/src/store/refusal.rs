@@ -2,6 +2,7 @@
 //!
 //! Must not call anything lasting that may pass by itself: who waits for an operator in vain waits for ever.
 
+use crate::metrics;
 use clickhouse::error::Error;
 
 /// Longest part of ClickHouse's own words that is repeated in one line.
@@ -49,10 +50,10 @@ impl Refusal {
     /// The label of metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Passing => "passing",
-            Self::Crowded => "too_many_parts",
-            Self::TooLarge => "memory",
-            Self::Lasting => "lasting",
+            Self::Passing => metrics::PASSING,
+            Self::Crowded => metrics::TOO_MANY_PARTS,
+            Self::TooLarge => metrics::MEMORY,
+            Self::Lasting => metrics::LASTING,
         }
     }
 }

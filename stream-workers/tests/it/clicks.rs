@@ -183,8 +183,8 @@ async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads
         world.put(&[(0, record)]).await;
     }
     world.work_off(&world.group()).await;
-    assert_eq!(column(&world, "link").await, ["other"; 4]);
-    assert_eq!(column(&world, "link_site").await, ["", "", "", "com.example"]);
+    assert_eq!(column(&world, "link").await, ["other"; 5]);
+    assert_eq!(column(&world, "link_site").await, ["", "", "", "com.example", "com.example"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

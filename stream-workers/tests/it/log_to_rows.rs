@@ -5,7 +5,7 @@ use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
 /// Every column of an event that says no more than it must.
-const BARE: [&str; 22] = [
+const BARE: [&str; 33] = [
     "",
     "01",
     "00000000-0000-0000-0000-000000000008",
@@ -28,6 +28,17 @@ const BARE: [&str; 22] = [
     "",
     "",
     "",
+    "",
+    "",
+    "",
+    "unknown",
+    "0",
+    "0",
+    "",
+    "0",
+    "",
+    "",
+    "",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,6 +49,8 @@ async fn every_member_of_a_record_lands_in_its_column() {
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
         "content_url": "https://www.example.com/a?b=1", "content_id": "doi:10/1", "content_telemetry_id": "ct-1",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "session_org": "00000000-0000-0000-0000-000000000009", "agent_id": "bot/1", "turn_id": "turn-1", "output_id": "output-1",
+        "crawler": {"bot": "GPTBot", "operator": "OpenAI", "purpose": "training", "verified": false, "response_status": 206,
+            "response_bytes": 4_294_967_296_u64, "cache_status": "HIT", "asn": 8075, "country": "US", "media_type": "text/html", "bots_version": "2026-11-23"},
     });
     // Written by hand, because a number must not be read and written again on its way here.
     let text = record(7, 1_793_527_200_654_321, &[full]).to_string().replacen(
@@ -51,7 +64,8 @@ async fn every_member_of_a_record_lands_in_its_column() {
     world.work_off(&world.group()).await;
 
     let columns = "site, hex(event_key), org_id, observer, source_role, event_type, at, received_at, session_id, platform_id, issuer_id, link, link_site, agent_id, \
-        content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra";
+        content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra, bot, operator, purpose, verified, response_status, response_bytes, \
+        cache_status, asn, country, media_type, bots_version";
     let rows = format!("SELECT arrayMap(x -> toString(x), [{}]) FROM observations FINAL ORDER BY site", each_as_text(columns));
     let rows: Vec<Vec<String>> = world.clickhouse.query(&rows).fetch_all().await.unwrap();
     let expected_full = [
@@ -77,6 +91,17 @@ async fn every_member_of_a_record_lands_in_its_column() {
         "output-1",
         r#"{"n":1.10,"big":18446744073709551616}"#,
         r#"{"licence":"x"}"#,
+        "GPTBot",
+        "OpenAI",
+        "training",
+        "no",
+        "206",
+        "4294967296",
+        "HIT",
+        "8075",
+        "US",
+        "text/html",
+        "2026-11-23",
     ];
     assert_eq!(rows, [BARE, expected_full]);
     let written =

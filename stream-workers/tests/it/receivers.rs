@@ -1,5 +1,5 @@
-//! What users run: the library's example, and the Python and the JavaScript of the README, each with real deliveries and with what
-//! somebody made of them (V8, V9).
+//! What users run: the library's example, and the Python and the JavaScript of docs/api/webhooks.md, each with real deliveries and
+//! with what somebody made of them (V8, V9).
 
 use crate::inbox::{Inbox, Letter};
 use crate::post_office::{Endpoint, HOST, Office};
@@ -17,7 +17,7 @@ use tokio::process::Command;
 #[expect(dead_code, reason = "a program of its own, here without its main")]
 mod example;
 
-const README: &str = include_str!("../../../README.md");
+const DOCUMENT: &str = include_str!("../../../docs/api/webhooks.md");
 
 /// A letter as a receiver meets it, and what it must make of it.
 struct Case {
@@ -111,12 +111,12 @@ fn by_the_library(cases: &[Case], endpoint: &Endpoint) -> Vec<&'static str> {
     cases.iter().map(outcome).collect()
 }
 
-/// The block of the README in this language that has `receive`.
+/// The block of the document in this language that has `receive`.
 fn snippet(language: &str) -> &'static str {
-    let blocks = README.split("```").skip(1).step_by(2);
+    let blocks = DOCUMENT.split("```").skip(1).step_by(2);
     let found: Vec<&str> =
         blocks.filter_map(|block| block.strip_prefix(language)).filter(|block| block.contains("receive(")).collect();
-    let [only] = found.as_slice() else { panic!("the README has {} receivers in {language}", found.len()) };
+    let [only] = found.as_slice() else { panic!("the document has {} receivers in {language}", found.len()) };
     only
 }
 

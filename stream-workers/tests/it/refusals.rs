@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, TestServer, client, eventually, free_address};
+use service_kit::testing::{TestProcess, TestServer, ask_clickhouse, eventually, free_address};
 use std::sync::{Arc, Mutex};
 
 /// A ClickHouse whose account has other settings: an HTTP server before the real one that adds them to every request.
@@ -34,7 +34,7 @@ impl Restricted {
 
 async fn forward(url: String, request: Request) -> Response {
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
-    let answer = client().post(url).body(body).send().await.unwrap();
+    let answer = ask_clickhouse(reqwest::Method::POST, &url).body(body).send().await.unwrap();
     let code = answer.headers().get("x-clickhouse-exception-code").cloned();
     let head = code.map(|code| [("x-clickhouse-exception-code", code)]);
     let status = answer.status();

@@ -56,7 +56,7 @@ impl Hooks {
         };
         let identity = identity_api::State::connect(&settings, Clock::System).await.unwrap();
         let identity = TestServer::start(http::with_boundary(identity_api::routes(identity))).await;
-        let scopes = [Scope::IdentityRead, Scope::IdentityWrite];
+        let scopes = [Scope::TelemetryRead, Scope::IdentityRead, Scope::IdentityWrite];
         let key = Seed(&pipeline.stores.pool).key(owner, OrgType::ContentOwner, &scopes).await;
         let deliverer = DeliverSettings { postgres, secrets, webhooks, pace: Pace::default() };
         let mut hooks =

@@ -96,13 +96,13 @@ async fn a_stream_permuted_tripled_delayed_and_replayed_reads_byte_for_byte_the_
     let worker = pipeline.work(&stop);
     for case in 0..size("C4_CASES", 3) {
         let stream: Vec<String> = (0..random.random_range(10..40)).map(|_| random_record(&mut random).to_string()).collect();
-        pipeline.clickhouse("TRUNCATE TABLE observations").await;
+        pipeline.empty().await;
         put(&pipeline, &stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
         pipeline.caught_up().await;
         let expected = everything(&pipeline, &owner.key).await;
         assert!(expected[1].len() > 1_000, "seed {seed} case {case}: the reads hold hardly anything");
 
-        pipeline.clickhouse("TRUNCATE TABLE observations").await;
+        pipeline.empty().await;
         let mut shaken: Vec<(i32, String)> =
             (0..3).flat_map(|_| stream.clone()).map(|record| (random.random_range(0..PARTITIONS), record)).collect();
         shaken.shuffle(&mut random);
@@ -138,7 +138,7 @@ async fn one_retrieval_seen_by_any_roles_in_any_order_is_one_and_each_role_has_s
     let stop = CancellationToken::new();
     let worker = pipeline.work(&stop);
     for round in 0..size("C5_CASES", AT_ONCE).div_ceil(AT_ONCE) {
-        pipeline.clickhouse("TRUNCATE TABLE observations").await;
+        pipeline.empty().await;
         // By retrieval, the roles that are still to report it; an organisation reports in any of them.
         let mut reports: Vec<Vec<usize>> =
             (0..AT_ONCE).map(|_| (0..random.random_range(1..8)).map(|_| random.random_range(0..ROLES.len())).collect()).collect();

@@ -1,5 +1,5 @@
-//! N1: every command that README and docs name is executed by a test, small where it is long. What runs a command is in
-//! `executed`; here each command is also read by the program it is for, as it stands in the document.
+//! N1: every command that a document names is executed by a test, small where it is long. What runs a command is in `executed`;
+//! here each command is also read by the program it is for, as it stands in the document.
 //!
 //! Must not run a command that ends or wipes the servers these tests are on: those are read only.
 
@@ -115,16 +115,29 @@ fn every_command_that_documents_name_is_executed_by_a_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Requests to copy stand in the README only, where the next test runs them.
+/// Requests to copy stand in these only, where the next test runs them in this order.
+const WITH_REQUESTS: [&str; 9] = [
+    "README.md",
+    "docs/guide.md",
+    "docs/start/agent.md",
+    "docs/start/analyst.md",
+    "docs/start/cdn.md",
+    "docs/start/counting.md",
+    "docs/start/operator.md",
+    "docs/start/partner.md",
+    "docs/start/publisher.md",
+];
+
 #[test]
-fn only_the_readme_has_requests_to_paste() {
-    let files: Vec<String> = curl_blocks().into_iter().map(|(file, _)| file).filter(|file| file != "README.md").collect();
-    assert_eq!(files, Vec::<String>::new());
+fn requests_to_paste_stand_only_where_a_test_pastes_them() {
+    let mut files: Vec<String> = curl_blocks().into_iter().map(|(file, _)| file).collect();
+    files.dedup();
+    assert_eq!(files, WITH_REQUESTS);
 }
 
 /// What a reader pastes from top to bottom, in one shell; a request that is refused ends it. The mail takes a moment.
 #[tokio::test]
-async fn the_requests_of_the_readme_work_when_pasted_from_top_to_bottom() {
+async fn the_documented_requests_work_when_pasted_from_top_to_bottom() {
     const HEAD: &str = r#"set -euo pipefail
 curl() {
   command curl --fail-with-body "$@" || { echo "refused: $*" >&2; return 1; }
@@ -135,7 +148,7 @@ curl() {
     let there = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(demo.folder(), there.path().join(".local")).unwrap();
     let blocks: Vec<String> = curl_blocks().into_iter().map(|(_, block)| block).collect();
-    assert!(blocks.len() >= 3, "the README has requests for every surface");
+    assert!(blocks.len() >= 4, "the documents have requests for every surface");
     let script = format!("{HEAD}{}", blocks.join("\n"));
     let ran = tokio::process::Command::new("bash").args(["-c", &script]).current_dir(there.path()).output().await.unwrap();
     let said = format!("{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));

@@ -1,8 +1,9 @@
 //! What a newcomer gets: `demo.env`, and three lines to paste.
 
-use crate::demo::{Demo, answer};
+use crate::demo::{BINARY, Demo, answer, settings};
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
+use service_kit::testing::{TestProcess, eventually};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tokio::process::Command;
 
@@ -74,6 +75,23 @@ async fn a_second_start_with_the_same_folder_does_not_mint_again() {
 }
 
 #[tokio::test]
+async fn a_second_process_in_the_same_folder_is_refused_before_it_writes_anything() {
+    let demo = Demo::start().await;
+    let written = || {
+        let files = std::fs::read_dir(demo.folder()).unwrap().map(|file| file.unwrap().path()).filter(|file| file.is_file());
+        files.map(|file| (file.clone(), std::fs::read_to_string(file).unwrap())).collect::<BTreeMap<_, _>>()
+    };
+    let before = written();
+    let mut second = TestProcess::start(Path::new(BINARY), &[], &settings(&demo.stores, demo.folder()));
+    assert_eq!(second.exit_code().await, Some(1), "{}", second.stderr());
+    let said = second.stderr();
+    let expected = format!("TELEMETRY_STATE_DIR={}: the service runs from this folder already", demo.folder().display());
+    assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
+    assert_eq!(written(), before);
+    assert_eq!(answer(demo.client.get(demo.url("/ready"))).await.status, 200);
+}
+
+#[tokio::test]
 async fn the_three_lines_of_the_last_screen_work_when_pasted() {
     let demo = Demo::start().await;
     let screen = demo.process.stdout();
@@ -109,13 +127,13 @@ async fn a17_no_key_and_no_password_is_on_the_screen_or_in_the_log() {
 
 /// The second line reads the mail that the first one sent.
 #[tokio::test]
-async fn the_two_lines_of_the_readme_sign_a_person_in() {
+async fn the_two_lines_of_the_guide_sign_a_person_in() {
     let demo = Demo::start().await;
     let there = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(demo.folder(), there.path().join(".local")).unwrap();
-    let readme = include_str!("../../../../README.md").replace("\\\n", "");
-    let lines: Vec<&str> = readme.lines().filter(|line| line.contains("/auth/magic-link")).collect();
-    let [ask, verify] = lines.as_slice() else { panic!("the README has two lines: {lines:?}") };
+    let guide = include_str!("../../../../docs/guide.md").replace("\\\n", "");
+    let lines: Vec<&str> = guide.lines().filter(|line| line.contains("/auth/magic-link")).collect();
+    let [ask, verify] = lines.as_slice() else { panic!("the guide has two lines: {lines:?}") };
     let paste = async |line: &str| {
         let mut shell = Command::new("bash");
         let ran =

@@ -12,6 +12,8 @@ mod town;
 
 use futures::{StreamExt as _, stream};
 use life::{Life, STEPS};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use service_kit::testing::{random_seed, size};
 use town::Town;
 
@@ -27,14 +29,17 @@ async fn s1_every_read_of_every_random_history_equals_the_model() {
     compare_with_the_model(&Town::build().await, size("MODEL_ROUNDS", USUAL)).await;
 }
 
-/// The other side of [`Town::build_remembering`]: what ClickHouse remembers of conditions is asked for by no read, and were it
-/// asked for, it would change none.
+/// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.
+///
+/// The engine of `cargo local` gives that memory no room whatever it is asked, so that here it remembers nothing. Whether a server
+/// counts right by its memory is seen on that server: `CLICKHOUSE_URL=http://<user>:<password>@<host>:8123 cargo test -p all-in-one
+/// s1_every_read_asks`, with `query_condition_cache_size` above 0 there.
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_every_read_asks_the_store_to_remember_no_condition_and_would_be_the_same_if_it_did() {
-    let town = Town::build_remembering().await;
+async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to() {
+    let town = Town::build_asking_to_remember().await;
     compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
     let reads = town.reads_of_the_store();
-    assert!(reads.len() > 100, "{} reads went by the proxy", reads.len());
+    assert!(reads.len() > 50, "{} reads went by the proxy", reads.len());
     let remember = ("use_query_condition_cache".to_owned(), "0".to_owned());
     let asking = reads.iter().find(|read| !read.settings.contains(&remember));
     assert_eq!(asking, None, "a read that lets the store go by what it remembers");
@@ -42,6 +47,8 @@ async fn s1_every_read_asks_the_store_to_remember_no_condition_and_would_be_the_
 
 async fn compare_with_the_model(town: &Town, rounds: usize) {
     let (seed, first) = (random_seed(), size("MODEL_FIRST", 0));
+    // When the index is compacted.
+    let mut moments = StdRng::seed_from_u64(seed);
     let numbers: Vec<u64> = (0..rounds).map(|number| (first + number) as u64).collect();
     let mut compared = 0;
     for together in numbers.chunks(TOGETHER) {
@@ -54,6 +61,11 @@ async fn compare_with_the_model(town: &Town, rounds: usize) {
             stream::iter(&mut lives).for_each_concurrent(PARALLEL, |life| life.act(town)).await;
             let fresh: Vec<_> = lives.iter_mut().flat_map(|life| std::mem::take(&mut life.fresh)).collect();
             town.insert(&fresh).await;
+            match moments.random_range(0..6) {
+                0 => town.compact(true).await,
+                1 => town.compact(false).await,
+                _ => {}
+            }
         }
         let judged = stream::iter(&mut lives).map(|life| life.judge(town, seed)).buffer_unordered(PARALLEL);
         compared += judged.collect::<Vec<usize>>().await.into_iter().sum::<usize>();

@@ -8,10 +8,14 @@ mod alerts;
 mod backup;
 mod backup_hooks;
 mod clicks_away;
+mod clients;
+mod console;
 mod counting;
 mod crash;
 mod demo;
+mod demo_data;
 mod documented_commands;
+mod edge;
 mod end_to_end;
 mod first_screen;
 #[expect(dead_code, reason = "what only attacks on sign-in need; those are identity-api's")]

@@ -7,6 +7,7 @@ mod dashboards;
 mod grafana_user;
 pub(crate) mod metrics_list;
 mod promql;
+mod rule_names;
 pub(crate) mod rules;
 
 use std::path::PathBuf;

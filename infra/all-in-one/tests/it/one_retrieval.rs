@@ -97,7 +97,7 @@ async fn e11_what_was_keyed_by_the_former_rule_stays_what_it_was_also_when_the_s
         before.push(pipeline.read(&owner.key, read).await);
     }
     assert!(before[0].contains("\"total_events\":2"), "the former one has another key, and is still its owner's: {}", before[0]);
-    pipeline.clickhouse("TRUNCATE TABLE observations").await;
+    pipeline.empty().await;
     let (code, _, stderr) = pipeline.command(&["rebuild"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     for (read, before) in reads.iter().zip(before) {

@@ -104,7 +104,7 @@ fn the_examples_of_a_list_show_the_same_items_in_every_format() {
             compared.insert((operation.id.clone(), media.to_owned()));
         }
     }
-    assert_eq!(compared.len(), 7 * 2, "{compared:?}");
+    assert_eq!(compared.len(), 8 * 2, "{compared:?}");
 }
 
 /// The items that a text of this media type tells. A cell is a text where the item of `like` at its place has one, else JSON.

@@ -29,7 +29,9 @@ const STORY: &[(&str, &str)] = &[
     ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
     ("read_events", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
-    ("read_series", "OWNER_KEY"), ("read_own_summary", "AGENT_KEY"), ("read_own_series", "AGENT_KEY"),
+    ("read_series", "OWNER_KEY"), ("read_crawlers", "OWNER_KEY"), ("read_coverage", "OWNER_KEY"),
+    ("read_own_summary", "AGENT_KEY"), ("read_own_series", "AGENT_KEY"),
+    ("post_drain", "NETWORK_KEY"), ("answer_fastly_challenge", ""),
     ("read_own_events", "AGENT_KEY"), ("read_manifest", "NETWORK_KEY"), ("read_document", "AGENT_KEY"),
     ("create_api_key", "OWNER_KEY"), ("list_api_keys", "OWNER_SESSION"), ("revoke_api_key", "OWNER_KEY"),
     ("create_webhook", "OWNER_KEY"), ("list_webhooks", "OWNER_KEY"), ("show_webhook", "OWNER_KEY"),
@@ -38,9 +40,13 @@ const STORY: &[(&str, &str)] = &[
     ("create_delegation", "OWNER_KEY"), ("create_delegation_requests", "NETWORK_KEY"),
     ("deny_delegation_request", "OTHER_OWNER_KEY"),
     ("register_domain", "OWNER_KEY"), ("list_domains", "OWNER_KEY"), ("verify_domain", "OWNER_KEY"), ("release_domain", "OWNER_KEY"),
+    ("create_drain", "OWNER_KEY"), ("list_drains", "OWNER_SESSION"), ("show_drain", "OWNER_KEY"), ("show_drain_health", "OWNER_KEY"),
+    ("rotate_drain_key", "OWNER_KEY"),
+    ("delete_drain", "OWNER_KEY"),
     ("change_settings", "OWNER_KEY"), ("show_settings", "OWNER_KEY"),
-    ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook", "OWNER_KEY"), ("rotate_webhook_secret", "OWNER_KEY"),
-    ("disable_webhook", "OWNER_KEY"),
+    ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
+    ("rotate_webhook_secret", "OWNER_KEY"), ("change_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
+    ("list_audit_entries", "OWNER_SESSION"), ("list_refused_reports", "AGENT_SESSION"),
     ("create_organization", "USER_SESSION"), ("list_organizations", "USER_SESSION"), ("show_organization", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("list_invites", "USER_SESSION"), ("withdraw_invite", "USER_SESSION"),
     ("invite_member", "USER_SESSION"), ("send_magic_link", ""), ("show_sign_in_page", ""), ("redeem_magic_link", ""), ("claim_invite", "COLLEAGUE_SESSION"),
@@ -50,6 +56,7 @@ const STORY: &[(&str, &str)] = &[
     ("ask_for_platform", "USER_SESSION"), ("list_platform_requests", "USER_SESSION"),
     ("list_access_requests_to_review", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
     ("ask_for_agent", "USER_SESSION"), ("list_agent_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
+    ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // the person who was invited, by another way in; `follow` is the provider's part
     ("start_oidc", ""), ("finish_oidc", ""),
@@ -209,6 +216,8 @@ impl Story {
         match id {
             // two events and one in the uploaded session: what is read next shows something
             "read_summary" => self.demo.counts(3).await,
+            // what the owner's edge saw of a bot
+            "read_crawlers" => self.report_a_crawler().await,
             "redeem_magic_link" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
             "read_manifest" => {
@@ -228,6 +237,18 @@ impl Story {
             }
             _ => {}
         }
+    }
+
+    async fn report_a_crawler(&self) {
+        let report = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge",
+            "content_url": "https://www.example.com/a", "data": {"user_agent": "GPTBot/1.2", "response_status": 200}}]});
+        let key = self.demo.env("OWNER_KEY");
+        assert_eq!(self.demo.post(key, &report).await.status, 201);
+        eventually("the crawler is counted", || async {
+            let read = self.demo.get(key, "/content-owners/crawlers").await;
+            (read.body["total"] == 1).then_some(())
+        })
+        .await;
     }
 
     /// The token in the newest mail that tells of this path stands for the one of the example.

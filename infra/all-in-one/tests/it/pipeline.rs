@@ -106,6 +106,13 @@ impl Pipeline {
         service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap().query(statement).execute().await.unwrap();
     }
 
+    /// Takes every observation out of the store.
+    pub(crate) async fn empty(&self) {
+        for table in ["observations", "retrieval_index"] {
+            self.clickhouse(&format!("TRUNCATE TABLE {table}")).await;
+        }
+    }
+
     /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let mut process = TestProcess::start(&beside("stream-workers"), arguments, &self.environment());

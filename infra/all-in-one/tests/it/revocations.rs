@@ -4,15 +4,20 @@
 //! Must ask two processes that share their stores and nothing else.
 
 use crate::demo::{Answer, Demo, answer};
+use chrono::TimeDelta;
 use reqwest::{Client, Method};
+use schemas::ids::UserId;
 use serde_json::{Value, json};
-use service_kit::testing::{eventually, size};
+use service_kit::testing::{Seed, eventually, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
 /// Rounds of an ordinary run: everything that is taken, given and taken at either process.
-const USUAL: usize = 16;
+const USUAL: usize = 4 * KINDS;
+/// What can be taken back.
+const KINDS: usize = 6;
 /// Reads at the other process, one upon the other, once the answer is there.
 const UPON_THE_ANSWER: usize = 4;
 const IDENTITY: &str = "/api/v1/identity";
@@ -22,7 +27,8 @@ const IDENTITY: &str = "/api/v1/identity";
 struct Ask {
     client: Client,
     urls: [String; 2],
-    key: String,
+    /// Header and value.
+    by: (&'static str, String),
 }
 
 impl Ask {
@@ -31,7 +37,7 @@ impl Ask {
         // A connection that was closed for its idleness, or a store that is too busy, has said nothing.
         let (started, found) = eventually("the service answers", async || {
             let started = Instant::now();
-            let response = self.client.get(&self.urls[process]).header("x-api-key", &self.key).send().await.ok()?;
+            let response = self.client.get(&self.urls[process]).header(self.by.0, &self.by.1).send().await.ok()?;
             let status = response.status().as_u16();
             let body = response.json::<Value>().await.ok()?;
             (status != 503).then_some((started, Answer { status, content_type: String::new(), body }))
@@ -102,16 +108,27 @@ impl Pair {
     }
 
     fn owner(&self) -> (&'static str, String) {
-        ("x-api-key", self.demos[0].env("OWNER_KEY").to_owned())
+        by_key(self.demos[0].env("OWNER_KEY"))
     }
 
     fn agents_person(&self) -> (&'static str, String) {
         ("authorization", format!("Bearer {}", self.demos[0].env("AGENT_SESSION")))
     }
 
-    fn ask(&self, path: &str, key: &str) -> Ask {
+    fn ask(&self, path: &str, by: (&'static str, String)) -> Ask {
         let urls = [self.demos[0].url(path), self.demos[1].url(path)];
-        Ask { client: self.demos[0].client.clone(), urls, key: key.to_owned() }
+        Ask { client: self.demos[0].client.clone(), urls, by }
+    }
+
+    /// Somebody new who signed in and belongs to the owner, and what they may read by that.
+    async fn member(&self, round: usize) -> (Vec<Ask>, String, UserId) {
+        let seed = Seed(&self.demos[0].stores.pool);
+        let (owner, email) = (self.demos[0].env("OWNER_ORG_ID"), format!("{round}-{}@example.net", Uuid::new_v4()));
+        let session = seed.session(&email, TimeDelta::days(1)).await;
+        let person = seed.join(&email, owner.parse().unwrap()).await;
+        let asks = ["/content-owners/summary?", "/content-owners/events?limit=1&", "/api/v1/identity/settings?"];
+        let by = || ("authorization", format!("Bearer {session}"));
+        (asks.map(|path| self.ask(&format!("{path}organization_id={owner}"), by())).into(), session, person)
     }
 
     async fn set(&self, process: usize, by: (&str, String), flag: &str, value: bool) {
@@ -122,13 +139,13 @@ impl Pair {
     /// Gives something at one process; what can be asked then, and how it is taken back.
     async fn give(&self, round: usize, at: usize) -> (Vec<Ask>, Taking) {
         let network = self.demos[0].env("NETWORK_KEY");
-        match round % 4 {
+        match round % KINDS {
             0 => {
                 let scopes = json!({"scopes": ["telemetry:read", "identity:read"]});
                 let minted = self.change(at, Method::POST, "/api-keys", self.owner(), &scopes).await.body;
                 let key = minted["key"].as_str().unwrap();
                 let asks = ["/content-owners/summary", "/content-owners/events?limit=1", "/api/v1/identity/settings"];
-                (asks.map(|path| self.ask(path, key)).into(), Taking::Key(minted["id"].as_str().unwrap().to_owned()))
+                (asks.map(|path| self.ask(path, by_key(key))).into(), Taking::Key(minted["id"].as_str().unwrap().to_owned()))
             }
             1 => {
                 let grant = json!({"grantee_org_id": self.demos[0].env("NETWORK_ORG_ID")});
@@ -136,14 +153,22 @@ impl Pair {
                 assert_eq!(granted.status, 201, "{}", granted.body);
                 let grantor = self.demos[0].env("OWNER_ORG_ID");
                 let asks = ["/content-owners/summary?", "/content-owners/urls?limit=1&offset=1&"];
-                let asks = asks.map(|path| self.ask(&format!("{path}delegated_from={grantor}"), network));
+                let asks = asks.map(|path| self.ask(&format!("{path}delegated_from={grantor}"), by_key(network)));
                 (asks.into(), Taking::Delegation(granted.body["id"].as_str().unwrap().to_owned()))
+            }
+            2 => {
+                let (asks, session, _) = self.member(round).await;
+                (asks, Taking::Session(session))
+            }
+            3 => {
+                let (asks, _, person) = self.member(round).await;
+                (asks, Taking::Membership(person))
             }
             flag => {
                 self.set(at, self.agents_person(), "share_sessions_via_click_tokens", true).await;
                 self.set(at, self.owner(), "visible_in_click_token_lookups", true).await;
-                let ask = self.ask(&format!("/ctx/{}", self.token), network);
-                (vec![ask], if flag == 2 { Taking::Sharing } else { Taking::Showing })
+                let ask = self.ask(&format!("/ctx/{}", self.token), by_key(network));
+                (vec![ask], if flag == 4 { Taking::Sharing } else { Taking::Showing })
             }
         }
     }
@@ -158,6 +183,17 @@ impl Pair {
                 let revoked = self.change(at, Method::DELETE, &format!("/delegations/{id}"), self.owner(), &Value::Null).await;
                 assert_eq!(revoked.status, 200, "{}", revoked.body);
             }
+            Taking::Session(session) => {
+                let by = ("authorization", format!("Bearer {session}"));
+                let ended = self.change(at, Method::DELETE, "/auth/session", by, &Value::Null).await;
+                assert_eq!(ended.status, 204, "{}", ended.body);
+            }
+            Taking::Membership(person) => {
+                let path = format!("/organizations/{}/members/{person}", self.demos[0].env("OWNER_ORG_ID"));
+                let by = ("authorization", format!("Bearer {}", self.demos[0].env("OWNER_SESSION")));
+                let removed = self.change(at, Method::DELETE, &path, by, &Value::Null).await;
+                assert_eq!(removed.status, 204, "{}", removed.body);
+            }
             Taking::Sharing => self.set(at, self.agents_person(), "share_sessions_via_click_tokens", false).await,
             Taking::Showing => self.set(at, self.owner(), "visible_in_click_token_lookups", false).await,
         }
@@ -170,7 +206,7 @@ impl Pair {
         let mut asking = Vec::new();
         for process in 0..2 {
             let given = Arc::new(AtomicUsize::new(0));
-            let ask = asks[round / 4 % asks.len()].clone();
+            let ask = asks[round / KINDS % asks.len()].clone();
             asking.push((tokio::spawn(ask.keep_asking(process, Arc::clone(&given), Arc::clone(&stop))), given));
         }
         for (_, given) in &asking {
@@ -194,7 +230,7 @@ impl Pair {
     /// it is asked again. Among many askers every answer takes longer than a short memory lasts.
     async fn take_in_quiet(&self, round: usize, taken_at: usize) {
         let (asks, taking) = self.give(round, taken_at).await;
-        let (ask, other) = (&asks[round / 4 % asks.len()], 1 - taken_at);
+        let (ask, other) = (&asks[round / KINDS % asks.len()], 1 - taken_at);
         eventually("it is given", || ask.given(other)).await;
         self.take(&taking, taken_at).await;
         for nth in 0..UPON_THE_ANSWER {
@@ -204,11 +240,17 @@ impl Pair {
     }
 }
 
+fn by_key(key: &str) -> (&'static str, String) {
+    ("x-api-key", key.to_owned())
+}
+
 /// What is taken back.
 #[derive(Debug)]
 enum Taking {
     Key(String),
     Delegation(String),
+    Session(String),
+    Membership(UserId),
     Sharing,
     Showing,
 }
@@ -217,7 +259,7 @@ enum Taking {
 async fn s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on() {
     let pair = Pair::start().await;
     for round in 0..size("TEST_ROUNDS", USUAL) {
-        pair.take_among_askers(round, round / 4 % 2, round / 8 % 2).await;
+        pair.take_among_askers(round, round / KINDS % 2, round / KINDS / 2 % 2).await;
         for taken_at in 0..2 {
             pair.take_in_quiet(round, taken_at).await;
         }

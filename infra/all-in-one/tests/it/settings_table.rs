@@ -11,12 +11,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// The binaries, in the order of the pipeline.
-pub(crate) fn binaries() -> [Command; 5] {
+pub(crate) fn binaries() -> [Command; 6] {
     [
         ingest_gateway::Cli::command(),
         stream_workers::Cli::command(),
         query_api::Cli::command(),
         identity_api::Cli::command(),
+        web_console::Cli::command(),
         all_in_one::Cli::command(),
     ]
 }

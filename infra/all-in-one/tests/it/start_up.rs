@@ -47,7 +47,7 @@ fn required(binary: &Command, mode: &Command) -> Settings {
         .map(|name| {
             let value = match name.as_str() {
                 "KAFKA_BROKERS" => "127.0.0.1:1",
-                "CLICKHOUSE_URL" => "http://127.0.0.1:1",
+                "CLICKHOUSE_URL" | "TELEMETRY_API_URL" => "http://127.0.0.1:1",
                 _ => "postgres://telemetry@127.0.0.1:1/telemetry",
             };
             (name, value.to_owned())

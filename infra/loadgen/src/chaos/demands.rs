@@ -7,7 +7,8 @@ use super::inject::Injected;
 use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::reader::SURFACES;
-use super::watch::{TABLE, Watched};
+use super::watch::TABLE;
+use super::watched::Watched;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

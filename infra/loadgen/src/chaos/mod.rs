@@ -25,14 +25,16 @@ pub mod proxy;
 mod raw;
 mod reader;
 mod reconcile;
+mod requests;
 mod sender;
 mod stores;
 mod watch;
+mod watched;
 mod world;
 
 pub use fault::{Blow, Fault, Target};
-pub use options::{ChaosOptions, Outage};
-pub use plan::Plan;
+pub use options::ChaosOptions;
+pub use plan::{Outage, Plan};
 
 use crate::Verdict;
 use crate::client::Place;
@@ -52,7 +54,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use watch::{Watched, Watcher};
+use watch::Watcher;
+use watched::Watched;
 use world::World;
 
 /// Between two lines about how it goes.

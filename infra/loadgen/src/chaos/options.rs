@@ -2,24 +2,13 @@
 //!
 //! Must not do anything but read the command line.
 
-use super::plan::Plan;
+use super::plan::{Outage, Plan};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Events a second of an outage, when none are asked for.
 const OUTAGE_PACE: u64 = 300;
-
-/// A store that is away for long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Outage {
-    /// C9.
-    Broker,
-    /// C10.
-    Clickhouse,
-    /// C11.
-    Postgres,
-}
 
 /// How hard a chaos run is.
 #[derive(Args, Clone, Debug)]

@@ -8,7 +8,7 @@ use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::post::Ends;
 use super::reconcile::Sums;
-use super::watch::Watched;
+use super::watched::Watched;
 use crate::Verdict;
 use crate::oracle::{Fate, Violation};
 use std::collections::BTreeMap;
@@ -41,6 +41,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// Figures that do not add up are as bad as a read that is wrong.
+    pub(super) fn take(&mut self, reconciled: anyhow::Result<Sums>) {
+        match reconciled {
+            Ok(sums) => self.sums = Some(sums),
+            Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
+        }
+    }
+
     /// Clean only when every check held and everything that was to happen has happened.
     pub(super) fn verdict(&self) -> Verdict {
         let is_clean = self.violations.is_empty() && self.wrong.is_empty() && self.quiesced.is_some();

@@ -4,7 +4,6 @@
 //! once before any comes up again.
 
 use super::fault::{Blow, Fault, Target};
-use super::options::Outage;
 use super::proxy::Mode;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -36,6 +35,17 @@ const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("spill_after_fsync", 10),
     ("drained_before_release", 3),
 ];
+
+/// A store that is away for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Outage {
+    /// C9.
+    Broker,
+    /// C10.
+    Clickhouse,
+    /// C11.
+    Postgres,
+}
 
 /// What is going to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]

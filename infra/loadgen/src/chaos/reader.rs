@@ -4,7 +4,7 @@
 
 use super::answers::{Document, Part, as_url, lines, steps_of};
 use super::sender::Front;
-use super::watch::Watched;
+use super::watched::Watched;
 use crate::client::{Answer, Connection, Exchange, Place};
 use crate::drive::lock;
 use crate::oracle::{Figures, Observed, Rule};

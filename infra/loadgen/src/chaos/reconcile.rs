@@ -3,7 +3,7 @@
 //!
 //! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
 
-use super::outcome::Outcome;
+use super::requests::Requests;
 use super::sender::Front;
 use super::world::World;
 use crate::client::{Connection, Exchange, Place};
@@ -34,25 +34,6 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// What a gateway has in its spill.
 const PENDING: &str = "gateway_spill_pending_events ";
 
-/// Requests by their ids, with their events and what became of them.
-#[derive(Debug, Default)]
-pub(super) struct Requests(HashMap<String, (u64, Fate)>);
-
-impl Requests {
-    /// A request leaves; the id under which it does.
-    pub(super) fn begin(&mut self, events: u64) -> String {
-        let id = format!("chaos-{}", self.0.len());
-        self.0.insert(id.clone(), (events, Fate::Unknown));
-        id
-    }
-
-    pub(super) fn settle(&mut self, id: &str, fate: Fate) {
-        if let Some((_, known)) = self.0.get_mut(id) {
-            *known = fate;
-        }
-    }
-}
-
 /// A record, as far as it matters here.
 struct Logged {
     partition: i32,
@@ -79,16 +60,6 @@ impl fmt::Display for Sums {
             "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again = {logged} on the log "
         )?;
         write!(f, "= {inserted} inserted + {folded} folded + {rejected} rejected; none in a spill")
-    }
-}
-
-impl Outcome {
-    /// Figures that do not add up are as bad as a read that is wrong.
-    pub(super) fn take(&mut self, reconciled: anyhow::Result<Sums>) {
-        match reconciled {
-            Ok(sums) => self.sums = Some(sums),
-            Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::campaign::{Campaign, Kind, Operation};
 use super::history::History;
-use super::reconcile::Requests;
+use super::requests::Requests;
 use crate::client::{Connection, Exchange, Place};
 use crate::drive::{fate, lock};
 use crate::oracle::{Fate, Oracle, Rule};

@@ -4,7 +4,7 @@
 
 use super::contract::Contract;
 use super::hostile;
-use super::shots::{Created, fitting};
+use super::known::{Created, fitting};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -47,6 +47,7 @@ impl Maker<'_> {
             }
             "string" => Value::String(self.text(schema, name)),
             "integer" => json!(*[0_i64, 1, 4_999, i64::MAX, 1 << 53].choose(self.random).unwrap_or(&1)),
+            "number" => json!(*[0.0, 0.5, 1.0, -1.0, 1e300].choose(self.random).unwrap_or(&1.0)),
             "boolean" => Value::Bool(self.random.random()),
             _ => Value::Null,
         }

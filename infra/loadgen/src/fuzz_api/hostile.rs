@@ -41,8 +41,8 @@ pub(super) const SEGMENTS: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const HEADERS: &[(&str, &[u8])] = &[
     ("x-api-key", b""), ("x-api-key", b"svc_pk_"), ("x-api-key", b"a, b"), ("x-api-key", b"\xff\xfe"), ("authorization", b"Bearer"),
-    ("authorization", b"Bearer x"), ("authorization", b"Basic YTpi"), ("authorization", b"bearer \xff"), ("cookie", b"session=x"),
-    ("cookie", b"__Host-session=x; __Host-session=y"), ("cookie", b"=;;;=\xff"), ("origin", b"https://evil.test"), ("origin", b"null"),
+    ("authorization", b"Bearer x"), ("authorization", b"Basic YTpi"), ("authorization", b"bearer \xff"), ("cookie", b"telemetry-session=x"),
+    ("cookie", b"__Host-telemetry-session=x; __Host-telemetry-session=y"), ("cookie", b"=;;;=\xff"), ("origin", b"https://evil.test"), ("origin", b"null"),
     ("sec-fetch-site", b"cross-site"), ("content-type", b"text/plain"), ("content-type", b"application/json; charset=utf-16"),
     ("content-type", b"application/x-www-form-urlencoded"), ("content-type", b"application/problem+json"), ("content-type", b"\xff"),
     ("content-encoding", b"gzip"), ("content-encoding", b"br"), ("content-encoding", b"zstd"), ("content-encoding", b"deflate"),

@@ -3,7 +3,8 @@
 //! Must keep a failure with all that is needed to see it again.
 
 use super::contract::Contract;
-use super::shots::{LARGE_BODY, Shot};
+use super::shot::Shot;
+use super::shots::LARGE_BODY;
 use super::wire::{Answer, HANG};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,41 +5,18 @@
 use super::body::Maker;
 use super::contract::{Contract, Operation, Parameter};
 use super::hostile;
-use super::wire::Answer;
+use super::known::{CREDENTIALS, Created, Known, fitting};
+use super::shot::Shot;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Ids kept for later requests.
-const KNOWN: usize = 500;
 /// Larger than any surface takes.
 pub(super) const LARGE_BODY: usize = 1024 * 1024 + 64 * 1024;
-const CREDENTIALS: [&str; 2] = ["x-api-key", "authorization"];
 /// Ends the session that asks; a session of the run must outlive it.
 const ENDS_ITS_CREDENTIAL: &str = "end_user_session";
-
-/// A request.
-#[derive(Clone, Debug)]
-pub(super) struct Shot {
-    /// Which operation it was made of.
-    pub(super) operation: usize,
-    pub(super) method: String,
-    pub(super) target: String,
-    pub(super) headers: Vec<(String, Vec<u8>)>,
-    pub(super) body: Option<Vec<u8>>,
-    /// Whether it goes to another path, or by another method, than the document says.
-    pub(super) is_astray: bool,
-}
-
-impl Shot {
-    pub(super) fn get(target: &str) -> Self {
-        let target = target.to_owned();
-        Self { operation: 0, method: "GET".to_owned(), target, headers: Vec::new(), body: None, is_astray: false }
-    }
-}
 
 /// What opens operations.
 pub(super) struct Credentials {
@@ -52,63 +29,6 @@ impl Credentials {
         let ending = |end: &str| env.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, value)| value.clone()).collect();
         Self { keys: ending("_KEY"), sessions: ending("_SESSION") }
     }
-}
-
-/// Something that this run created.
-#[derive(Clone, Debug)]
-pub(super) struct Created {
-    /// Last name of the path that it was created at, or `session`.
-    kind: String,
-    pub(super) id: String,
-    /// The credential that created it, as a header.
-    by: Option<(String, Vec<u8>)>,
-}
-
-/// What was created on the way. Only of what this run created, so that it leaves the rest of the stack alone.
-#[derive(Default)]
-pub(super) struct Known(Mutex<Vec<Created>>);
-
-impl Known {
-    pub(super) fn of(env: &BTreeMap<String, String>) -> Self {
-        let ids = env.iter().filter(|(name, _)| name.ends_with("_ORG_ID"));
-        let organization = |(_, id): (&String, &String)| Created { kind: "organizations".to_owned(), id: id.clone(), by: None };
-        Self(Mutex::new(ids.map(organization).collect()))
-    }
-
-    pub(super) fn learn(&self, operation: &Operation, shot: &Shot, answer: &Answer) {
-        if answer.status != 201 {
-            return;
-        }
-        let Ok(created) = serde_json::from_slice::<Value>(&answer.body) else { return };
-        let place = operation.path.rsplit('/').find(|name| !name.starts_with('{')).unwrap_or_default();
-        let by = shot.headers.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str())).cloned();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (member, kind) in [("id", place), ("session_id", "session")] {
-            let Some(id) = created[member].as_str() else { continue };
-            if known.len() >= KNOWN {
-                // organisations that were there before stay
-                let oldest = known.iter().position(|created| created.by.is_some()).unwrap_or(0);
-                known.remove(oldest);
-            }
-            known.push(Created { kind: kind.to_owned(), id: id.to_owned(), by: by.clone() });
-        }
-    }
-
-    fn all(&self) -> Vec<Created> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// One that fits a member or a path of this name, when there is one.
-pub(super) fn fitting<'a>(known: &'a [Created], name: &str, random: &mut StdRng) -> Option<&'a Created> {
-    let kind = match name {
-        "delegated_from" => "organizations",
-        name if name.ends_with("org_id") || name == "organization_id" => "organizations",
-        "session_id" | "prior_session_ids" => "session",
-        name => name,
-    };
-    let fitting: Vec<_> = known.iter().filter(|created| created.kind.ends_with(kind)).collect();
-    fitting.choose(random).copied().or_else(|| known.choose(random))
 }
 
 /// The requests of one connection.

@@ -2,7 +2,7 @@
 //!
 //! Must not ask twice what a fresh connection failed to answer.
 
-use super::shots::Shot;
+use super::shot::Shot;
 use crate::client::{Place, dial};
 use anyhow::Context as _;
 use flate2::read::GzDecoder;

@@ -139,6 +139,7 @@ impl History {
             ctx_hash: None,
             kept_ctx_hash: None,
             is_nameless: false,
+            crawler: None,
             agent_id: is_agents.then(|| format!("agent-{}", self.session.agent)),
             turn_id: (kind == 2).then(|| format!("turn-{}", self.random.random_range(0..1_000_000))),
             output_id: None,

@@ -4,6 +4,7 @@
 
 mod demo_env;
 mod leftovers;
+pub mod place;
 mod services;
 mod stores;
 
@@ -13,12 +14,12 @@ pub use services::{Running, Service};
 pub(crate) use stores::{Addresses, FreshStores, run_name};
 
 use crate::client::Place;
-use crate::options::Where;
 use crate::processes::{self, Watched};
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
 use local::Kind;
 use local::stack::{Endpoints, Record};
+use place::Where;
 use service_kit::settings::PostgresSettings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::size_bytes;
 use crate::interrupt::Interrupt;
+use crate::process::end;
 use crate::progress::Task;
-use crate::server::end;
 use crate::settings;
 
 /// How much of a client's output is shown when it failed.

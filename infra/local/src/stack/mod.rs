@@ -17,9 +17,10 @@ pub(crate) use endpoints::{check_given, given_address, own_address};
 pub use record::{Entry, Record};
 
 use crate::interrupt::Interrupt;
+use crate::kind::{Kind, Listen};
 use crate::locks;
 use crate::progress::Progress;
-use crate::server::{Kind, Listen, Site};
+use crate::site::Site;
 use crate::workspace::{Workspace, create_open_folder};
 
 /// How long a server may take to stop by itself.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::kind::{Kind, Listen};
 use crate::password::Password;
 use crate::process::Process;
-use crate::server::{Kind, Listen};
 
 /// What is known about the stack between runs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

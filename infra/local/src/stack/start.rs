@@ -9,14 +9,16 @@ use super::endpoints::{check_given, given_address};
 use super::{Endpoints, Entry, Record, Stack, own_address};
 use crate::fetch;
 use crate::interrupt::Interrupt;
+use crate::kind::{Kind, Listen};
 use crate::password::Password;
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::server::{Kind, Listen, Site, cut};
+use crate::server::cut;
 use crate::settings::Given;
+use crate::site::Site;
 
-/// How long a server may take to come up.
+/// How long a server that comes up may say nothing in its log.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long a running server may be too busy to answer before it is replaced.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);

@@ -102,7 +102,10 @@ fn one_address_of_compose_carries_every_path_of_the_api() {
         }
         assert_eq!(goes_to(&conf, &format!("/{service}/openapi.json")), service);
     }
-    for nowhere in ["/", "/metrics", "/ready", "/api/v1/other", "/events/x"] {
+    for page in ["/", "/sign-in", "/sign-in/finish", "/sign-out", "/console", "/console/organizations", "/assets/console.css"] {
+        assert_eq!(goes_to(&conf, page), "console", "{page}");
+    }
+    for nowhere in ["/consoles", "/sign-in/x", "/metrics", "/ready", "/api/v1/other", "/events/x"] {
         assert_eq!(goes_to(&conf, nowhere), "", "{nowhere}");
     }
 }

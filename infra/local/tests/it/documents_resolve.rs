@@ -11,6 +11,7 @@ use headings::{links, slugs};
 use mentions::{citations, code_spans, comment_of};
 use std::collections::BTreeSet;
 use tree::Tree;
+pub(crate) use tree::root;
 
 /// A place where something is named that is not there.
 type Dangling = Vec<String>;
@@ -119,4 +120,14 @@ fn every_endpoint_has_its_line_in_the_index_of_the_api() {
         }
     }
     assert_none(&dangling);
+}
+
+/// What a newcomer reads first can be read in one sitting.
+#[test]
+fn n4_readme_and_architecture_stay_short() {
+    let tree = Tree::read();
+    for (document, allowed) in [("README.md", 120), ("ARCHITECTURE.md", 130)] {
+        let lines = tree.text(document).expect("the document is there").lines().count();
+        assert!(lines <= allowed, "{document} has {lines} lines, more than {allowed}");
+    }
 }

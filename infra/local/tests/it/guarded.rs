@@ -109,6 +109,49 @@ fn greeting(port: u16, user: &str) -> (u8, u32) {
     (head[0], u32::from_be_bytes(head[5..9].try_into().unwrap()))
 }
 
+/// `telemetry` with an empty password, as `Authorization` has it.
+const NO_PASSWORD: &str = "Authorization: Basic dGVsZW1ldHJ5Og==\r\n";
+
+/// Requests that would sign in as `default`, which has no password.
+const AS_DEFAULT: [&str; 16] = [
+    "/?user=default",
+    "/?USER=default",
+    "/?%75ser=default",
+    "/?user",
+    "/?user=&password=",
+    "/?password=",
+    "/?user=telemetry&user=default",
+    "/?user=default&user=telemetry",
+    "/?x=1;user=default",
+    "/?&user=default",
+    "/??user=default",
+    "/?+user=default",
+    "/x?user=default",
+    "/?max_threads=1#&user=default",
+    "?user=default",
+    "http://127.0.0.1/?user=default",
+];
+
+/// With `telemetry` in a header, and no or a wrong password, the engine must not go by the parameters, or whatever spells them.
+fn nobody_signs_in_as_default(port: u16) {
+    for parameters in AS_DEFAULT {
+        for headers in [NO_PASSWORD, "X-ClickHouse-User: telemetry\r\n", "X-ClickHouse-User: telemetry\r\nX-ClickHouse-Key: \r\n"]
+        {
+            for more in ["", "Host: a/?x=\r\n", "Host: a?x_=\r\n", "Content-Type: application/x-www-form-urlencoded\r\n"] {
+                let answer = post(port, parameters, &format!("{headers}{more}"), "SELECT 40 + 2, file('/etc/hostname')");
+                assert!(!answer.contains(" 200 ") && !answer.contains("\r\n42"), "{parameters} {headers} {more}: {answer}");
+            }
+        }
+    }
+    for (kind, body) in [
+        ("application/x-www-form-urlencoded", "user=default&query=SELECT+42"),
+        ("multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\ndefault\r\n--b--\r\n"),
+    ] {
+        let answer = post(port, "/", &format!("{NO_PASSWORD}Content-Type: {kind}\r\n"), body);
+        assert!(answer.contains("AUTHENTICATION_FAILED"), "{kind}: {answer}");
+    }
+}
+
 fn mode(file: &Path) -> u32 {
     fs::metadata(file).unwrap().permissions().mode() & 0o777
 }
@@ -151,6 +194,7 @@ fn a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clon
             assert!(!answer.contains(" 200 ") && !answer.contains("\r\n42\n"), "{user}: {answer}");
         }
     }
+    nobody_signs_in_as_default(port);
     let with_password = |user: &str, password: &str, statement: &str| {
         post(port, "/", &format!("X-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {password}\r\n"), statement)
     };

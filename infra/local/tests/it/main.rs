@@ -6,4 +6,5 @@ mod bookkeeping;
 mod compose;
 mod documents_resolve;
 mod guarded;
+mod module_circles;
 mod servers;

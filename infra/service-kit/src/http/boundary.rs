@@ -6,7 +6,7 @@ use super::{ApiError, Malformed};
 use crate::measures::common as measures;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{Extension, MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -25,7 +25,7 @@ const MAX_REQUEST_ID_BYTES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// How clients reach a surface.
+/// How clients reach a surface; a request extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Over plain HTTP, as on a developer's machine.
@@ -46,6 +46,7 @@ pub fn with_boundary_over<S: Clone + Send + Sync + 'static>(transport: Transport
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed, "The path does not serve this method.") })
         .layer(CatchPanicLayer::custom(answer_panic))
         .layer(middleware::from_fn(boundary))
+        .layer(Extension(transport))
         .layer(middleware::map_response(move |mut response: Response| {
             shield(response.headers_mut(), transport);
             std::future::ready(response)
@@ -115,8 +116,8 @@ fn render(mut response: Response, id: &str) -> Response {
     }
     let error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // `/ready` says in its own words which dependency is away (docs/api/http.md#health-and-readiness).
-        None if response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json") => return response,
+        // `/ready` says in its own words which dependency is away (docs/api/http.md#health-and-readiness), and a page is for people.
+        None if is_own_shape(&response) => return response,
         None => foreign(response.status()),
     };
     log(&error, id);
@@ -135,6 +136,11 @@ fn render(mut response: Response, id: &str) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     Response::from_parts(parts, Body::from(body))
+}
+
+fn is_own_shape(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind == "application/json" || kind.starts_with("text/html")
 }
 
 /// An error response that no handler of ours made.
@@ -160,7 +166,7 @@ fn log(error: &ApiError, id: &str) {
 fn seal(response: &mut Response, id: &str) {
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(id).expect("a request id is plain ASCII"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
 /// What browsers are told about every answer. Nothing here is a page: one that is says itself what it may load.

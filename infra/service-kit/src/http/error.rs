@@ -91,6 +91,11 @@ impl ApiError {
         format!("{}{}", self.detail, inside.replace('\n', " "))
     }
 
+    /// The rules that were broken.
+    pub fn listed(&self) -> &[Fault] {
+        &self.faults
+    }
+
     /// The stable code, for tests and for callers that branch.
     pub fn code(&self) -> Code {
         self.code

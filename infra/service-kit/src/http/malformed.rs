@@ -10,6 +10,11 @@ use url::Host;
 pub(crate) struct Malformed(pub(super) &'static str);
 
 impl Malformed {
+    /// What stands in the place of a head that is not HTTP/1.1, or not in one way alone: its host is none that anybody has.
+    pub(crate) const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: *\r\n\r\n";
+    /// The host of [`Self::HEAD`].
+    const NO_HOST: &[u8] = b"*";
+
     /// What is wrong with a head: HTTP/1.1 wants exactly one `Host`, and no version takes two or one that is no host.
     pub(crate) fn find<B>(request: &Request<B>) -> Option<Self> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
@@ -17,6 +22,9 @@ impl Malformed {
             (None, _) if request.version() < Version::HTTP_11 => None,
             (None, _) => Some(Self("The request names no Host.")),
             (Some(_), Some(_)) => Some(Self("The request names more than one Host.")),
+            (Some(host), None) if host == Self::NO_HOST => Some(Self(
+                "The head of the request is not one of HTTP/1.1: lines that end in CR LF, and one Content-Length or one chunked body.",
+            )),
             (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self("The Host of the request is not a host.")),
         }
     }
@@ -32,7 +40,9 @@ fn is_host(value: &[u8]) -> bool {
     };
     // RFC 9110 lets the digits be left out.
     let is_port = |port: &str| port.is_empty() || (port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok());
-    let is_name = !name.contains("..") && !name.contains([',', '*', ':', '@']) || name.starts_with('[');
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    // What is escaped, folded or quoted is another name to another reader.
+    let is_name = name.starts_with('[') || (name.bytes().all(is_plain) && !name.contains(".."));
     port.is_none_or(is_port) && is_name && Host::parse(name).is_ok()
 }
 
@@ -54,6 +64,9 @@ mod tests {
         }
         for bad in [&[][..], &["a", "a"], &["a", "b"]] {
             assert!(is_malformed(Version::HTTP_11, bad), "{bad:?}");
+        }
+        for bad in ["a%2etest", "%61", "ａ.test", "a。test", "\"a\"", "'a'", "a~b", "a;b", "a&b", "a\\b", "a(b)", "é.test"] {
+            assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
         }
         for bad in
             ["", "a b", "a/b", "u@a", "a,b", "a,b/", "*", "a..b", "a:+80", "a:-1", "a:8o", "a:65536", ":80", "[zz]", "[::1]x"]

@@ -62,6 +62,15 @@ pub enum Attempt {
     Lost,
 }
 
+/// What came of all attempts that some parts took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Covered {
+    /// Rows of the base that changed.
+    pub written: u64,
+    /// The number of the last attempt.
+    pub epoch: u64,
+}
+
 /// Compacts one store. Any number may do so at the same time.
 #[derive(Clone)]
 pub struct Compactor {
@@ -160,7 +169,7 @@ impl Compactor {
             if parts.is_empty() {
                 return Ok(());
             }
-            if self.cover(&parts).await? {
+            if self.cover(self.epoch().await?, &parts).await?.is_some() {
                 for part in &parts {
                     self.drop_part(part).await?;
                 }
@@ -170,14 +179,15 @@ impl Compactor {
         }
     }
 
-    /// Whether the base has everything in these parts now.
-    pub async fn cover(&self, parts: &[DeltaPart]) -> Result<bool, Error> {
+    /// Merges all of these parts after compaction `epoch`, by ranges of keys when they are too many rows for one attempt. None when
+    /// one was lost: nothing may be dropped.
+    pub async fn cover(&self, epoch: u64, parts: &[DeltaPart]) -> Result<Option<Covered>, Error> {
+        let mut covered = Covered { written: 0, epoch };
         for keys in Self::slices(parts.iter().map(|part| part.rows).sum()) {
-            if self.attempt(self.epoch().await?, parts, keys).await? == Attempt::Lost {
-                return Ok(false);
-            }
+            let Attempt::Covered { written } = self.attempt(covered.epoch, parts, keys).await? else { return Ok(None) };
+            covered = Covered { written: covered.written + written, epoch: covered.epoch + 1 };
         }
-        Ok(true)
+        Ok(Some(covered))
     }
 }
 

@@ -26,42 +26,52 @@ pub enum Judged {
 struct Privileges {
     is_mighty: bool,
     is_owner: bool,
+    is_another_service: bool,
 }
 
-async fn look(pool: &PgPool) -> Result<Privileges, sqlx::Error> {
+/// By itself or as a member of a role, through whatever chain: whether a membership passes its rights on by itself is no matter,
+/// because its holder may say `SET ROLE`. The server's own roles (`pg_…`) write every table, read files or run programs.
+async fn look(pool: &PgPool, role: Role) -> Result<Privileges, sqlx::Error> {
+    let others = Role::ALL.into_iter().filter(|other| *other != role).map(Role::name).collect::<Vec<_>>();
     let statement = sqlx::query_as(
-        "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls AS is_mighty, \
+        "SELECT coalesce(bool_or(rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls \
+                                 OR starts_with(rolname, 'pg_')), false) AS is_mighty, \
+             coalesce(bool_or(rolname = ANY($1)), false) AS is_another_service, \
              EXISTS (SELECT FROM pg_class WHERE relkind IN ('r', 'p', 'v') AND pg_has_role(session_user, relowner, 'MEMBER') \
                      AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)) AS is_owner \
-         FROM pg_roles WHERE rolname = session_user",
+         FROM pg_roles WHERE pg_has_role(session_user, oid, 'MEMBER')",
     );
-    statement.fetch_one(pool).await
+    statement.bind(others).fetch_one(pool).await
 }
 
 fn judge(pool: &PgPool, found: Privileges, role: Role) -> anyhow::Result<()> {
     let options = pool.connect_options();
     let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
-    let what = if found.is_mighty { "has rights over the whole server" } else { "owns the tables" };
-    ensure!(
-        !found.is_mighty && !found.is_owner,
+    let what = match found {
+        Privileges { is_mighty: true, .. } => "has rights over the whole server",
+        Privileges { is_owner: true, .. } => "owns the tables",
+        Privileges { is_another_service: true, .. } => "has the rights of another service",
+        _ => return Ok(()),
+    };
+    anyhow::bail!(
         "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `identity-api migrate` makes",
         role.name()
     );
-    Ok(())
 }
 
 /// Refuses an account of PostgreSQL that could do more than a service needs: one that may do everything or make others, or the
-/// owner of the tables, each of whom can change the audit trail. A server that does not answer is an error too.
+/// owner of the tables, each of whom can change the audit trail; and one of another service. A server that does not answer is an
+/// error too.
 pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     let pool = stores::postgres(settings)?;
-    let found = look(&pool).await.map_err(|error| stores::absent_postgres(&pool, &error))?;
+    let found = look(&pool, role).await.map_err(|error| stores::absent_postgres(&pool, &error))?;
     judge(&pool, found, role)
 }
 
 /// The same for who starts without PostgreSQL: a server that does not answer is not judged yet.
 pub async fn refuse_privileged_if_there(settings: &PostgresSettings, role: Role) -> anyhow::Result<Judged> {
     let pool = stores::postgres(settings)?;
-    match look(&pool).await {
+    match look(&pool, role).await {
         Ok(found) => judge(&pool, found, role).map(|()| Judged::Good),
         Err(_) => Ok(Judged::NotYet),
     }

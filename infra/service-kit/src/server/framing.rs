@@ -1,16 +1,15 @@
 //! Where the heads of requests stand among the bytes of a connection, and that each of their lines ends in CR LF.
 //!
 //! The parser behind takes a bare LF for the end of a line; other servers and proxies do not, and two readers that see different
-//! requests in the same bytes can be played against each other. What is wrong here becomes a NUL, which that parser refuses with
-//! 400 wherever it stands in a head.
+//! requests in the same bytes can be played against each other. So it gets heads whole: in the place of one that is wrong, and of
+//! one that it would refuse itself, a head that the service answers like any other error ([`Malformed`]), as soon as the fault is there.
 //!
 //! Must not judge a byte of a body, and must find the end of a body exactly where hyper finds it.
 
 use super::MAX_HEAD_BYTES;
+use crate::http::Malformed;
+use axum::http::Uri;
 
-/// Bytes of a head beyond which it is spoilt. hyper refuses one that is not whole once it holds [`MAX_HEAD_BYTES`], but takes one that
-/// its last read made whole, so that some larger ones get through.
-const MOST_HEAD_BYTES: usize = 4 * MAX_HEAD_BYTES;
 /// Header fields of one head that hyper takes; a head with more is refused there.
 const MAX_FIELDS: usize = 100;
 
@@ -30,7 +29,7 @@ enum Place {
     Sized(u64),
     /// A body in chunks.
     Chunked(Chunk),
-    /// Nothing more is judged: the parser refuses what was seen last, and closes.
+    /// After what is refused: nothing more is passed on.
     Refused,
 }
 
@@ -56,33 +55,36 @@ impl Framing {
         Self { place: Place::Head, head: Vec::new() }
     }
 
-    /// Looks at what has arrived, and spoils the head whose lines do not end as they must.
-    pub(super) fn check(&mut self, bytes: &mut [u8]) {
+    /// Looks at what has arrived, and appends to `passed` what the parser behind may see.
+    pub(super) fn pass(&mut self, bytes: &[u8], passed: &mut Vec<u8>) {
         let mut at = 0;
         while at < bytes.len() {
-            let here = &mut bytes[at..];
+            let here = &bytes[at..];
             at += match self.place {
                 Place::Refused => return,
-                Place::Head => self.head(here),
+                Place::Head => self.head(here, passed),
                 Place::Sized(left) => {
                     let taken = here.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     self.place = after_sized(left - taken as u64);
+                    passed.extend(&here[..taken]);
                     taken
                 }
                 Place::Chunked(Chunk::Data(left)) => {
                     let taken = here.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     let rest = left - taken as u64;
                     self.place = Place::Chunked(if rest == 0 { Chunk::DataCr } else { Chunk::Data(rest) });
+                    passed.extend(&here[..taken]);
                     taken
                 }
                 Place::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
-                    // A trailer is made of lines like a head; the parser behind refuses a NUL in it too.
-                    here[0] = 0;
-                    self.refuse();
-                    1
+                    // A trailer is made of lines like a head; the parser behind refuses a NUL in it at its end.
+                    passed.extend(b"\0\r\n\r\n");
+                    self.place = Place::Refused;
+                    return;
                 }
                 Place::Chunked(chunk) => {
                     self.place = chunk.after(here[0]);
+                    passed.push(here[0]);
                     1
                 }
             };
@@ -90,12 +92,11 @@ impl Framing {
     }
 
     /// Takes the bytes of a head up to its end; answers how many those were.
-    fn head(&mut self, bytes: &mut [u8]) -> usize {
-        for (at, byte) in bytes.iter_mut().enumerate() {
+    fn head(&mut self, bytes: &[u8], passed: &mut Vec<u8>) -> usize {
+        for (at, byte) in bytes.iter().enumerate() {
             let is_after_cr = self.head.last() == Some(&b'\r');
-            if is_after_cr != (*byte == b'\n') || self.head.len() >= MOST_HEAD_BYTES {
-                *byte = 0;
-                self.refuse();
+            if is_after_cr != (*byte == b'\n') {
+                self.refuse(passed);
                 return at + 1;
             }
             self.head.push(*byte);
@@ -104,20 +105,25 @@ impl Framing {
                 self.head.clear();
             } else if self.head.ends_with(b"\r\n\r\n") {
                 match body_after(&self.head) {
-                    Some(place) => self.place = place,
-                    None => {
-                        *byte = 0;
-                        self.refuse();
+                    Place::Refused => self.refuse(passed),
+                    place => {
+                        self.place = place;
+                        passed.append(&mut self.head);
                     }
                 }
-                self.head.clear();
+                return at + 1;
+            } else if self.head.len() > MAX_HEAD_BYTES {
+                // More than hyper takes: it answers 431.
+                passed.append(&mut self.head);
+                self.place = Place::Refused;
                 return at + 1;
             }
         }
         bytes.len()
     }
 
-    fn refuse(&mut self) {
+    fn refuse(&mut self, passed: &mut Vec<u8>) {
+        passed.extend(Malformed::HEAD);
         self.place = Place::Refused;
         self.head = Vec::new();
     }
@@ -127,34 +133,42 @@ fn after_sized(left: u64) -> Place {
     if left == 0 { Place::Head } else { Place::Sized(left) }
 }
 
-/// What follows a head: the same decision that hyper takes, and [`Place::Refused`] wherever hyper refuses. None where a length
-/// stands beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1).
-fn body_after(head: &[u8]) -> Option<Place> {
+/// What follows a head: the same decision that hyper takes, and [`Place::Refused`] wherever hyper refuses. Refused is also a length
+/// beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1); and `chunked`
+/// twice, which one reader undoes twice.
+fn body_after(head: &[u8]) -> Place {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    if !matches!(request.parse(head), Ok(httparse::Status::Complete(_))) {
-        return Some(Place::Refused);
+    let is_whole = matches!(request.parse(head), Ok(httparse::Status::Complete(_)));
+    if !is_whole || request.path.is_none_or(|path| path.parse::<Uri>().is_err()) {
+        return Place::Refused;
     }
     let is_11 = request.version == Some(1);
     let values = |name: &str| {
         let own = request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         own.map(|field| field.value).collect::<Vec<_>>()
     };
-    let lengths = values("content-length");
-    if let Some(last) = values("transfer-encoding").last() {
-        if !lengths.is_empty() {
-            return None;
-        }
-        let is_chunked =
-            last.rsplit(|byte| *byte == b',').next().is_some_and(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-        return Some(if is_11 && is_chunked { Place::Chunked(Chunk::Start) } else { Place::Refused });
+    let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
+    if !codings.is_empty() {
+        return if is_11 && lengths.is_empty() && is_chunked_once(&codings) {
+            Place::Chunked(Chunk::Start)
+        } else {
+            Place::Refused
+        };
     }
     let lengths: Option<Vec<u64>> = lengths.into_iter().map(digits).collect();
-    Some(match lengths.as_deref() {
+    match lengths.as_deref() {
         Some([]) => Place::Head,
         Some([first, others @ ..]) if others.iter().all(|other| other == first) => after_sized(*first),
         _ => Place::Refused,
-    })
+    }
+}
+
+/// Whether the last coding of these fields is `chunked`, and no other.
+fn is_chunked_once(fields: &[&[u8]]) -> bool {
+    let codings = fields.iter().flat_map(|field| field.split(|byte| *byte == b','));
+    let mut chunked = codings.map(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked")).rev();
+    chunked.next() == Some(true) && !chunked.any(|is_chunked| is_chunked)
 }
 
 fn digits(value: &[u8]) -> Option<u64> {
@@ -195,13 +209,18 @@ fn hex(byte: u8) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The bytes after they were looked at, in pieces of `size`.
-    fn checked(text: &str, size: usize) -> String {
-        let (mut framing, mut bytes) = (Framing::new(), text.as_bytes().to_vec());
-        for piece in bytes.chunks_mut(size) {
-            framing.check(piece);
+    /// What is passed on of a text that arrives in pieces of `size`.
+    fn passed(text: &str, size: usize) -> String {
+        let (mut framing, mut passed) = (Framing::new(), Vec::new());
+        for piece in text.as_bytes().chunks(size) {
+            framing.pass(piece, &mut passed);
         }
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8(passed).unwrap()
+    }
+
+    /// In the place of a head that is refused, and of all that follows.
+    fn refused() -> &'static str {
+        std::str::from_utf8(Malformed::HEAD).unwrap()
     }
 
     const HEAD: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -213,83 +232,95 @@ mod tests {
             3;a=\"b\"\r\n\n\n\n\r\n1 \t\r\n\r\r\nA\r\n0123456789\r\n0\r\nx: y\r\n\r\n";
         let twice = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\n\n";
         let empty = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-        for body in [sized, chunked, twice, empty, "\r\n\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
+        for body in [sized, chunked, twice, empty, "GET / HTTP/1.0\r\n\r\n"] {
             let pipelined = format!("{body}{HEAD}{body}{HEAD}");
             for size in [1, 2, 3, 7, 1_000] {
-                assert_eq!(checked(&pipelined, size), pipelined, "{size}");
+                assert_eq!(passed(&pipelined, size), pipelined.trim_start_matches("\r\n"), "{size}");
             }
             // After each of them a head is a head again.
             let then = format!("{body}GET / HTTP/1.1\nhost: a\r\n\r\n");
-            assert!(checked(&then, 5).ends_with("GET / HTTP/1.1\0host: a\r\n\r\n"), "{body}");
+            assert_eq!(passed(&then, 5), format!("{}{}", body.trim_start_matches("\r\n"), refused()), "{body}");
         }
     }
 
     #[test]
-    fn a12_a_bare_line_feed_among_the_trailers_of_a_body_in_chunks_is_spoilt_too() {
+    fn a12_a_bare_line_feed_among_the_trailers_of_a_body_in_chunks_is_spoilt_and_ends_the_connection() {
         const CHUNKED: &str = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
-        for (trailers, spoilt) in
-            [("0\r\nX: y\n\r\n", "0\r\nX: y\0\r\n"), ("0\r\n\n", "0\r\n\0"), ("0\r\nX: y\n\n", "0\r\nX: y\0\n")]
-        {
+        for (trailers, spoilt) in [("0\r\nX: y\n\r\n", "0\r\nX: y"), ("0\r\n\n", "0\r\n"), ("0\r\nX: y\n\n", "0\r\nX: y")] {
             for size in [1, 5, 1_000] {
-                assert_eq!(checked(&format!("{CHUNKED}{trailers}{HEAD}"), size), format!("{CHUNKED}{spoilt}{HEAD}"));
+                let expected = format!("{CHUNKED}{spoilt}\0\r\n\r\n");
+                assert_eq!(passed(&format!("{CHUNKED}{trailers}{HEAD}"), size), expected);
             }
         }
     }
 
     #[test]
-    fn a12_a_bare_line_feed_and_a_bare_carriage_return_are_spoilt_wherever_they_stand_in_a_head() {
-        for (bad, spoilt) in [
-            ("\nGET / HTTP/1.1\r\n", "\0GET / HTTP/1.1\r\n"),
-            ("GET / HTTP/1.1\nhost: a\r\n\r\n", "GET / HTTP/1.1\0host: a\r\n\r\n"),
-            ("GET / HTTP/1.1\r\nhost: a\n\r\n", "GET / HTTP/1.1\r\nhost: a\0\r\n"),
-            ("GET / HTTP/1.1\r\nhost: a\r\n\n", "GET / HTTP/1.1\r\nhost: a\r\n\0"),
-            ("GET / HTTP/1.1\r\nhost: a\rb\r\n\r\n", "GET / HTTP/1.1\r\nhost: a\r\0\r\n\r\n"),
-            ("GET / HTTP/1.1\r\r\n", "GET / HTTP/1.1\r\0\n"),
+    fn a12_a_head_with_a_bare_line_feed_or_carriage_return_is_refused_at_that_byte() {
+        for bad in [
+            "\n",
+            "GET / HTTP/1.1\n",
+            "GET / HTTP/1.1\r\nhost: a\n",
+            "GET / HTTP/1.1\r\nhost: a\r\n\n",
+            "GET / HTTP/1.1\r\nhost: a\rb",
+            "GET / HTTP/1.1\r\r",
         ] {
             for size in [1, 3, 1_000] {
-                assert_eq!(checked(bad, size), spoilt);
+                assert_eq!(passed(bad, size), refused(), "{bad:?}");
+                assert_eq!(passed(&format!("{bad}\r\n\r\n{HEAD}"), size), refused(), "{bad:?}");
             }
         }
     }
 
     #[test]
-    fn a12_a_head_with_a_length_beside_a_transfer_coding_is_spoilt_at_its_end() {
+    fn a12_a_head_whose_length_or_transfer_coding_two_readers_could_take_for_two_is_refused() {
         for fields in [
             "content-length: 5\r\ntransfer-encoding: chunked",
             "transfer-encoding: chunked\r\ncontent-length: 5",
             "Content-Length: 0\r\nTransfer-Encoding: gzip, chunked",
             "transfer-encoding: identity\r\ncontent-length: 5",
             "transfer-encoding: \r\ncontent-length: x",
+            "transfer-encoding: chunked, chunked",
+            "transfer-encoding: Chunked,gzip , CHUNKED",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+            "transfer-encoding: chunked\r\nx: y\r\nTransfer-Encoding: gzip, chunked",
         ] {
-            let head = format!("POST / HTTP/1.1\r\n{fields}\r\n\r");
+            let head = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n0\r\n\r\n");
             for size in [1, 3, 1_000] {
-                let all = format!("{head}\n0\r\n\r\n{HEAD}");
-                assert_eq!(checked(&all, size), format!("{head}\00\r\n\r\n{HEAD}"), "{fields:?}");
+                assert_eq!(passed(&format!("{HEAD}{head}{HEAD}"), size), format!("{HEAD}{}", refused()), "{fields:?}");
             }
+        }
+        let coded = "POST / HTTP/1.1\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
+        assert_eq!(passed(coded, 3), coded);
+    }
+
+    #[test]
+    fn a12_a_head_is_looked_at_up_to_as_many_bytes_as_the_parser_takes() {
+        for size in [1, 1_000, 1_000_000] {
+            let long = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(MAX_HEAD_BYTES - 100));
+            assert_eq!(passed(&long, size), refused());
+            let endless = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(5 * MAX_HEAD_BYTES));
+            assert_eq!(passed(&endless, size), endless[..=MAX_HEAD_BYTES], "the parser answers that it is too large");
         }
     }
 
     #[test]
-    fn a12_a_head_is_looked_at_to_its_end_however_large_it_is() {
-        let long = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(3 * MAX_HEAD_BYTES));
-        assert_eq!(checked(&long, 1_000), long.replace("y\n\r", "y\0\r"));
-        let endless = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(5 * MAX_HEAD_BYTES));
-        assert_eq!(checked(&endless, 1_000).matches('\0').count(), 1);
-    }
-
-    #[test]
-    fn what_the_parser_refuses_is_judged_no_further() {
-        for refused in [
+    fn a12_what_the_parser_would_refuse_is_refused_before_it() {
+        for bad in [
             "POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
             "POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n",
             "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz",
-            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n11111111111111111\r\n",
+            "GET / HTTP/1.1\r\nhost: a\0\r\n\r\n",
+            "GET / HTTP/1.1\r\n host: a\r\n\r\n",
+            "GET / HTTP/2.0\r\n\r\n",
+            "GET /<x> HTTP/1.1\r\n\r\n",
             "nonsense\r\n\r\n",
         ] {
-            let then = format!("{refused}\n\n\n");
-            assert_eq!(checked(&then, 4), then);
+            assert_eq!(passed(&format!("{bad}\n\n\n"), 4), refused(), "{bad:?}");
+        }
+        let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+        for (bad, seen) in [("xyz", "x"), ("11111111111111111\r\n", "11111111111111111")] {
+            assert_eq!(passed(&format!("{chunked}{bad}"), 4), format!("{chunked}{seen}"), "the body ends in an error");
         }
     }
 }

@@ -7,8 +7,9 @@ use super::pace::{Pace, Progress};
 use crate::measures::common as measures;
 use socket2::SockRef;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -18,16 +19,22 @@ const UNSENT_BYTES: u32 = 64 * 1024;
 /// How long the kernel goes on with a client that acknowledges nothing, or has no room, also after we have closed.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 16 * 1024;
+
 pub(super) struct Guarded {
     stream: TcpStream,
     framing: Framing,
+    /// What has arrived and may be seen, from `seen` on.
+    passed: Vec<u8>,
+    seen: usize,
     progress: Progress,
 }
 
 impl Guarded {
     pub(super) fn new(stream: TcpStream, pace: Pace) -> Self {
         tune(&stream);
-        Self { stream, framing: Framing::new(), progress: Progress::new(pace) }
+        Self { stream, framing: Framing::new(), passed: Vec::new(), seen: 0, progress: Progress::new(pace) }
     }
 
     fn watched(&mut self, wrote: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -59,10 +66,21 @@ fn tune(stream: &TcpStream) {
 
 impl AsyncRead for Guarded {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.framing.check(&mut buffer.filled_mut()[before..]);
-        read
+        while self.seen == self.passed.len() {
+            (self.passed, self.seen) = (Vec::new(), 0);
+            let mut bytes = [MaybeUninit::uninit(); READ_BYTES];
+            let mut arrived = ReadBuf::uninit(&mut bytes);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut arrived))?;
+            if arrived.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let Self { framing, passed, .. } = &mut *self;
+            framing.pass(arrived.filled(), passed);
+        }
+        let taken = buffer.remaining().min(self.passed.len() - self.seen);
+        buffer.put_slice(&self.passed[self.seen..self.seen + taken]);
+        self.seen += taken;
+        Poll::Ready(Ok(()))
     }
 }
 

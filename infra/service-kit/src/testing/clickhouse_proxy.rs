@@ -2,7 +2,7 @@
 //!
 //! Must pass on whatever it does not change as it came: the answers are the real server's.
 
-use super::{TestServer, client};
+use super::{TestServer, ask_clickhouse};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -64,7 +64,7 @@ async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: 
     url.query_pairs_mut().clear().extend_pairs(&request.settings);
     let body = text.map_or(body, |_| Bytes::from(request.statement));
     let framing = ["host", "content-length", "transfer-encoding", "connection"];
-    let mut asked = client().request(method, url).body(body);
+    let mut asked = ask_clickhouse(method, url.as_str()).body(body);
     for (name, value) in headers.iter().filter(|(name, _)| !framing.contains(&name.as_str())) {
         asked = asked.header(name, value);
     }

@@ -4,8 +4,8 @@
 
 use crate::clock::Clock;
 use chrono::TimeDelta;
-use schemas::identity::{OrgType, Scope};
-use schemas::ids::OrgId;
+use schemas::identity::{DrainProvider, OrgType, Scope};
+use schemas::ids::{DrainId, OrgId, UserId};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use schemas::site::Site;
 use sqlx::PgPool;
@@ -57,6 +57,26 @@ impl Seed<'_> {
         key.reveal().to_owned()
     }
 
+    /// A drain of everything that the organisation may report, and the key that feeds it.
+    pub async fn drain(&self, org: OrgId, org_type: OrgType, provider: DrainProvider) -> (DrainId, String) {
+        let id: Uuid =
+            sqlx::query_scalar("INSERT INTO drains (organization_id, name, provider) VALUES ($1, 'test', $2) RETURNING id")
+                .bind(org.0)
+                .bind(provider.as_str())
+                .fetch_one(self.0)
+                .await
+                .expect("a drain is inserted");
+        let key = self.key(org, org_type, &[]).await;
+        let hash = PlainApiKey::parse(&key).expect("it was minted").hash();
+        sqlx::query("UPDATE api_keys SET drain_id = $1 WHERE key_hash = $2")
+            .bind(id)
+            .bind(hash.as_bytes().as_slice())
+            .execute(self.0)
+            .await
+            .expect("the key becomes the drain's");
+        (DrainId(id), key)
+    }
+
     /// The session of a person, which ends after `lifetime` from now on; a negative one is over.
     pub async fn session(&self, email: &str, lifetime: TimeDelta) -> String {
         let session = PlainUserSession::mint();
@@ -73,6 +93,20 @@ impl Seed<'_> {
         .await
         .expect("a session is inserted");
         session.reveal().to_owned()
+    }
+
+    /// Makes somebody who has a session a member.
+    pub async fn join(&self, email: &str, org: OrgId) -> UserId {
+        let user: Uuid = sqlx::query_scalar(
+            "INSERT INTO memberships (organization_id, user_id, role) SELECT $1, id, 'member' FROM users WHERE email = $2 \
+             ON CONFLICT (organization_id, user_id) DO UPDATE SET role = memberships.role RETURNING user_id",
+        )
+        .bind(org.0)
+        .bind(email)
+        .fetch_one(self.0)
+        .await
+        .expect("the person is there and becomes a member");
+        UserId(user)
     }
 
     /// Holds every key of an organisation to the public 1.0 rules whole.

@@ -191,6 +191,59 @@ async fn a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production() 
     }
 }
 
+/// What production says of an account that is made by these statements, for `query-api`; none where it lets it run.
+async fn judged(database: &Database, user: &str, statements: &str) -> Option<String> {
+    database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
+    let refused = roles::refuse_privileged(&database.as_user(user), Role::Query).await.err()?.to_string();
+    let (_, why) = refused.split_once(&format!("does not run as {user}, which ")).unwrap_or(("", &refused));
+    Some(why.split(';').next()?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_an_account_with_any_right_over_the_whole_server_is_refused_in_production() {
+    let database = Database::migrated().await;
+    for right in ["SUPERUSER", "CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS"] {
+        let user = format!("with_{}", right.to_lowercase());
+        let said = judged(&database, &user, &format!("ALTER ROLE {user} {right}")).await;
+        assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{right}");
+        let member = format!("member_of_{user}");
+        for by in ["", " WITH INHERIT FALSE"] {
+            let member = format!("{member}_{}", by.len());
+            let said = judged(&database, &member, &format!("GRANT {user} TO {member}{by}")).await;
+            assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{right} by membership{by}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_a_member_of_one_of_the_servers_own_roles_is_refused_in_production_however_far_removed() {
+    let database = Database::migrated().await;
+    for role in
+        ["pg_write_all_data", "pg_read_all_data", "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"]
+    {
+        let (user, between) = (format!("has_{role}"), format!("between_{role}"));
+        let chain = format!("CREATE ROLE {between}; GRANT {role} TO {between}; GRANT {between} TO {user} WITH INHERIT FALSE");
+        let said = judged(&database, &user, &chain).await;
+        assert_eq!(said.as_deref(), Some("has rights over the whole server"), "{role}");
+    }
+    let said = judged(&database, "database_owner", "ALTER DATABASE telemetry OWNER TO database_owner").await;
+    assert_eq!(said.as_deref(), Some("has rights over the whole server"), "it drops the database");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_an_account_with_the_rights_of_another_service_is_refused_in_production() {
+    let database = Database::migrated().await;
+    for other in Role::ALL {
+        let user = format!("as_{}", other.name());
+        let said = judged(&database, &user, &format!("GRANT {} TO {user}", other.name())).await;
+        let expected = (other != Role::Query).then_some("has the rights of another service");
+        assert_eq!(said.as_deref(), expected, "a member of {}", other.name());
+        let itself = roles::refuse_privileged(&database.admin.signed_in_as(other).unwrap(), Role::Query).await;
+        assert_eq!(itself.is_err(), other != Role::Query, "{}", other.name());
+    }
+    assert_eq!(judged(&database, "nobody_special", "GRANT SELECT ON sessions TO nobody_special").await, None);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn s16_an_owner_that_may_not_make_roles_says_which_statements_make_them() {
     let database = Database::empty().await;

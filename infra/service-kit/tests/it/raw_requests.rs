@@ -75,6 +75,56 @@ async fn a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_re
     }
 }
 
+/// The server has read the first segment when it has answered the request before. Nothing more is sent, and nobody hangs up.
+#[tokio::test]
+async fn a12_a_head_that_comes_in_two_segments_is_refused_at_once() {
+    let server = server().await;
+    for (first, second) in [
+        ("GET /hello HTTP/1.1\r\nho", "st: a\n"),
+        ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y", "\nz: y\r\n"),
+        ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y\r", "z"),
+        ("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-enc", "oding: chunked\r\n\r\n"),
+        ("GET /hello HTTP/1.1\r\nhost", ": a%2etest\r\n\r\n"),
+    ] {
+        let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
+        stream.write_all(format!("GET /hello HTTP/1.1\r\nhost: a\r\n\r\n{first}").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nhello") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{first:?}");
+        }
+        stream.write_all(second.as_bytes()).await.unwrap();
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert_eq!(statuses(&answer), ["200", "400"], "{first:?} {second:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a12_whatever_the_parser_cannot_read_is_400_in_the_shape_of_every_error() {
+    let server = server().await;
+    for bad in [
+        "nonsense\r\n\r\n",
+        "GET /hello\r\nhost: a\r\n\r\n",
+        "GET /hello HTTP/2.0\r\nhost: a\r\n\r\n",
+        "GET /<hello> HTTP/1.1\r\nhost: a\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nhost : a\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nhost: a\nx: y\r\n\r\n",
+        "GET /hello HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST /echo HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ] {
+        let answer = exchange(&server, bad.as_bytes(), 1_000).await;
+        assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
+        assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
+        assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    }
+}
+
 /// The largest heads are read in more than one piece.
 #[tokio::test]
 async fn a12_a_large_head_hides_no_bare_line_feed() {
@@ -92,7 +142,18 @@ async fn a12_a_large_head_hides_no_bare_line_feed() {
 async fn a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error() {
     let server = server().await;
     let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    for hosts in ["", "host: a\r\nhost: a\r\n", "host: a\r\nHost: b\r\n", "host: \r\n", "host: a/b\r\n", "host: a b\r\n"] {
+    for hosts in [
+        "",
+        "host: a\r\nhost: a\r\n",
+        "host: a\r\nHost: b\r\n",
+        "host: \r\n",
+        "host: a/b\r\n",
+        "host: a b\r\n",
+        "host: a%2etest\r\n",
+        "host: ａ.test\r\n",
+        "host: \"a\"\r\n",
+        "host: *\r\n",
+    ] {
         let answer = exchange(&server, format!("GET /hello HTTP/1.1\r\n{hosts}\r\n{good}").as_bytes(), 1_000).await;
         assert_eq!(statuses(&answer), ["400"], "{hosts:?}: {answer}");
         assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{answer}");

@@ -15,6 +15,8 @@ const TESTS: &[ThreatTest] = &[
     ("S15", SLOW, "s15_a3_an_address_has_its_share_of_connections_and_a_trusted_proxy_is_not_limited"),
     ("A9", PRIVILEGE, "a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it"),
     ("A9", PRIVILEGE, "a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production"),
+    ("A9", PRIVILEGE, "a9_an_account_with_any_right_over_the_whole_server_is_refused_in_production"),
+    ("A9", PRIVILEGE, "a9_a_member_of_one_of_the_servers_own_roles_is_refused_in_production_however_far_removed"),
     ("A9", OWN_ACCOUNTS, "a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables"),
     (
         "A9",
@@ -28,6 +30,7 @@ const TESTS: &[ThreatTest] = &[
     ),
     ("S16", OWN_ACCOUNTS, "s16_each_service_of_the_all_in_one_is_signed_in_as_itself_and_none_as_an_administrator"),
     ("S16", PRIVILEGE, "s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else"),
+    ("S16", PRIVILEGE, "s16_an_account_with_the_rights_of_another_service_is_refused_in_production"),
     ("S16", PRIVILEGE, "s16_a_service_cannot_read_what_is_another_services"),
     ("S16", PRIVILEGE, "s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_does"),
     (
@@ -50,6 +53,8 @@ const TESTS: &[ThreatTest] = &[
     ("A12", RAW, "a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read"),
     ("A12", RAW, "a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error"),
     ("A12", RAW, "a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on"),
+    ("A12", RAW, "a12_a_head_that_comes_in_two_segments_is_refused_at_once"),
+    ("A12", RAW, "a12_whatever_the_parser_cannot_read_is_400_in_the_shape_of_every_error"),
     ("A14", "infra/service-kit/src/http/boundary.rs", "a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced"),
     ("A15", "infra/service-kit/src/egress/address.rs", "a15_what_answers_inside_a_cloud_is_not_public"),
     ("A15", "infra/service-kit/src/production.rs", "a15_who_stands_before_the_service_has_to_be_said"),

@@ -18,6 +18,7 @@ use schemas::site::Site;
 use serde::Serialize;
 use serde_json::Value;
 use service_kit::clock::Clock;
+use service_kit::retrieval_index::Compactor;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
 use service_kit::settings::{ClickHouseSettings, WebhookSettings};
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, client, eventually};
@@ -90,8 +91,8 @@ impl Town {
         Self::on(TestStores::fresh().await, None).await
     }
 
-    /// One whose store remembers which granules met no condition, although the reads ask it not to.
-    pub(super) async fn build_remembering() -> Self {
+    /// One whose store is asked to remember which granules met no condition, although the reads ask it not to.
+    pub(super) async fn build_asking_to_remember() -> Self {
         let stores = TestStores::fresh().await;
         let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, |request| {
             let settings = request.settings.iter_mut().filter(|(name, _)| name == "use_query_condition_cache");
@@ -226,7 +227,20 @@ impl Town {
 
     /// Nothing of an earlier batch is left to read through.
     pub(super) async fn empty(&self) {
-        self.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+        for table in ["observations", "retrieval_index"] {
+            self.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
+        }
+    }
+
+    /// Compacts the index of retrievals, as the workers do; or ends before it drops what it has merged.
+    pub(super) async fn compact(&self, drops: bool) {
+        let compactor = Compactor::connect(&self.stores.clickhouse).unwrap();
+        if drops {
+            compactor.compact_all().await.unwrap();
+        } else {
+            let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
+            assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
+        }
     }
 
     pub(super) async fn get(&self, key: &str, path: &str, query: &[(&str, String)]) -> (u16, String) {

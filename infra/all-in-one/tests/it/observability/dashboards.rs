@@ -7,7 +7,7 @@ use crate::pipeline::Pipeline;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
-use service_kit::testing::{Seed, client, random_seed};
+use service_kit::testing::{Seed, ask_clickhouse, random_seed};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
@@ -57,10 +57,10 @@ pub(super) fn statements() -> Vec<String> {
 /// What ClickHouse answers, as one object a row.
 async fn rows(pipeline: &Pipeline, title: &str) -> Vec<Value> {
     let settings = &pipeline.stores.clickhouse;
-    let url = format!("{}/?database={}", settings.clickhouse_url, settings.clickhouse_database);
     let numbers = "SETTINGS output_format_json_quote_64bit_integers = 0 FORMAT JSONEachRow";
     let body = format!("{}\n{numbers}", statement(title, "Example.com"));
-    let answer = client().post(url).body(body).send().await.unwrap();
+    let url = format!("{}/?database={}", settings.clickhouse_url, settings.clickhouse_database);
+    let answer = ask_clickhouse(reqwest::Method::POST, &url).body(body).send().await.unwrap();
     let (status, text) = (answer.status(), answer.text().await.unwrap());
     assert_eq!(status, 200, "{title}: {text}");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

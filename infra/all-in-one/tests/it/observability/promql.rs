@@ -3,7 +3,7 @@
 
 use super::metrics_list::tables;
 use super::read;
-use super::rules::{alerts_in_the_rules, recorded_names};
+use super::rule_names::{alerts_in_the_rules, recorded_names};
 use service_kit::measures::{Kind, Measure};
 use std::collections::{BTreeMap, BTreeSet};
 

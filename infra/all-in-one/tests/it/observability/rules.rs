@@ -1,34 +1,16 @@
 //! The rules of Prometheus: read by promtool, complete, and of metrics that exist.
 
 use super::promql::faults_of;
+use super::rule_names::all;
+pub(crate) use super::rule_names::{alerts_in_the_rules, recorded_names, text};
 use super::{file, read};
 use local::prometheus::Programs;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-const RULES: &str = "infra/observability/prometheus/rules.yml";
-
-pub(crate) fn text() -> String {
-    read(RULES)
-}
-
 /// Prometheus and promtool, fetched when they are missing.
 pub(crate) fn programs() -> Programs {
     local::prometheus::programs().unwrap_or_else(|error| panic!("{error:#}"))
-}
-
-/// The values of a key of the rules, such as `alert`.
-fn all(key: &str) -> BTreeSet<String> {
-    let key = format!("{key}: ");
-    text().lines().filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix(&key).map(str::to_owned)).collect()
-}
-
-pub(crate) fn alerts_in_the_rules() -> BTreeSet<String> {
-    all("alert")
-}
-
-pub(crate) fn recorded_names() -> BTreeSet<String> {
-    all("record")
 }
 
 /// Alerts that say something of the minutes or the hour before now, by themselves or by what is recorded: they go on for
@@ -115,7 +97,7 @@ fn the_rules_speak_of_metrics_and_labels_that_exist() {
 #[test]
 fn what_compose_starts_is_what_prometheus_scrapes() {
     let (compose, config) = (read("docker-compose.yml"), read("infra/observability/prometheus/prometheus.yml"));
-    for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api"] {
+    for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api", "console"] {
         assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
         assert!(config.contains(&format!("- {service}:9464\n")), "prometheus.yml does not scrape {service}");
     }

@@ -37,6 +37,7 @@ pub(super) enum Kind {
     Domain,
     /// The name of a domain that is registered and not verified.
     Registered,
+    Drain,
     Webhook,
     Membership,
     Invite,
@@ -131,6 +132,7 @@ impl Scene {
         let request = self.make(&asking, "/delegation-requests", &json!({"domain": "planted.example"})).await;
         let hook = json!({"url": "https://planted.example/hook", "event_types": ["delegation.created"]});
         let hook = self.make(&key, "/webhooks", &hook).await;
+        let drain = self.make(&key, "/drains", &json!({"name": "planted", "provider": "cloudflare"})).await;
         let send = async |path: &str, body: Value| {
             let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).bearer_auth(&person);
             let made = answer(request.header("content-type", "application/json").body(body.to_string())).await;
@@ -149,6 +151,7 @@ impl Scene {
             (Kind::DomainId, json!(domain)),
             (Kind::Domain, json!("planted.example")),
             (Kind::Registered, registered["domain"].clone()),
+            (Kind::Drain, drain["id"].clone()),
             (Kind::Webhook, hook["id"].clone()),
             (Kind::Membership, json!(member)),
             (Kind::Invite, invite["id"].clone()),
@@ -193,7 +196,7 @@ impl Scene {
     /// Everything that the tenant itself reads of what was planted: no probe may change it.
     pub(super) async fn holdings(&self) -> Vec<Value> {
         let mut holdings = Vec::new();
-        for path in ["/api-keys", "/delegations", "/delegation-requests", "/domains", "/webhooks", "/settings"] {
+        for path in ["/api-keys", "/delegations", "/delegation-requests", "/domains", "/drains", "/webhooks", "/settings"] {
             let url = self.demo.url(&format!("{IDENTITY}{path}"));
             let mut read = answer(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
             // When its own key was last used is no holding.

@@ -194,3 +194,45 @@ async fn sees_whose_they_were(world: &World, publisher: &Program, told: &[Told],
         }
     }
 }
+
+/// The publisher's other host.
+const SHOP: &str = "story-shop.test";
+
+/// A reader follows the agent's link to the paper, and is engaged at the shop.
+#[tokio::test]
+async fn s18_a_publisher_of_two_hosts_sees_whose_click_led_from_one_to_the_other_and_nobody_else_does() {
+    let world = World::begin().await;
+    let publisher = world.sign_in("publisher@story.test").await;
+    world.publish(&publisher).await;
+    let publisher_key = world.mint_key(&publisher).await;
+    let agent = world.sign_in("agent@story.test").await;
+    let agent_org = world.let_in(&agent, "agent").await;
+    let agent_key = world.mint_key(&agent).await;
+    let network = world.sign_in("network@story.test").await;
+    let network_org = world.let_in(&network, "platform").await;
+    let network_key = world.mint_key(&network).await;
+
+    let click = world.click(&agent_key, &network_key, "full", 0).await;
+    let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T11:00:00Z", "ctx_token": click.token, "id": "click-at-the-shop",
+        "content_url": format!("https://{SHOP}/cart")});
+    world.tell(&network_key, "/events", &json!({"events": [engaged]})).await;
+    let added = world.must(&publisher, Method::POST, "/domains", json!({"domain": SHOP}), 201).await;
+    let text = format!("svc-verify={}", added["verification_token"].as_str().unwrap());
+    world.zone.lock().unwrap().insert(format!("_content-telemetry.{SHOP}"), text);
+    world.must(&publisher, Method::POST, &format!("/domains/{}/verify", added["id"].as_str().unwrap()), Value::Null, 200).await;
+
+    let at_shop = format!("/content-owners/events?domain={SHOP}");
+    let items = eventually("the click at the shop is readable", || async {
+        Some(world.items(&publisher_key, &at_shop).await).filter(|items| items.len() == 1)
+    })
+    .await;
+    let whose = |item: &Value| json!([item["session_id"], item["platform_id"], item["agent_id"]]);
+    assert_eq!(whose(&items[0]), json!([click.session, agent_org, AGENT]), "{items:?}");
+
+    // Whoever has not the host of the link is told of its reporter alone.
+    let added = world.must(&publisher, Method::GET, "/domains", Value::Null, 200).await;
+    let paper = added.as_array().unwrap().iter().find(|domain| domain["domain"] == DOMAIN).unwrap();
+    world.must(&publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204).await;
+    let items = world.items(&publisher_key, &at_shop).await;
+    assert_eq!(whose(&items[0]), json!(["", network_org, ""]), "{items:?}");
+}

@@ -3,9 +3,9 @@
 //!
 //! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
+use super::members::parse_instant;
 use crate::raw::{RawObject, as_str};
 use crate::redact::without_click_tokens;
-use crate::validate::members::parse_instant;
 use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ impl Told {
     }
 
     /// A name for it that is short however long it is; none when it says nothing.
-    pub(super) fn fingerprint(&self) -> Option<[u8; 16]> {
+    pub(crate) fn fingerprint(&self) -> Option<[u8; 16]> {
         if self.is_empty() {
             return None;
         }

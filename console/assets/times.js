@@ -1,0 +1,27 @@
+// Shows each <time datetime> in the reader's zone; the exact instant in UTC stays in its title. Copies what a button names.
+(function () {
+  "use strict";
+  var format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  function localise(root) {
+    root.querySelectorAll("time[datetime]:not([data-local])").forEach(function (time) {
+      var instant = new Date(time.getAttribute("datetime"));
+      if (isNaN(instant)) return;
+      time.textContent = format.format(instant);
+      time.setAttribute("data-local", "");
+    });
+  }
+  function copy(event) {
+    var button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    var source = document.getElementById(button.getAttribute("data-copy"));
+    if (!source || !navigator.clipboard) return;
+    navigator.clipboard.writeText(source.textContent).then(function () {
+      var label = button.textContent;
+      button.textContent = "Copied";
+      setTimeout(function () { button.textContent = label; }, 1500);
+    });
+  }
+  localise(document);
+  document.addEventListener("click", copy);
+  document.addEventListener("htmx:after:swap", function () { localise(document); });
+})();

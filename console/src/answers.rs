@@ -1,0 +1,286 @@
+//! What the API answers, as far as pages show it (`schemas/openapi`).
+//!
+//! Must not require a member that no page shows.
+
+use crate::numbers::{Count, Share, Time};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// `GET /api/v1/identity/auth/session`
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Whoami {
+    pub(crate) user: User,
+    pub(crate) is_operator: bool,
+    pub(crate) memberships: Vec<Membership>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct User {
+    pub(crate) id: Uuid,
+    pub(crate) email: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Membership {
+    pub(crate) organization_id: Uuid,
+    pub(crate) name: String,
+    pub(crate) org_type: OrgKind,
+    pub(crate) role: Role,
+}
+
+impl Membership {
+    /// The path that its screens begin with.
+    pub(crate) fn home(&self) -> String {
+        format!("/console/o/{}", self.organization_id)
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        self.role == Role::Owner
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OrgKind {
+    ContentOwner,
+    Platform,
+    Agent,
+}
+
+impl OrgKind {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::ContentOwner => "Content owner",
+            Self::Platform => "Platform",
+            Self::Agent => "Agent",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    Owner,
+    Member,
+}
+
+impl Role {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Owner => "Owner",
+            Self::Member => "Member",
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+pub(crate) struct List<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) total: u64,
+}
+
+/// `GET /content-owners/summary`
+#[derive(Debug, Deserialize)]
+pub(crate) struct Summary {
+    pub(crate) total_events: u64,
+    pub(crate) events_by_type: Vec<TypeCount>,
+    pub(crate) events_by_source: Vec<SourceCount>,
+    pub(crate) agents: Vec<AgentCount>,
+}
+
+impl Summary {
+    /// How many events of a type there are.
+    pub(crate) fn of_type(&self, event_type: &str) -> u64 {
+        self.events_by_type.iter().find(|counted| counted.event_type == event_type).map_or(0, |counted| counted.count.0)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TypeCount {
+    pub(crate) event_type: String,
+    pub(crate) count: Count,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct SourceCount {
+    pub(crate) source_role: String,
+    pub(crate) count: Count,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct AgentCount {
+    pub(crate) platform_id: String,
+    pub(crate) agent_id: String,
+    pub(crate) event_count: Count,
+    pub(crate) session_count: Count,
+}
+
+impl AgentCount {
+    pub(crate) fn share_of(&self, total: &Count) -> Share {
+        Share::of(self.event_count, *total)
+    }
+}
+
+/// `GET /content-owners/series`
+#[derive(Debug, Deserialize)]
+pub(crate) struct Series {
+    pub(crate) items: Vec<SeriesItem>,
+}
+
+/// What it is split by stands in one of the names.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SeriesItem {
+    pub(crate) start: DateTime<Utc>,
+    #[serde(default)]
+    pub(crate) event_type: String,
+    #[serde(default)]
+    pub(crate) source_role: String,
+    #[serde(default)]
+    pub(crate) agent_id: String,
+    pub(crate) total_events: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Event {
+    pub(crate) event_id: String,
+    pub(crate) session_id: String,
+    pub(crate) event_type: String,
+    pub(crate) content_url: String,
+    pub(crate) event_timestamp: Time,
+    pub(crate) event_data: Map<String, Value>,
+    pub(crate) agent_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct UrlMetric {
+    pub(crate) content_url: String,
+    pub(crate) total_events: Count,
+    pub(crate) unique_sessions: Count,
+    pub(crate) event_types: Vec<TypeCount>,
+    pub(crate) last_seen: Time,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Corroborated {
+    pub(crate) day: chrono::NaiveDate,
+    pub(crate) agent_id: String,
+    pub(crate) retrievals: Count,
+    pub(crate) seen_by_both: Count,
+    pub(crate) claimed_by_agent_only: Count,
+    pub(crate) seen_by_server_only: Count,
+    pub(crate) seen_by_neither: Count,
+}
+
+/// `GET /content-owners/corroboration`
+#[derive(Debug, Deserialize)]
+pub(crate) struct Corroboration {
+    pub(crate) note: String,
+    pub(crate) items: Vec<Corroborated>,
+    pub(crate) total: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FunnelItem {
+    #[serde(default)]
+    pub(crate) day: String,
+    #[serde(default)]
+    pub(crate) content_url: String,
+    #[serde(default)]
+    pub(crate) agent_id: String,
+    pub(crate) retrieved: Count,
+    pub(crate) grounded: Count,
+    pub(crate) cited: Count,
+    pub(crate) presented: Count,
+    pub(crate) engaged: Count,
+}
+
+impl FunnelItem {
+    pub(crate) fn cited_share(&self) -> Share {
+        Share::of(self.cited, self.retrieved)
+    }
+
+    pub(crate) fn engaged_share(&self) -> Share {
+        Share::of(self.engaged, self.retrieved)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Organization {
+    pub(crate) id: Uuid,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Domain {
+    pub(crate) id: Uuid,
+    pub(crate) domain: String,
+    pub(crate) verified: bool,
+    pub(crate) verification_method: Option<String>,
+    pub(crate) verification_token: String,
+    pub(crate) verified_at: Option<Time>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ApiKey {
+    pub(crate) id: Uuid,
+    pub(crate) name: Option<String>,
+    pub(crate) prefix: String,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) created_by: Maker,
+    pub(crate) created_at: Time,
+    pub(crate) last_used_at: Option<Time>,
+    pub(crate) revoked_at: Option<Time>,
+    /// Only in the answer that creates it.
+    #[serde(default)]
+    pub(crate) key: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Maker {
+    pub(crate) kind: String,
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Delegation {
+    pub(crate) id: Uuid,
+    pub(crate) grantor_org_id: Uuid,
+    pub(crate) grantor_name: String,
+    pub(crate) grantee_name: String,
+    pub(crate) created_at: Time,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct DelegationRequest {
+    pub(crate) id: Uuid,
+    pub(crate) requester_name: String,
+    pub(crate) grantor_name: String,
+    pub(crate) domain: String,
+    pub(crate) created_at: Time,
+    pub(crate) expires_at: Time,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Person {
+    pub(crate) user_id: Uuid,
+    pub(crate) email: String,
+    pub(crate) role: Role,
+    pub(crate) created_at: Time,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Invite {
+    pub(crate) id: Uuid,
+    pub(crate) email: String,
+    pub(crate) role: Role,
+    pub(crate) expires_at: Time,
+    pub(crate) mailed_at: Option<Time>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) share_sessions_via_click_tokens: bool,
+    pub(crate) visible_in_click_token_lookups: bool,
+}

@@ -1,0 +1,131 @@
+//! The public API, asked over HTTP with the session of the person who looks.
+//!
+//! Must not add anything to what that person may do: there is no other credential here.
+
+use crate::answers::List;
+use crate::failure::Failure;
+use anyhow::Context;
+use axum::http::Method;
+use reqwest::{RequestBuilder, Response};
+use schemas::problem::Problem;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+use uuid::Uuid;
+
+/// Longer than the API's own deadline for a read, so that its answer says what went wrong.
+const DEADLINE: Duration = Duration::from_secs(60);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// Parameters of a question, in the order in which they are written.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// Where the API is.
+pub(crate) struct Api {
+    client: reqwest::Client,
+    base: Url,
+}
+
+impl Api {
+    pub(crate) fn at(base: Url) -> anyhow::Result<Self> {
+        let client = reqwest::Client::builder()
+            .timeout(DEADLINE)
+            .connect_timeout(CONNECT_DEADLINE)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .context("the HTTP client of the console")?;
+        Ok(Self { client, base })
+    }
+}
+
+/// One person's way to the API during one request.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    pub(crate) api: Arc<Api>,
+    /// The session as it stands in the cookie; without one only signing in is possible.
+    pub(crate) session: Option<String>,
+    /// From which address the person asks, for the rates of the API.
+    pub(crate) client: String,
+    /// Shown on pages and written in the API's log.
+    pub(crate) request_id: String,
+    /// The organisation that every question is about.
+    pub(crate) organization: Option<Uuid>,
+}
+
+impl Asker {
+    /// The same person, asking about one organisation.
+    pub(crate) fn about(&self, organization: Uuid) -> Self {
+        Self { organization: Some(organization), ..self.clone() }
+    }
+
+    /// A question that is answered with JSON.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, parameters: &Parameters) -> Result<T, Failure> {
+        read(self.answered(self.request(Method::GET, path, parameters)).await?).await
+    }
+
+    /// A page of a list that goes on by a cursor, and where the next one begins.
+    pub(crate) async fn get_with_next<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &Parameters,
+    ) -> Result<(List<T>, Option<String>), Failure> {
+        let response = self.answered(self.request(Method::GET, path, parameters)).await?;
+        let next = response.headers().get("x-next-after").and_then(|next| next.to_str().ok()).map(str::to_owned);
+        Ok((read(response).await?, next))
+    }
+
+    /// A list in another format, as it is.
+    pub(crate) async fn text(&self, path: &str, parameters: &Parameters, media: &str) -> Result<Response, Failure> {
+        self.answered(self.request(Method::GET, path, parameters).header("accept", media)).await
+    }
+
+    /// A change that is answered with JSON.
+    pub(crate) async fn change<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> Result<T, Failure> {
+        read(self.answered(self.request(method, path, &Vec::new()).json(body)).await?).await
+    }
+
+    /// A change whose answer holds nothing to show; the response itself, for its headers.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, Failure> {
+        let request = self.request(method, path, &Vec::new());
+        self.answered(match body {
+            Some(body) => request.json(body),
+            None => request,
+        })
+        .await
+    }
+
+    fn request(&self, method: Method, path: &str, parameters: &Parameters) -> RequestBuilder {
+        let mut url = self.api.base.clone();
+        url.set_path(path);
+        let about = self.organization.map(|organization| ("organization_id", organization.to_string()));
+        let all: Vec<_> = about.iter().chain(parameters).collect();
+        if !all.is_empty() {
+            url.query_pairs_mut().extend_pairs(all.iter().map(|(name, value)| (name, value)));
+        }
+        let mut request = self.api.client.request(method, url);
+        if let Some(session) = &self.session {
+            request = request.bearer_auth(session);
+        }
+        request.header("x-request-id", &self.request_id).header("x-forwarded-for", &self.client)
+    }
+
+    async fn answered(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| Failure::away(error.without_url()))?;
+        let status = response.status().as_u16();
+        if status < 400 {
+            return Ok(response);
+        }
+        if status == 401 && self.session.is_some() {
+            return Err(Failure::SignedOut);
+        }
+        let problem: Problem = read(response).await?;
+        Err(Failure::Refused(Box::new(problem)))
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
+    response.json().await.map_err(|error| Failure::away(error.without_url()))
+}

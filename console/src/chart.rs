@@ -1,0 +1,289 @@
+//! Charts: lines over time as SVG, made here, with the same figures as a table behind them and a sentence for who cannot see.
+//!
+//! Must not need a script or a style of its own: colours are classes of `console.css`, and words stand in HTML, where they keep their
+//! size on any screen.
+
+use crate::answers::SeriesItem;
+use crate::numbers::{Count, grouped, short_day, short_hour};
+use askama::filters::HtmlSafe;
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter, Result, Write};
+
+const WIDTH: usize = 960;
+const HEIGHT: usize = 240;
+/// Lines that are told apart; the others are added up in one more.
+const MAX_LINES: usize = 5;
+
+/// Figures of the same buckets of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    /// What it shows, for the heading of its table and for screen readers.
+    pub(crate) title: String,
+    pub(crate) starts: Vec<DateTime<Utc>>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) is_hourly: bool,
+}
+
+/// One line, with a figure for every bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<u64>,
+}
+
+impl Line {
+    pub(crate) fn total(&self) -> Count {
+        Count(self.figures.iter().sum())
+    }
+}
+
+impl Chart {
+    /// A series of the API, by the name that `name_of` finds in an item. What has no item is zero.
+    pub(crate) fn of(title: &str, items: &[SeriesItem], is_hourly: bool, name_of: impl Fn(&SeriesItem) -> String) -> Self {
+        let mut by_start = BTreeMap::<DateTime<Utc>, BTreeMap<String, u64>>::new();
+        let mut totals = BTreeMap::<String, u64>::new();
+        for item in items {
+            let name = name_of(item);
+            *totals.entry(name.clone()).or_default() += item.total_events;
+            *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
+        }
+        let mut names: Vec<String> = totals.keys().cloned().collect();
+        names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
+        let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
+        let all: Vec<Line> = names.iter().map(|name| Line { name: name.clone(), figures: figure(name) }).collect();
+        Self { title: title.to_owned(), starts: by_start.keys().copied().collect(), lines: at_most(all, MAX_LINES), is_hourly }
+    }
+
+    /// The same lines in another order of names, those that are not there as zeroes.
+    pub(crate) fn ordered(self, names: &[(&str, &str)]) -> Self {
+        let line = |(name, label): &(&str, &str)| {
+            let found = self.lines.iter().find(|line| line.name == *name).map(|line| line.figures.clone());
+            Line { name: (*label).to_owned(), figures: found.unwrap_or_else(|| vec![0; self.starts.len()]) }
+        };
+        Self { lines: names.iter().map(line).collect(), ..self }
+    }
+
+    fn peak(&self) -> u64 {
+        self.lines.iter().flat_map(|line| &line.figures).copied().max().unwrap_or_default()
+    }
+
+    /// The topmost figure of the axis, a round one.
+    fn top(&self) -> u64 {
+        round_up(self.peak())
+    }
+
+    /// The figures beside the grid, from the top.
+    pub(crate) fn ticks(&self) -> Vec<String> {
+        let top = self.top();
+        (0..=4).rev().map(|quarter| grouped(top / 4 * quarter)).collect()
+    }
+
+    /// A few names of buckets under the grid.
+    pub(crate) fn marks(&self) -> Vec<String> {
+        let last = self.starts.len().saturating_sub(1);
+        let count = last.min(4);
+        (0..=count)
+            .filter_map(|at| self.starts.get((last * at).checked_div(count).unwrap_or_default()))
+            .map(|start| self.bucket(*start))
+            .collect()
+    }
+
+    fn bucket(&self, start: DateTime<Utc>) -> String {
+        if self.is_hourly { short_hour(start) } else { short_day(start) }
+    }
+
+    /// The rows of the table behind it: the bucket, and a figure for each line.
+    pub(crate) fn rows(&self) -> Vec<(String, Vec<Count>)> {
+        let format = if self.is_hourly { "%Y-%m-%d %H:00" } else { "%Y-%m-%d" };
+        let row = |(at, start): (usize, &DateTime<Utc>)| {
+            (start.format(format).to_string(), self.lines.iter().map(|line| Count(line.figures[at])).collect())
+        };
+        self.starts.iter().enumerate().map(row).collect()
+    }
+
+    /// What a screen reader says of it.
+    pub(crate) fn told(&self) -> String {
+        let totals: Vec<String> = self.lines.iter().map(|line| format!("{} {}", grouped(line.total().0), line.name)).collect();
+        format!("{}: {} in all; the highest point is {}.", self.title, totals.join(", "), grouped(self.peak()))
+    }
+
+    /// The picture alone.
+    pub(crate) fn picture(&self) -> Picture<'_> {
+        Picture(self)
+    }
+}
+
+/// The SVG of a chart.
+pub(crate) struct Picture<'a>(&'a Chart);
+
+impl HtmlSafe for Picture<'_> {}
+
+impl Display for Picture<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let chart = self.0;
+        write!(
+            f,
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">"
+        )?;
+        for quarter in 0..=4 {
+            let y = HEIGHT * quarter / 4;
+            write!(f, "<line class=\"grid\" x1=\"0\" y1=\"{y}\" x2=\"{WIDTH}\" y2=\"{y}\"/>")?;
+        }
+        let top = chart.top();
+        for (at, line) in chart.lines.iter().enumerate().rev() {
+            let points = points(&line.figures, top, WIDTH, HEIGHT);
+            if at == 0 {
+                write!(f, "<polygon class=\"area line-0\" points=\"0,{HEIGHT} {points} {WIDTH},{HEIGHT}\"/>")?;
+            }
+            write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>")?;
+        }
+        for (at, start) in chart.starts.iter().enumerate() {
+            let (left, right) = bounds(at, chart.starts.len());
+            let figures: Vec<_> =
+                chart.lines.iter().map(|line| format!("{} {}", grouped(line.figures[at]), escaped(&line.name))).collect();
+            let label = format!("{}: {}", chart.bucket(*start), figures.join(", "));
+            write!(
+                f,
+                "<rect class=\"bucket\" x=\"{left}\" y=\"0\" width=\"{}\" height=\"{HEIGHT}\"><title>{label}</title></rect>",
+                right - left
+            )?;
+        }
+        f.write_str("</svg>")
+    }
+}
+
+/// A small line without axes, beside a figure that says the same in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Sparkline(pub(crate) Vec<u64>);
+
+impl HtmlSafe for Sparkline {}
+
+impl Display for Sparkline {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (width, height) = (160, 40);
+        let top = self.0.iter().copied().max().unwrap_or_default().max(1);
+        let points = points(&self.0, top, width, height - 4);
+        write!(
+            f,
+            "<svg class=\"spark\" viewBox=\"0 -2 {width} {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">\
+             <polygon class=\"area line-0\" points=\"0,{bottom} {points} {width},{bottom}\"/><polyline class=\"line line-0\" points=\"{points}\"/></svg>",
+            bottom = height - 2
+        )
+    }
+}
+
+fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
+    let mut points = String::new();
+    for (at, figure) in figures.iter().enumerate() {
+        let x = if figures.len() < 2 { width / 2 } else { width * at / (figures.len() - 1) };
+        let tenths = u128::from(*figure) * (height as u128) * 10 / u128::from(top.max(1));
+        let y = (height as u128 * 10).saturating_sub(tenths);
+        let _ = write!(points, "{}{x},{}.{}", if at == 0 { "" } else { " " }, y / 10, y % 10);
+    }
+    points
+}
+
+/// Where the pointer meets a bucket: around its point, the first and the last half as wide.
+fn bounds(at: usize, count: usize) -> (usize, usize) {
+    if count < 2 {
+        return (0, WIDTH);
+    }
+    let middle = |between: usize| WIDTH * between / (2 * (count - 1));
+    (middle((2 * at).saturating_sub(1)), middle((2 * at + 1).min(2 * (count - 1))))
+}
+
+/// The next number above that four parts divide and people read at once.
+fn round_up(peak: u64) -> u64 {
+    let mut unit = 4_u64;
+    loop {
+        for factor in [1, 2, 3, 5] {
+            if let Some(top) = unit.checked_mul(factor).filter(|top| *top >= peak) {
+                return top;
+            }
+        }
+        match unit.checked_mul(10) {
+            Some(next) => unit = next,
+            None => return u64::MAX,
+        }
+    }
+}
+
+fn at_most(mut lines: Vec<Line>, most: usize) -> Vec<Line> {
+    if lines.len() > most {
+        let rest = lines.split_off(most - 1);
+        let count = rest.first().map_or(0, |line| line.figures.len());
+        let figures = (0..count).map(|at| rest.iter().map(|line| line.figures[at]).sum()).collect();
+        lines.push(Line { name: format!("{} others", rest.len()), figures });
+    }
+    lines
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(day: u32, name: &str, total_events: u64) -> SeriesItem {
+        let start = format!("2026-03-{day:02}T00:00:00Z").parse().unwrap();
+        SeriesItem { start, event_type: name.to_owned(), source_role: String::new(), agent_id: String::new(), total_events }
+    }
+
+    fn by_type(items: &[SeriesItem]) -> Chart {
+        Chart::of("Events a day", items, false, |item| item.event_type.clone())
+    }
+
+    #[test]
+    fn the_picture_of_known_figures_is_the_golden_one() {
+        let chart = by_type(&[item(1, "a", 10), item(2, "a", 0), item(3, "a", 35), item(2, "<b>", 7)]);
+        let golden = include_str!("../tests/golden/chart.svg");
+        assert_eq!(
+            chart.picture().to_string(),
+            golden.trim_end(),
+            "write it to console/tests/golden/chart.svg after looking at it"
+        );
+        assert_eq!(Sparkline(vec![0, 5, 10]).to_string(), include_str!("../tests/golden/sparkline.svg").trim_end());
+    }
+
+    #[test]
+    fn a_bucket_that_a_line_has_no_item_in_is_zero() {
+        let chart = by_type(&[item(1, "a", 3), item(2, "b", 1)]);
+        let line = |name: &str, figures: Vec<u64>| Line { name: name.to_owned(), figures };
+        assert_eq!(chart.lines, [line("a", vec![3, 0]), line("b", vec![0, 1])]);
+        assert_eq!(chart.rows()[1].1, [Count(0), Count(1)]);
+        let ordered = chart.ordered(&[("b", "Bees"), ("c", "Seas")]);
+        assert_eq!(ordered.lines, [line("Bees", vec![0, 1]), line("Seas", vec![0, 0])]);
+    }
+
+    #[test]
+    fn more_lines_than_people_tell_apart_are_added_up_and_none_is_lost() {
+        let items: Vec<_> = (0..9).map(|at| item(1, &format!("agent-{at}"), 10 - at)).collect();
+        let chart = by_type(&items);
+        assert_eq!(chart.lines.len(), MAX_LINES);
+        assert_eq!(chart.lines.last().unwrap().name, "5 others");
+        let total: u64 = chart.lines.iter().map(|line| line.total().0).sum();
+        assert_eq!(total, items.iter().map(|item| item.total_events).sum::<u64>());
+    }
+
+    #[test]
+    fn the_axis_ends_above_every_figure_in_a_number_that_four_parts_divide() {
+        for (peak, top) in [(0, 4), (4, 4), (5, 8), (9, 12), (13, 20), (21, 40), (999, 1_200), (1_201, 2_000)] {
+            assert_eq!(round_up(peak), top, "{peak}");
+        }
+        for shift in 0..64 {
+            assert!(round_up(u64::MAX >> shift) >= u64::MAX >> shift);
+        }
+    }
+
+    #[test]
+    fn every_place_of_the_picture_belongs_to_one_bucket() {
+        for count in 1..40 {
+            let all: Vec<_> = (0..count).map(|at| bounds(at, count)).collect();
+            assert_eq!((all[0].0, all[count - 1].1), (0, WIDTH));
+            assert!(all.windows(2).all(|pair| pair[0].1 == pair[1].0), "{all:?}");
+        }
+    }
+}

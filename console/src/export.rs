@@ -1,0 +1,109 @@
+//! Lists as files: what the API answers as CSV or lines, page by page until the last, under a name to save it by.
+//!
+//! Must pass on what the API says and change no figure.
+
+use crate::State;
+use crate::api::{Asker, Parameters};
+use crate::failure::Failure;
+use crate::session::Member;
+use crate::window::{Asked, Window};
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// As many items as one page may have.
+const PAGE: u64 = 1_000;
+
+/// The lists, by the name in the address.
+const LISTS: [(&str, &str); 5] = [
+    ("events", "/content-owners/events"),
+    ("pages", "/content-owners/urls"),
+    ("corroboration", "/content-owners/corroboration"),
+    ("funnel", "/content-owners/funnel"),
+    ("series", "/content-owners/series"),
+];
+
+/// How far a list has been told.
+struct Progress {
+    api: Asker,
+    path: &'static str,
+    parameters: Parameters,
+    next: Option<Next>,
+}
+
+enum Next {
+    First,
+    Offset(u64),
+    After(String),
+}
+
+/// `GET /console/o/{organization}/export/{file}`: `file` is a list and a format, as in `events.csv`.
+pub(crate) async fn serve(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Failure> {
+    let file = named.get("file").map(String::as_str).unwrap_or_default();
+    let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;
+    let media = match format {
+        "csv" => "text/csv",
+        "ndjson" => "application/x-ndjson",
+        _ => return Err(Failure::NotFound),
+    };
+    let (_, path) = LISTS.into_iter().find(|(name, _)| *name == list).ok_or(Failure::NotFound)?;
+    let window = Window::of(&asked, state.clock.now())?;
+    let parameters = window.parameters_and(&[("by", &asked.by), ("split", &asked.split)]);
+    let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
+    // A refusal of the first page is a page that says so; one of a later page breaks the file off.
+    let first = progress.page(media).await?.unwrap_or_default();
+    let rest = stream::try_unfold(progress, move |mut progress| async move {
+        let page = progress.page(media).await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
+        Ok::<_, std::io::Error>(page.map(|page| (page, progress)))
+    });
+    let name = format!("attachment; filename=\"{list}-{}-{}.{format}\"", window.since, window.until);
+    let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
+    Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
+}
+
+impl Progress {
+    /// The next page, without the line of names on every page but the first.
+    async fn page(&mut self, media: &str) -> Result<Option<Bytes>, Failure> {
+        let Some(next) = self.next.take() else { return Ok(None) };
+        let mut parameters = self.parameters.clone();
+        let is_whole = self.path.ends_with("/series");
+        if !is_whole {
+            parameters.push(("limit", PAGE.to_string()));
+        }
+        match &next {
+            Next::First => {}
+            Next::Offset(offset) => parameters.push(("offset", offset.to_string())),
+            Next::After(after) => parameters.push(("after", after.clone())),
+        }
+        let response = self.api.text(self.path, &parameters, media).await?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let told = match &next {
+            Next::Offset(offset) => offset + PAGE,
+            Next::First | Next::After(_) => PAGE,
+        };
+        let total = header("x-total-count").and_then(|total| total.parse::<u64>().ok()).unwrap_or_default();
+        self.next = match header("x-next-after") {
+            _ if is_whole => None,
+            Some(after) => Some(Next::After(after)),
+            None if self.path.ends_with("/events") => None,
+            None => (told < total).then_some(Next::Offset(told)),
+        };
+        let page = response.bytes().await.map_err(|error| Failure::away(error.without_url()))?;
+        let is_first = matches!(next, Next::First);
+        Ok(Some(if is_first || media != "text/csv" { page } else { without_names(&page) }))
+    }
+}
+
+fn without_names(page: &Bytes) -> Bytes {
+    let end = page.iter().position(|byte| *byte == b'\n').map_or(page.len(), |at| at + 1);
+    page.slice(end..)
+}

@@ -1,0 +1,109 @@
+//! What a page shows instead of itself: the way to the sign-in page, or what the API said, with the id of the request.
+//!
+//! Must not show what a driver said; that goes to the log.
+
+use crate::frame::{Frame, Page};
+use crate::navigation::SIGN_IN;
+use askama::Template;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use schemas::problem::Problem;
+use service_kit::http::RequestId;
+
+/// Why a page is not shown.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The session is missing or has ended.
+    SignedOut,
+    /// There is no such page for this person.
+    NotFound,
+    /// The address or the form says something that cannot be read.
+    Unreadable(String),
+    /// A form that did not come from a page of the console.
+    Foreign,
+    /// The API refused.
+    Refused(Box<Problem>),
+    /// The API does not answer, or not with what it describes.
+    Away(anyhow::Error),
+}
+
+impl Failure {
+    pub(crate) fn away(error: impl Into<anyhow::Error>) -> Self {
+        Self::Away(error.into())
+    }
+
+    /// What the API refused, for the form that asked; every other failure is the page's.
+    pub(crate) fn refusal(self) -> Result<Problem, Self> {
+        match self {
+            Self::Refused(problem) if matches!(problem.status, 400 | 403 | 409 | 410 | 422 | 429) => Ok(*problem),
+            other => Err(other),
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::SignedOut => StatusCode::SEE_OTHER,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::Foreign => StatusCode::FORBIDDEN,
+            Self::Refused(problem) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY),
+            Self::Away(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn sentences(&self) -> (String, String) {
+        let (title, detail) = match self {
+            Self::SignedOut => ("Signed out", "Sign in again."),
+            Self::NotFound => ("Not found", "There is no such page, or it is not yours to see."),
+            Self::Unreadable(detail) => ("Not understood", detail.as_str()),
+            Self::Foreign => (
+                "Refused",
+                "A form has to come from a page of the console itself. Open the page again and repeat the change there.",
+            ),
+            Self::Refused(problem) => (problem.title.as_str(), problem.detail.as_str()),
+            Self::Away(_) => ("No answer", "The service does not answer right now. Nothing was changed; try again in a moment."),
+        };
+        (title.to_owned(), detail.to_owned())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct FailurePage {
+    frame: Frame,
+    title: String,
+    detail: String,
+    request_id: String,
+}
+
+/// What the layer makes a page of.
+#[derive(Clone)]
+struct Told {
+    title: String,
+    detail: String,
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        if let Self::SignedOut = self {
+            return Redirect::to(SIGN_IN).into_response();
+        }
+        if let Self::Away(error) = &self {
+            tracing::warn!("the API was not understood: {error:#}");
+        }
+        let (title, detail) = self.sentences();
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(Told { title, detail });
+        response
+    }
+}
+
+/// The layer that makes a page of a failure, with the id of its request.
+pub(crate) async fn shown(request: Request, next: Next) -> Response {
+    let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+    let mut response = next.run(request).await;
+    let Some(Told { title, detail }) = response.extensions_mut().remove::<Told>() else { return response };
+    (response.status(), Page(FailurePage { frame: Frame::bare(&title), title, detail, request_id })).into_response()
+}

@@ -1,0 +1,146 @@
+//! The web console: pages rendered on the server from what the public API answers to the person who looks.
+//!
+//! Must not have a store, and must not ask anything that the API does not describe: what a page shows, its reader can ask for.
+
+mod answers;
+mod api;
+mod assets;
+mod chart;
+mod export;
+mod failure;
+mod forms;
+mod frame;
+mod navigation;
+mod numbers;
+mod routes;
+mod screens;
+mod session;
+mod window;
+
+pub use navigation::SIGN_IN;
+pub use routes::routes;
+
+use crate::api::Api;
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use service_kit::client_address::ClientSettings;
+use service_kit::clock::Clock;
+use service_kit::http::Transport;
+use service_kit::settings::ProcessSettings;
+use service_kit::{health, http, server};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+/// Serves the web console
+#[derive(Parser, Clone, Debug)]
+#[command(name = "console", version)]
+pub struct Cli {
+    /// What to do; serves when absent
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where it listens and logs
+    #[command(flatten)]
+    pub process: ProcessSettings,
+    /// Everything else
+    #[command(flatten)]
+    pub settings: Settings,
+    /// Who asks
+    #[command(flatten)]
+    pub clients: ClientSettings,
+}
+
+/// What the binary can do besides serving.
+#[derive(Subcommand, Clone, Copy, Debug)]
+pub enum Command {
+    /// Ask the running process on this machine whether it is up
+    Health,
+}
+
+/// What the console needs besides a listener.
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Address of the API as the console reaches it: every surface beneath one address, by plain HTTP
+    #[arg(long, env = "TELEMETRY_API_URL", value_name = "URL", value_parser = api_address)]
+    pub api_url: Url,
+    /// Address under which people reach this surface; with http, cookies go without Secure [default: http:// and the
+    /// address it listens on, when only this machine reaches that]
+    #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
+    pub public_url: Option<Url>,
+}
+
+impl Settings {
+    /// The same, reachable where it listens when nothing else was said and nobody else can reach it.
+    #[must_use]
+    pub fn at(mut self, listen: SocketAddr) -> Self {
+        if self.public_url.is_none() && listen.ip().is_loopback() {
+            self.public_url = Url::parse(&format!("http://{listen}")).ok();
+        }
+        self
+    }
+
+    /// Refuses an address under which the cookie of a session would travel in the open.
+    fn harden(&self) -> anyhow::Result<()> {
+        if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+        }
+        Ok(())
+    }
+}
+
+/// What handlers share.
+pub struct State {
+    api: Arc<Api>,
+    /// Where people reach the console, and what pages tell them to call.
+    public_url: Url,
+    clients: ClientSettings,
+    clock: Clock,
+}
+
+impl State {
+    /// Checks the settings. Nothing is asked yet: a console without an API says so on its pages.
+    pub fn new(settings: &Settings, clients: ClientSettings, clock: Clock) -> anyhow::Result<Arc<Self>> {
+        let public_url = settings.public_url.clone().context(
+            "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
+        )?;
+        Ok(Arc::new(Self { api: Arc::new(Api::at(settings.api_url.clone())?), public_url, clients, clock }))
+    }
+
+    /// How people reach the console.
+    fn transport(&self) -> Transport {
+        if self.public_url.scheme() == "https" { Transport::Https } else { Transport::Plain }
+    }
+
+    /// The address that pages tell people to call, without a slash at its end.
+    fn public_base(&self) -> &str {
+        self.public_url.as_str().trim_end_matches('/')
+    }
+}
+
+/// Serves until `stop`, then drains requests.
+pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    cli.settings = cli.settings.at(cli.process.listen);
+    if cli.process.profile.is_production() {
+        cli.settings.harden()?;
+        cli.clients.harden()?;
+    }
+    let state = State::new(&cli.settings, cli.clients.clone(), clock)?;
+    let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let router = http::with_boundary_over(state.transport(), routes(state).merge(health::routes(Vec::new())));
+    tracing::info!(listen = %cli.process.listen, "console answers");
+    server::serve(listener, router, server::Limits::of(&cli.clients), stop).await;
+    Ok(())
+}
+
+fn api_address(text: &str) -> Result<Url, String> {
+    let url = web_address(text)?;
+    let is_plain = url.scheme() == "http" && url.path() == "/" && url.query().is_none();
+    is_plain.then_some(url).ok_or_else(|| "write it as in http://front:8080, without a path".to_owned())
+}
+
+fn web_address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = url.filter(|url| url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
+    url.ok_or_else(|| "not a web address; write it as in https://telemetry.example.com".to_owned())
+}

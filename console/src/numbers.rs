@@ -1,0 +1,151 @@
+//! Numbers, shares, changes and times, as pages show them: readable by people, with the exact value for programs.
+//!
+//! Must write nothing that has to be escaped: each of these types is safe in HTML as it is.
+
+use askama::filters::HtmlSafe;
+use chrono::{DateTime, Datelike, SecondsFormat, Utc};
+use serde::Deserialize;
+use std::fmt::{Display, Formatter, Result};
+
+/// A count: `<data value="1234">1,234</data>`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Count(pub(crate) u64);
+
+/// A part of a whole, in percent; a dash where there is no whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) part: u64,
+    pub(crate) whole: u64,
+}
+
+/// What became of a count since the period before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) now: u64,
+    pub(crate) before: u64,
+}
+
+/// An instant: UTC to the second, and the reader's zone once the script has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Time(pub(crate) DateTime<Utc>);
+
+impl HtmlSafe for Count {}
+impl HtmlSafe for Share {}
+impl HtmlSafe for Change {}
+impl HtmlSafe for Time {}
+
+/// With a comma between thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+impl Display for Count {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "<data value=\"{}\">{}</data>", self.0, grouped(self.0))
+    }
+}
+
+impl Share {
+    pub(crate) fn of(part: Count, whole: Count) -> Self {
+        Self { part: part.0, whole: whole.0 }
+    }
+
+    /// Tenths of a percent, rounded half up; none of nothing.
+    fn permille(self) -> Option<u64> {
+        let (part, whole) = (u128::from(self.part), u128::from(self.whole));
+        (whole > 0).then(|| u64::try_from((part * 2_000 + whole) / (whole * 2)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Display for Share {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.permille() {
+            Some(permille) => {
+                write!(f, "<data value=\"{}/{}\">{}.{}&thinsp;%</data>", self.part, self.whole, permille / 10, permille % 10)
+            }
+            None => f.write_str("<span class=\"none\" title=\"nothing to share\">\u{2013}</span>"),
+        }
+    }
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (now, before) = (self.now, self.before);
+        let (kind, sign, word) = match now.cmp(&before) {
+            std::cmp::Ordering::Greater => ("up", "+", "more"),
+            std::cmp::Ordering::Less => ("down", "\u{2212}", "less"),
+            std::cmp::Ordering::Equal => return f.write_str("<span class=\"change\">unchanged</span>"),
+        };
+        if before == 0 {
+            return f.write_str("<span class=\"change up\">new</span>");
+        }
+        let difference = Share { part: now.abs_diff(before), whole: before };
+        let permille = difference.permille().unwrap_or_default();
+        write!(f, "<span class=\"change {kind}\" title=\"{word} than {}\">{sign}", grouped(before))?;
+        match permille {
+            ..1_000 => write!(f, "{}.{}&thinsp;%", permille / 10, permille % 10)?,
+            _ => write!(f, "{}&thinsp;%", grouped((permille + 5) / 10))?,
+        }
+        f.write_str("</span>")
+    }
+}
+
+impl Display for Time {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let exact = self.0.to_rfc3339_opts(SecondsFormat::Millis, true);
+        write!(f, "<time datetime=\"{exact}\" title=\"{exact}\">{} UTC</time>", self.0.format("%Y-%m-%d %H:%M:%S"))
+    }
+}
+
+/// A day of a chart's axis.
+pub(crate) fn short_day(start: DateTime<Utc>) -> String {
+    format!("{} {}", start.format("%b"), start.day())
+}
+
+/// An hour of a chart's axis.
+pub(crate) fn short_hour(start: DateTime<Utc>) -> String {
+    start.format("%H:00").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated_and_the_exact_number_is_kept() {
+        let shown = |number| Count(number).to_string();
+        assert_eq!(shown(0), "<data value=\"0\">0</data>");
+        assert_eq!(shown(999), "<data value=\"999\">999</data>");
+        assert_eq!(shown(1_000), "<data value=\"1000\">1,000</data>");
+        assert_eq!(shown(u64::MAX), "<data value=\"18446744073709551615\">18,446,744,073,709,551,615</data>");
+    }
+
+    #[test]
+    fn a_share_is_rounded_once_and_of_nothing_there_is_none() {
+        let shown = |part, whole| Share { part, whole }.to_string();
+        assert_eq!(shown(1, 3), "<data value=\"1/3\">33.3&thinsp;%</data>");
+        assert_eq!(shown(2, 3), "<data value=\"2/3\">66.7&thinsp;%</data>");
+        assert_eq!(shown(u64::MAX, u64::MAX), format!("<data value=\"{0}/{0}\">100.0&thinsp;%</data>", u64::MAX));
+        assert!(shown(0, 0).contains('\u{2013}'));
+    }
+
+    #[test]
+    fn a_change_is_told_against_the_period_before() {
+        let shown = |now, before| Change { now, before }.to_string();
+        assert_eq!(shown(110, 100), "<span class=\"change up\" title=\"more than 100\">+10.0&thinsp;%</span>");
+        assert_eq!(shown(1, 1_000), "<span class=\"change down\" title=\"less than 1,000\">\u{2212}99.9&thinsp;%</span>");
+        assert_eq!(shown(50_000, 10), "<span class=\"change up\" title=\"more than 10\">+499,900&thinsp;%</span>");
+        assert_eq!(shown(5, 0), "<span class=\"change up\">new</span>");
+        assert_eq!(shown(0, 0), "<span class=\"change\">unchanged</span>");
+    }
+}

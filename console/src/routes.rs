@@ -1,0 +1,73 @@
+//! The whole console on one screen: which address is which screen's. Nothing here begins like a path of the API.
+//!
+//! Must hold no logic.
+
+use crate::screens::{
+    agents, corroboration, domains, events, funnel, home, keys, members, organizations, overview, pages, partners, settings,
+    sign_in, start, webhooks,
+};
+use crate::{State, assets, export, failure, forms};
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+/// Nothing from elsewhere, nothing within the page that runs or paints, and no page around it.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+);
+
+/// Every address of the console, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new()
+        // anybody
+        .route("/", get(home::root))
+        .route("/sign-in", get(sign_in::show).post(sign_in::ask))
+        .route("/sign-in/finish", post(sign_in::finish))
+        .route("/sign-out", post(sign_in::sign_out))
+        .route("/assets/{name}", get(assets::serve))
+        // a person
+        .route("/console", get(home::console))
+        .route("/console/organizations", get(organizations::show).post(organizations::found))
+        // a member of an organisation
+        .route("/console/o/{organization}", get(home::organization))
+        .route("/console/o/{organization}/overview", get(overview::show))
+        .route("/console/o/{organization}/events", get(events::show))
+        .route("/console/o/{organization}/pages", get(pages::show))
+        .route("/console/o/{organization}/corroboration", get(corroboration::show))
+        .route("/console/o/{organization}/funnel", get(funnel::show))
+        .route("/console/o/{organization}/agents", get(agents::show))
+        .route("/console/o/{organization}/start", get(start::show))
+        .route("/console/o/{organization}/start/arrival", get(start::arrival))
+        .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))
+        .route("/console/o/{organization}/domains/{id}/verify", post(domains::verify))
+        .route("/console/o/{organization}/domains/{id}/release", post(domains::release))
+        .route("/console/o/{organization}/keys", get(keys::show).post(keys::mint))
+        .route("/console/o/{organization}/keys/{id}/revoke", post(keys::revoke))
+        .route("/console/o/{organization}/partners", get(partners::show).post(partners::ask))
+        .route("/console/o/{organization}/partners/requests/{id}/{answer}", post(partners::answer))
+        .route("/console/o/{organization}/partners/{id}/revoke", post(partners::revoke))
+        .route("/console/o/{organization}/webhooks", get(webhooks::list).post(webhooks::create))
+        .route("/console/o/{organization}/webhooks/{id}", get(webhooks::show))
+        .route("/console/o/{organization}/webhooks/{id}/rotate", post(webhooks::rotate))
+        .route("/console/o/{organization}/webhooks/{id}/disable", post(webhooks::disable))
+        .route("/console/o/{organization}/webhooks/{id}/deliveries/{delivery}/redeliver", post(webhooks::redeliver))
+        .route("/console/o/{organization}/members", get(members::show).post(members::invite))
+        .route("/console/o/{organization}/members/{id}/role", post(members::change_role))
+        .route("/console/o/{organization}/members/{id}/remove", post(members::remove))
+        .route("/console/o/{organization}/members/invites/{id}/withdraw", post(members::withdraw))
+        .route("/console/o/{organization}/settings", get(settings::show).post(settings::change))
+        .route("/console/o/{organization}/export/{file}", get(export::serve))
+        .route("/console/{*rest}", get(home::nothing_here))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::refuse_foreign))
+        .route_layer(middleware::from_fn(failure::shown))
+        .route_layer(middleware::map_response(with_policy))
+        .with_state(state)
+}
+
+async fn with_policy(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    response
+}

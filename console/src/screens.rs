@@ -1,0 +1,151 @@
+//! The screens: one file each, with a template of the same name. What several of them need stands here.
+//!
+//! Must ask the API only through the reader's own [`crate::api::Asker`].
+
+pub(crate) mod agents;
+pub(crate) mod corroboration;
+pub(crate) mod domains;
+pub(crate) mod events;
+pub(crate) mod funnel;
+pub(crate) mod home;
+pub(crate) mod keys;
+pub(crate) mod members;
+pub(crate) mod organizations;
+pub(crate) mod overview;
+pub(crate) mod pages;
+pub(crate) mod partners;
+pub(crate) mod settings;
+pub(crate) mod sign_in;
+pub(crate) mod start;
+pub(crate) mod webhooks;
+
+use crate::State;
+use crate::answers::Domain;
+use crate::api::{Asker, Parameters};
+use crate::failure::Failure;
+use crate::session::Member;
+use crate::window::{Asked, Window};
+use schemas::problem::Problem;
+
+/// The bar above a screen that shows a period.
+pub(crate) struct Filters {
+    pub(crate) window: Window,
+    /// Domains to choose among.
+    pub(crate) domains: Vec<String>,
+    /// The path of the screen.
+    pub(crate) here: String,
+    /// What the address says besides, and keeps.
+    pub(crate) kept: Vec<(&'static str, String)>,
+}
+
+impl Filters {
+    /// The bar of a screen of an organisation.
+    pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &Asked) -> Result<Self, Failure> {
+        let window = Window::of(asked, state.clock.now())?;
+        let kept = [("by", &asked.by), ("split", &asked.split)];
+        let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
+        let here = format!("{}/{screen}", member.organization.home());
+        Ok(Self { window, domains: proved_domains(&member.api()).await?, here, kept })
+    }
+
+    /// What is kept, behind other parameters.
+    pub(crate) fn kept_query(&self) -> String {
+        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.kept).finish();
+        if pairs.is_empty() { pairs } else { format!("&{pairs}") }
+    }
+}
+
+/// The domains of the organisation that show anything.
+pub(crate) async fn proved_domains(api: &Asker) -> Result<Vec<String>, Failure> {
+    let all: Vec<Domain> = api.get("/api/v1/identity/domains", &Vec::new()).await?;
+    Ok(all.into_iter().filter(|domain| domain.verified).map(|domain| domain.domain).collect())
+}
+
+/// The foot of a table: its files, and how a program asks for the same.
+pub(crate) struct Behind {
+    /// The list in `export`, or none.
+    pub(crate) list: String,
+    home: String,
+    query: String,
+    pub(crate) call: String,
+}
+
+impl Behind {
+    /// `list` is a name of `export`'s, empty for what has no files.
+    pub(crate) fn of(state: &State, member: &Member, list: &str, path: &str, parameters: &Parameters) -> Self {
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let call = format!("curl -sS '{}{address}' -H \"X-API-Key: $KEY\"", state.public_base());
+        Self { list: list.to_owned(), home: member.organization.home(), query, call }
+    }
+
+    pub(crate) fn csv(&self) -> String {
+        self.file("csv")
+    }
+
+    pub(crate) fn ndjson(&self) -> String {
+        self.file("ndjson")
+    }
+
+    fn file(&self, format: &str) -> String {
+        format!("{}/export/{}.{format}?{}", self.home, self.list, self.query)
+    }
+}
+
+/// The way from one page of a list to the next.
+pub(crate) struct Pager {
+    pub(crate) total: u64,
+    pub(crate) offset: u64,
+    pub(crate) limit: u64,
+    /// The address of the list without its place.
+    pub(crate) address: String,
+    pub(crate) back_label: &'static str,
+    /// Of lists that go on by a cursor: where.
+    pub(crate) after: Option<String>,
+    /// Whether such a list is not at its beginning.
+    pub(crate) is_later: bool,
+}
+
+impl Pager {
+    /// A list that is paged by numbers.
+    pub(crate) fn numbered(address: String, total: u64, offset: u64, limit: u64) -> Self {
+        Self { total, offset, limit, address, back_label: "Previous", after: None, is_later: false }
+    }
+
+    pub(crate) fn is_needed(&self) -> bool {
+        self.newer().is_some() || self.older().is_some()
+    }
+
+    pub(crate) fn newer(&self) -> Option<String> {
+        if self.is_later {
+            return Some(self.address.clone());
+        }
+        (self.offset > 0).then(|| self.at("offset", &self.offset.saturating_sub(self.limit).to_string()))
+    }
+
+    pub(crate) fn older(&self) -> Option<String> {
+        if let Some(after) = &self.after {
+            return Some(self.at("after", after));
+        }
+        let next = self.offset + self.limit;
+        (!self.is_later && self.back_label == "Previous" && next < self.total).then(|| self.at("offset", &next.to_string()))
+    }
+
+    pub(crate) fn told(&self) -> String {
+        let total = crate::numbers::grouped(self.total);
+        if self.after.is_some() || self.is_later {
+            return format!("{total} in all");
+        }
+        let last = (self.offset + self.limit).min(self.total);
+        format!("{}\u{2013}{} of {total}", crate::numbers::grouped(self.offset + 1), crate::numbers::grouped(last))
+    }
+
+    fn at(&self, name: &str, value: &str) -> String {
+        let value: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+        let sign = if self.address.contains('?') { '&' } else { '?' };
+        format!("{}{sign}{name}={value}", self.address)
+    }
+}
+
+/// What a form is told: nothing, or why it was refused.
+pub(crate) type Outcome = Option<Problem>;

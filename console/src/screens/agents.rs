@@ -1,0 +1,53 @@
+//! Agents over time: the series split by agent, and how many events and sessions each of them has.
+//!
+//! Must call an agent what it calls itself; who runs it is not known here.
+
+use super::{Behind, Filters};
+use crate::State;
+use crate::answers::{AgentCount, Series, Summary};
+use crate::chart::Chart;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::Count;
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "agents.html")]
+pub(crate) struct Agents {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    chart: Chart,
+    agents: Vec<AgentCount>,
+    total_events: Count,
+    behind: Behind,
+}
+
+/// `GET /console/o/{organization}/agents`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Agents>, Failure> {
+    let filters = Filters::read(&state, &member, "agents", &asked).await?;
+    let (api, window) = (member.api(), &filters.window);
+    let (all, split) = (window.parameters(), window.parameters_and(&[("by", window.bucket()), ("split", "agent")]));
+    let (summary, series) = tokio::try_join!(
+        api.get::<Summary>("/content-owners/summary", &all),
+        api.get::<Series>("/content-owners/series", &split),
+    )?;
+    let name = |agent: &str| if agent.is_empty() { "not named".to_owned() } else { agent.to_owned() };
+    Ok(Page(Agents {
+        frame: member.frame("Agents", &window.query()),
+        home: member.organization.home(),
+        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id)),
+        agents: summary.agents,
+        total_events: Count(summary.total_events),
+        behind: Behind::of(&state, &member, "series", "/content-owners/series", &split),
+        filters,
+    }))
+}

@@ -1,0 +1,93 @@
+//! The agent's claim beside what servers saw: both, claimed only, seen only, by agent and day.
+//!
+//! Must add up nothing across pages: a row is a row of the API.
+
+use super::{Behind, Filters, Pager};
+use crate::State;
+use crate::answers::{Corroborated, Corroboration};
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::Share;
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use askama::filters::HtmlSafe;
+use axum::extract::{Query, State as Shared};
+use std::fmt::{Display, Formatter};
+use std::sync::Arc;
+
+const LIMIT: u64 = 50;
+
+#[derive(Template)]
+#[template(path = "corroboration.html")]
+pub(crate) struct CorroborationPage {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    note: String,
+    rows: Vec<Corroborated>,
+    pager: Pager,
+    behind: Behind,
+}
+
+impl Corroborated {
+    fn both(&self) -> Share {
+        Share::of(self.seen_by_both, self.retrievals)
+    }
+
+    fn bar(&self) -> Bar {
+        let parts = [
+            ("both", self.seen_by_both.0),
+            ("claimed", self.claimed_by_agent_only.0),
+            ("seen", self.seen_by_server_only.0),
+            ("neither", self.seen_by_neither.0),
+        ];
+        Bar { parts, whole: self.retrievals.0 }
+    }
+}
+
+/// The parts of a row beside each other; the figures stand in the row.
+struct Bar {
+    parts: [(&'static str, u64); 4],
+    whole: u64,
+}
+
+impl HtmlSafe for Bar {}
+
+impl Display for Bar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "<svg class=\"bar\" viewBox=\"0 0 1000 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">",
+        )?;
+        let mut before = 0_u128;
+        for (class, part) in self.parts {
+            let at = |sum: u128| sum * 1_000 / u128::from(self.whole.max(1));
+            let (left, right) = (at(before), at(before + u128::from(part)));
+            before += u128::from(part);
+            write!(f, "<rect class=\"{class}\" x=\"{left}\" y=\"0\" width=\"{}\" height=\"8\"/>", right - left)?;
+        }
+        f.write_str("</svg>")
+    }
+}
+
+/// `GET /console/o/{organization}/corroboration`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<CorroborationPage>, Failure> {
+    let filters = Filters::read(&state, &member, "corroboration", &asked).await?;
+    let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
+    let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
+    let page: Corroboration = member.api().get("/content-owners/corroboration", &parameters).await?;
+    let address = format!("{}?{}", filters.here, filters.window.query());
+    Ok(Page(CorroborationPage {
+        frame: member.frame("Corroboration", &filters.window.query()),
+        home: member.organization.home(),
+        note: page.note,
+        rows: page.items,
+        pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
+        behind: Behind::of(&state, &member, "corroboration", "/content-owners/corroboration", &parameters),
+        filters,
+    }))
+}

@@ -1,0 +1,107 @@
+//! Domains: registering one, the line that proves it, looking for it now, and giving it up.
+//!
+//! Must show what the look-up found instead, as the API says it.
+
+use super::Outcome;
+use crate::answers::Domain;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+const DOMAINS: &str = "/api/v1/identity/domains";
+
+#[derive(Template)]
+#[template(path = "domains.html")]
+pub(crate) struct Domains {
+    frame: Frame,
+    home: String,
+    may_change: bool,
+    domains: Vec<Domain>,
+    problem: Outcome,
+    /// What was typed before it was refused.
+    typed: String,
+}
+
+impl Domain {
+    /// The name of the TXT record.
+    pub(crate) fn record(&self) -> String {
+        format!("_content-telemetry.{}", self.domain)
+    }
+
+    /// What has to stand in it.
+    pub(crate) fn line(&self) -> String {
+        format!("svc-verify={}", self.verification_token)
+    }
+
+    /// By what it is held, in words.
+    pub(crate) fn held_by(&self) -> &str {
+        match self.verification_method.as_deref() {
+            Some("dns_txt") => "a TXT record",
+            Some("attested" | "partner_attested") => "a partner's word",
+            Some("operator") => "an operator's word",
+            Some(other) => other,
+            None => "",
+        }
+    }
+}
+
+/// `GET /console/o/{organization}/domains`
+pub(crate) async fn show(member: Member) -> Result<Page<Domains>, Failure> {
+    view(&member, None, String::new()).await
+}
+
+/// `POST /console/o/{organization}/domains`
+pub(crate) async fn register(member: Member, form: Form) -> Result<Response, Failure> {
+    let typed = form.text("domain");
+    match member.api().change::<Value>(Method::POST, DOMAINS, &json!({"domain": typed})).await {
+        Ok(_) => Ok(back(&member)),
+        Err(failure) => Ok(view(&member, Some(failure.refusal()?), typed).await?.into_response()),
+    }
+}
+
+/// `POST /console/o/{organization}/domains/{id}/verify`
+pub(crate) async fn verify(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let path = format!("{DOMAINS}/{}/verify", id(&named)?);
+    changed(&member, member.api().send(Method::POST, &path, None).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/domains/{id}/release`
+pub(crate) async fn release(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let path = format!("{DOMAINS}/{}", id(&named)?);
+    changed(&member, member.api().send(Method::DELETE, &path, None).await.map(drop)).await
+}
+
+async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
+    match done {
+        Ok(()) => Ok(back(member)),
+        Err(failure) => Ok(view(member, Some(failure.refusal()?), String::new()).await?.into_response()),
+    }
+}
+
+fn back(member: &Member) -> Response {
+    Redirect::to(&format!("{}/domains", member.organization.home())).into_response()
+}
+
+fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
+    named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}
+
+async fn view(member: &Member, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
+    let domains = member.api().get(DOMAINS, &Vec::new()).await?;
+    Ok(Page(Domains {
+        frame: member.frame("Domains", ""),
+        home: member.organization.home(),
+        may_change: member.organization.is_owner(),
+        domains,
+        problem,
+        typed,
+    }))
+}

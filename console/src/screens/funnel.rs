@@ -1,0 +1,63 @@
+//! What became of content, step by step: by agent, by page or by day. The screen of agents is the same by agent alone.
+//!
+//! Must compute no step: each is a figure of the API.
+
+use super::{Behind, Filters, Pager};
+use crate::State;
+use crate::answers::{FunnelItem, List};
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use std::sync::Arc;
+
+const LIMIT: u64 = 50;
+const BY: [(&str, &str); 3] = [("agent", "By agent"), ("url", "By page"), ("day", "By day")];
+
+#[derive(Template)]
+#[template(path = "funnel.html")]
+pub(crate) struct Funnel {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    ways: [(&'static str, &'static str); 3],
+    by: &'static str,
+    rows: Vec<FunnelItem>,
+    pager: Pager,
+    behind: Behind,
+}
+
+impl FunnelItem {
+    fn label(&self) -> &str {
+        [&self.day, &self.content_url, &self.agent_id]
+            .into_iter()
+            .find(|label| !label.is_empty())
+            .map_or("not named", String::as_str)
+    }
+}
+
+/// `GET /console/o/{organization}/funnel`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Funnel>, Failure> {
+    let filters = Filters::read(&state, &member, "funnel", &asked).await?;
+    let by = BY.iter().map(|(name, _)| *name).find(|name| *name == asked.by).unwrap_or("agent");
+    let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
+    let parameters = filters.window.parameters_and(&[("by", by), ("limit", &limit), ("offset", &offset)]);
+    let page: List<FunnelItem> = member.api().get("/content-owners/funnel", &parameters).await?;
+    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("by", by)]));
+    Ok(Page(Funnel {
+        frame: member.frame("Funnel", &filters.window.query()),
+        home: member.organization.home(),
+        ways: BY,
+        by,
+        rows: page.items,
+        pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
+        behind: Behind::of(&state, &member, "funnel", "/content-owners/funnel", &parameters),
+        filters,
+    }))
+}

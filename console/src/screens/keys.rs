@@ -1,0 +1,121 @@
+//! API keys: minted and shown once, listed, revoked.
+//!
+//! Must show a key only in the answer to the form that minted it.
+
+use super::Outcome;
+use crate::State;
+use crate::answers::ApiKey;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::{Path, State as Shared};
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const KEYS: &str = "/api/v1/identity/api-keys";
+
+/// What a key may do: the scope, and in words.
+const SCOPES: [(&str, &str); 4] = [
+    ("telemetry:write", "report events"),
+    ("telemetry:read", "read what happened"),
+    ("identity:read", "see domains, keys and partners"),
+    ("identity:write", "change domains, keys and partners"),
+];
+/// Those that are ticked at first.
+const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
+
+#[derive(Template)]
+#[template(path = "keys.html")]
+pub(crate) struct Keys {
+    frame: Frame,
+    home: String,
+    may_change: bool,
+    scopes: [(&'static str, &'static str); 4],
+    keys: Vec<ApiKey>,
+    minted: Option<ApiKey>,
+    /// How to try the new key.
+    trial: String,
+    problem: Outcome,
+}
+
+impl Keys {
+    fn is_usual(&self, scope: &str) -> bool {
+        USUAL.contains(&scope)
+    }
+}
+
+impl ApiKey {
+    fn title(&self) -> &str {
+        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("without a name")
+    }
+
+    fn maker(&self) -> &str {
+        self.created_by.name.as_deref().unwrap_or(&self.created_by.kind)
+    }
+}
+
+/// `GET /console/o/{organization}/keys`
+pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Page<Keys>, Failure> {
+    view(&state, &member, None, None).await
+}
+
+/// `POST /console/o/{organization}/keys`
+pub(crate) async fn mint(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Page<Keys>, Failure> {
+    let asked = json!({"name": form.text("name"), "scopes": form.all("scope")});
+    match member.api().change::<ApiKey>(Method::POST, KEYS, &asked).await {
+        Ok(minted) => view(&state, &member, Some(minted), None).await,
+        Err(failure) => view(&state, &member, None, Some(failure.refusal()?)).await,
+    }
+}
+
+/// `POST /console/o/{organization}/keys/{id}/revoke`
+pub(crate) async fn revoke(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Response, Failure> {
+    let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
+    match member.api().send(Method::DELETE, &format!("{KEYS}/{id}"), None).await {
+        Ok(_) => Ok(Redirect::to(&format!("{}/keys", member.organization.home())).into_response()),
+        Err(failure) => Ok(view(&state, &member, None, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+/// A command that reports one retrieval of a page of `domain`.
+pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
+    let event = json!({"events": [{
+        "type": "content_retrieved", "timestamp": schemas::instant::text(state.clock.now()), "source_role": "origin",
+        "content_url": format!("https://{domain}/first-event"), "content_telemetry_id": Uuid::new_v4(),
+    }]});
+    format!(
+        "curl -sS '{}/events' -H 'X-API-Key: {key}' \\\n  -H 'Content-Type: application/json' -d '{event}'",
+        state.public_base()
+    )
+}
+
+async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: Outcome) -> Result<Page<Keys>, Failure> {
+    let api = member.api();
+    let mut keys: Vec<ApiKey> = api.get(KEYS, &Vec::new()).await?;
+    keys.sort_by_key(|key| key.revoked_at.is_some());
+    let mut trial = String::new();
+    if let Some(minted) = minted.as_ref().filter(|minted| minted.scopes.iter().any(|scope| scope == "telemetry:write")) {
+        let own = if member.is_owner_of_content() { super::proved_domains(&api).await? } else { Vec::new() };
+        trial = own.first().map(|domain| report(state, &minted.key, domain)).unwrap_or_default();
+    }
+    Ok(Page(Keys {
+        frame: member.frame("API keys", ""),
+        home: member.organization.home(),
+        may_change: member.organization.is_owner(),
+        scopes: SCOPES,
+        keys,
+        minted,
+        trial,
+        problem,
+    }))
+}

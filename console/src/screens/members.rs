@@ -1,0 +1,92 @@
+//! Members and invites.
+//!
+//! Must leave it to the API who may change whom.
+
+use super::Outcome;
+use crate::answers::{Invite, Person, Role};
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+#[derive(Template)]
+#[template(path = "members.html")]
+pub(crate) struct Members {
+    frame: Frame,
+    home: String,
+    may_change: bool,
+    own: Uuid,
+    people: Vec<Person>,
+    invites: Vec<Invite>,
+    problem: Outcome,
+}
+
+/// `GET /console/o/{organization}/members`
+pub(crate) async fn show(member: Member) -> Result<Page<Members>, Failure> {
+    view(&member, None).await
+}
+
+/// `POST /console/o/{organization}/members`: invites somebody.
+pub(crate) async fn invite(member: Member, form: Form) -> Result<Response, Failure> {
+    let asked = json!({"email": form.text("email"), "role": form.text("role")});
+    changed(&member, member.person.api.change::<Value>(Method::POST, &path(&member, "members"), &asked).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/members/{id}/role`
+pub(crate) async fn change_role(
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    form: Form,
+) -> Result<Response, Failure> {
+    let (path, asked) = (format!("{}/{}", path(&member, "members"), id(&named)?), json!({"role": form.text("role")}));
+    changed(&member, member.person.api.change::<Value>(Method::PATCH, &path, &asked).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/members/{id}/remove`
+pub(crate) async fn remove(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let path = format!("{}/{}", path(&member, "members"), id(&named)?);
+    changed(&member, member.person.api.send(Method::DELETE, &path, None).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/members/invites/{id}/withdraw`
+pub(crate) async fn withdraw(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let path = format!("{}/{}", path(&member, "invites"), id(&named)?);
+    changed(&member, member.person.api.send(Method::DELETE, &path, None).await.map(drop)).await
+}
+
+async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
+    match done {
+        Ok(()) => Ok(Redirect::to(&format!("{}/members", member.organization.home())).into_response()),
+        Err(failure) => Ok(view(member, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+fn path(member: &Member, list: &str) -> String {
+    format!("/api/v1/identity/organizations/{}/{list}", member.organization.organization_id)
+}
+
+fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
+    named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}
+
+async fn view(member: &Member, problem: Outcome) -> Result<Page<Members>, Failure> {
+    let (api, none) = (&member.person.api, Vec::new());
+    let may_change = member.organization.is_owner();
+    let people = api.get(&path(member, "members"), &none).await?;
+    let invites = if may_change { api.get(&path(member, "invites"), &none).await? } else { Vec::new() };
+    let (frame, own) = (member.frame("Members", ""), member.person.who.user.id);
+    Ok(Page(Members { frame, home: member.organization.home(), may_change, own, people, invites, problem }))
+}
+
+impl Person {
+    fn is_owner(&self) -> bool {
+        self.role == Role::Owner
+    }
+}

@@ -1,0 +1,46 @@
+//! The organisations of a person, and founding another one.
+//!
+//! Must not guess what somebody may do: the API says it.
+
+use super::Outcome;
+use crate::answers::Organization;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::session::SignedIn;
+use askama::Template;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::json;
+
+#[derive(Template)]
+#[template(path = "organizations.html")]
+pub(crate) struct Organizations {
+    frame: Frame,
+    person: SignedIn,
+    problem: Outcome,
+    name: String,
+    domain: String,
+}
+
+/// `GET /console/organizations`
+pub(crate) async fn show(person: SignedIn) -> Page<Organizations> {
+    page(person, None, String::new(), String::new())
+}
+
+/// `POST /console/organizations`: founds a content owner.
+pub(crate) async fn found(person: SignedIn, form: Form) -> Result<Response, Failure> {
+    let (name, domain) = (form.text("name"), form.text("domain"));
+    let asked = json!({"name": name, "org_type": "content_owner", "domain": domain});
+    match person.api.change::<Organization>(Method::POST, "/api/v1/identity/organizations", &asked).await {
+        Ok(founded) => Ok(Redirect::to(&format!("/console/o/{}/start", founded.id)).into_response()),
+        Err(failure) => {
+            let problem = failure.refusal()?;
+            Ok(page(person, Some(problem), name, domain).into_response())
+        }
+    }
+}
+
+fn page(person: SignedIn, problem: Outcome, name: String, domain: String) -> Page<Organizations> {
+    Page(Organizations { frame: person.frame("Organisations"), person, problem, name, domain })
+}

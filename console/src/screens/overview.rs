@@ -1,0 +1,194 @@
+//! What happened, in one sentence, five figures, a chart and a table of agents.
+//!
+//! Must show each figure as the API answers it: a sum or a share is made of figures that stand in one answer.
+
+use super::{Behind, Filters};
+use crate::State;
+use crate::answers::{Corroborated, FunnelItem, List, Series, SourceCount, Summary};
+use crate::api::Asker;
+use crate::chart::{Chart, Sparkline};
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Change, Count, Share, grouped};
+use crate::session::Member;
+use crate::window::{Asked, Window};
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The types that the chart tells apart, and how it names them.
+const TYPES: [(&str, &str); 5] = [
+    ("content_retrieved", "retrieved"),
+    ("content_grounded", "grounded"),
+    ("content_cited", "cited"),
+    ("content_presented", "presented"),
+    ("content_engaged", "clicked"),
+];
+const SPLITS: [(&str, &str); 3] = [("type", "By step"), ("agent", "By agent"), ("role", "By observer")];
+const AGENTS: &str = "10";
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+pub(crate) struct Overview {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    total: Count,
+    sentence: String,
+    tiles: Vec<Tile>,
+    splits: [(&'static str, &'static str); 3],
+    split: &'static str,
+    chart: Chart,
+    behind: Behind,
+    agents: Vec<FunnelItem>,
+    sources: Vec<SourceCount>,
+}
+
+/// One of the five figures; `figure` and `change` are safe as they are.
+struct Tile {
+    name: &'static str,
+    label: &'static str,
+    figure: Figure,
+    change: Change,
+    compared: String,
+    sparkline: Sparkline,
+}
+
+enum Figure {
+    Count(Count),
+    Share(Share),
+}
+
+impl askama::filters::HtmlSafe for Figure {}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Share(share) => share.fmt(f),
+        }
+    }
+}
+
+/// `GET /console/o/{organization}/overview`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Overview>, Failure> {
+    let filters = Filters::read(&state, &member, "overview", &asked).await?;
+    let (api, window) = (member.api(), &filters.window);
+    let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("type");
+    let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
+    let (shown, by_agent) = (series(split), window.parameters_and(&[("by", "agent"), ("limit", AGENTS)]));
+    let (before, by_type) = (window.before(), series("type"));
+    let (now, earlier, types, drawn, funnel, seen, seen_earlier) = tokio::try_join!(
+        summary(&api, window),
+        summary(&api, &before),
+        api.get::<Series>("/content-owners/series", &by_type),
+        api.get::<Series>("/content-owners/series", &shown),
+        api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
+        corroboration(&api, window),
+        corroboration(&api, &before),
+    )?;
+    let is_hourly = window.bucket() == "hour";
+    let types = Chart::of("Events", &types.items, is_hourly, |item| item.event_type.clone()).ordered(&TYPES);
+    let chart = match split {
+        "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| named(&item.agent_id)),
+        "role" => Chart::of("Events by observer", &drawn.items, is_hourly, |item| item.source_role.clone()),
+        _ => types.clone(),
+    };
+    Ok(Page(Overview {
+        frame: member.frame("Overview", &window.query()),
+        home: member.organization.home(),
+        total: Count(now.total_events),
+        sentence: sentence(window, &now, &earlier),
+        tiles: tiles(window, (&now, &earlier), &types, (&seen, &seen_earlier)),
+        splits: SPLITS,
+        split,
+        chart,
+        behind: Behind::of(&state, &member, "series", "/content-owners/series", &shown),
+        agents: funnel.items,
+        sources: now.events_by_source,
+        filters,
+    }))
+}
+
+async fn summary(api: &Asker, window: &Window) -> Result<Summary, Failure> {
+    api.get("/content-owners/summary", &window.parameters()).await
+}
+
+/// Every row, however many pages they take.
+async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Corroborated>, Failure> {
+    let mut all: Vec<Corroborated> = Vec::new();
+    loop {
+        let offset = all.len().to_string();
+        let parameters = window.parameters_and(&[("limit", "1000"), ("offset", &offset)]);
+        let page: List<Corroborated> = api.get("/content-owners/corroboration", &parameters).await?;
+        let is_last = page.items.is_empty();
+        all.extend(page.items);
+        if is_last || all.len() as u64 >= page.total {
+            return Ok(all);
+        }
+    }
+}
+
+fn named(agent_id: &str) -> String {
+    if agent_id.is_empty() { "not named".to_owned() } else { agent_id.to_owned() }
+}
+
+fn sentence(window: &Window, now: &Summary, earlier: &Summary) -> String {
+    let times = |number: u64| if number == 1 { "once".to_owned() } else { format!("{} times", grouped(number)) };
+    let (retrieved, before) = (now.of_type("content_retrieved"), earlier.of_type("content_retrieved"));
+    let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
+        0 => String::new(),
+        1 => ", by one agent that was named".to_owned(),
+        more => format!(", by {more} agents that were named"),
+    };
+    let (cited, clicked) = (now.of_type("content_cited"), now.of_type("content_engaged"));
+    let trend = match before {
+        0 => "There is nothing from as many days before to compare with.".to_owned(),
+        _ => format!("In as many days before, it was retrieved {}.", times(before)),
+    };
+    let (told, retrieved, cited) = (window.told(), times(retrieved), times(cited));
+    let clicks = if clicked == 1 { "one click".to_owned() } else { format!("{} clicks", grouped(clicked)) };
+    format!("Your content was retrieved {retrieved} {told}{agents}. It was cited {cited} and led to {clicks}. {trend}")
+}
+
+fn tiles(
+    window: &Window,
+    (now, earlier): (&Summary, &Summary),
+    types: &Chart,
+    (seen, seen_earlier): (&[Corroborated], &[Corroborated]),
+) -> Vec<Tile> {
+    let compared = format!("against {} days before", window.days());
+    let count = |name: &'static str, label: &'static str, event_type: &str, line: usize| Tile {
+        name,
+        label,
+        figure: Figure::Count(Count(now.of_type(event_type))),
+        change: Change { now: now.of_type(event_type), before: earlier.of_type(event_type) },
+        compared: compared.clone(),
+        sparkline: Sparkline(types.lines[line].figures.clone()),
+    };
+    let sum = |rows: &[Corroborated], figure: fn(&Corroborated) -> u64| rows.iter().map(figure).sum::<u64>();
+    let both = |rows| sum(rows, |row| row.seen_by_both.0);
+    let mut by_day = BTreeMap::new();
+    for row in seen {
+        *by_day.entry(row.day).or_default() += row.seen_by_both.0;
+    }
+    vec![
+        count("retrieved", "Retrievals", "content_retrieved", 0),
+        count("cited", "Cited", "content_cited", 2),
+        count("presented", "Presented", "content_presented", 3),
+        count("clicked", "Clicks", "content_engaged", 4),
+        Tile {
+            name: "corroborated",
+            label: "Corroborated",
+            figure: Figure::Share(Share { part: both(seen), whole: sum(seen, |row| row.retrievals.0) }),
+            change: Change { now: both(seen), before: both(seen_earlier) },
+            compared: "in retrievals that both sides saw".to_owned(),
+            sparkline: Sparkline(by_day.into_values().collect()),
+        },
+    ]
+}

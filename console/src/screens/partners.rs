@@ -1,0 +1,75 @@
+//! Partners: who asks to read what the organisation reads, who may, and taking it back. For platforms and agents: whom they asked.
+//!
+//! Must name organisations as the API names them.
+
+use super::Outcome;
+use crate::answers::{Delegation, DelegationRequest, OrgKind};
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+const REQUESTS: &str = "/api/v1/identity/delegation-requests";
+const DELEGATIONS: &str = "/api/v1/identity/delegations";
+
+#[derive(Template)]
+#[template(path = "partners.html")]
+pub(crate) struct Partners {
+    frame: Frame,
+    home: String,
+    is_grantor: bool,
+    requests: Vec<DelegationRequest>,
+    delegations: Vec<Delegation>,
+    problem: Outcome,
+}
+
+/// `GET /console/o/{organization}/partners`
+pub(crate) async fn show(member: Member) -> Result<Page<Partners>, Failure> {
+    view(&member, None).await
+}
+
+/// `POST /console/o/{organization}/partners`: asks the owner of a domain.
+pub(crate) async fn ask(member: Member, form: Form) -> Result<Response, Failure> {
+    let asked = json!({"domain": form.text("domain")});
+    changed(&member, member.api().change::<Value>(Method::POST, REQUESTS, &asked).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/partners/requests/{id}/{answer}`
+pub(crate) async fn answer(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let answer = named.get("answer").filter(|answer| matches!(answer.as_str(), "approve" | "deny")).ok_or(Failure::NotFound)?;
+    let path = format!("{REQUESTS}/{}/{answer}", id(&named)?);
+    changed(&member, member.api().send(Method::POST, &path, None).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/partners/{id}/revoke`
+pub(crate) async fn revoke(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let path = format!("{DELEGATIONS}/{}", id(&named)?);
+    changed(&member, member.api().send(Method::DELETE, &path, None).await.map(drop)).await
+}
+
+async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
+    match done {
+        Ok(()) => Ok(Redirect::to(&format!("{}/partners", member.organization.home())).into_response()),
+        Err(failure) => Ok(view(member, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
+    named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}
+
+async fn view(member: &Member, problem: Outcome) -> Result<Page<Partners>, Failure> {
+    let api = member.api();
+    let is_grantor = member.organization.org_type == OrgKind::ContentOwner;
+    let role = vec![("role", if is_grantor { "grantor" } else { "grantee" }.to_owned())];
+    let (requests, delegations) = tokio::try_join!(api.get(REQUESTS, &role), api.get(DELEGATIONS, &role))?;
+    let frame = member.frame("Partners", "");
+    Ok(Page(Partners { frame, home: member.organization.home(), is_grantor, requests, delegations, problem }))
+}

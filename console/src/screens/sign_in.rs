@@ -1,0 +1,105 @@
+//! Signing in by mail, and signing out.
+//!
+//! Must redeem a link only when its button is pressed, because programs that read mail open links too; and must hand the API the
+//! session from before, so that nobody goes on with one that somebody else knows.
+
+use super::Outcome;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::navigation::SIGN_IN;
+use crate::session::Visitor;
+use askama::Template;
+use axum::extract::Query;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use schemas::problem::{Code, Problem};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn {
+    frame: Frame,
+    step: Step,
+    problem: Outcome,
+}
+
+enum Step {
+    /// Ask for the address.
+    Address,
+    /// A mail is on its way to it.
+    Mailed(String),
+    /// The link of a mail was opened.
+    Link(String),
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Opened {
+    #[serde(default)]
+    token: String,
+}
+
+fn page(step: Step, problem: Outcome) -> Response {
+    let status = problem.as_ref().map_or(200, |problem| problem.status);
+    let page = Page(SignIn { frame: Frame::bare("Sign in"), step, problem });
+    (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
+}
+
+/// `GET /sign-in`, and with `?token=` what the link of a mail opens.
+pub(crate) async fn show(Query(Opened { token }): Query<Opened>) -> Response {
+    page(if token.is_empty() { Step::Address } else { Step::Link(token) }, None)
+}
+
+/// `POST /sign-in`: a mail is asked for.
+pub(crate) async fn ask(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
+    let email = form.text("email");
+    let asked = api.send(Method::POST, "/api/v1/identity/auth/magic-link", Some(&json!({"email": email}))).await;
+    Ok(match asked {
+        Ok(_) => page(Step::Mailed(email), None),
+        Err(failure) => page(Step::Address, Some(failure.refusal()?)),
+    })
+}
+
+/// `POST /sign-in/finish`: the link's token becomes a session.
+pub(crate) async fn finish(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
+    let token = json!({"token": form.text("token")});
+    match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&token)).await {
+        Ok(opened) => Ok((cookies(opened.headers()), Redirect::to("/console")).into_response()),
+        Err(Failure::SignedOut) => Ok(page(Step::Address, Some(used_up(&api.request_id)))),
+        Err(Failure::Refused(problem)) if problem.status == 401 => Ok(page(Step::Address, Some(used_up(&api.request_id)))),
+        Err(other) => Ok(page(Step::Address, Some(other.refusal()?))),
+    }
+}
+
+fn used_up(request_id: &str) -> Problem {
+    let code = Code::Unauthenticated;
+    Problem {
+        kind: format!("urn:problem:{}", code.as_str()),
+        title: "The link no longer works".to_owned(),
+        status: code.status(),
+        detail: "It was used, or is older than a quarter of an hour. Ask for another mail.".to_owned(),
+        code: code.as_str().to_owned(),
+        request_id: request_id.to_owned(),
+        see: None,
+        errors: Vec::new(),
+    }
+}
+
+/// `POST /sign-out`
+pub(crate) async fn sign_out(Visitor(api): Visitor) -> Result<Response, Failure> {
+    match api.send(Method::DELETE, "/api/v1/identity/auth/session", None).await {
+        Ok(ended) => Ok((cookies(ended.headers()), Redirect::to(SIGN_IN)).into_response()),
+        Err(Failure::SignedOut | Failure::Refused(_)) => Ok(Redirect::to(SIGN_IN).into_response()),
+        Err(other) => Err(other),
+    }
+}
+
+/// The cookies that the API sets and takes back, as it says them.
+fn cookies(answered: &HeaderMap) -> HeaderMap {
+    let set = answered.get_all(header::SET_COOKIE).iter();
+    set.fold(HeaderMap::new(), |mut cookies, cookie| {
+        cookies.append(header::SET_COOKIE, cookie.clone());
+        cookies
+    })
+}

@@ -1,0 +1,177 @@
+//! Webhooks: endpoints, what was sent to each and how it fared, sending again, another secret, and disabling.
+//!
+//! Must show a secret only in the answer to the form that made it.
+
+use super::Outcome;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::numbers::Time;
+use crate::session::Member;
+use askama::Template;
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+const WEBHOOKS: &str = "/api/v1/identity/webhooks";
+/// What can be told of: the type, and in words.
+const TYPES: [(&str, &str); 4] = [
+    ("delegation_request.created", "somebody asks to read your figures"),
+    ("delegation.created", "a partner may read them"),
+    ("delegation.revoked", "a partner may no longer"),
+    ("invite.claimed", "an owner whom you set up has come"),
+];
+const DELIVERIES: &str = "50";
+
+#[derive(Deserialize)]
+pub(crate) struct Endpoint {
+    id: Uuid,
+    url: String,
+    event_types: Vec<String>,
+    created_at: Time,
+    disabled_at: Option<Time>,
+    /// Only in the answer that makes it.
+    #[serde(default)]
+    secret: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Delivery {
+    id: Uuid,
+    event_type: String,
+    status: String,
+    attempts: u64,
+    created_at: Time,
+    next_attempt_at: Option<Time>,
+    last_attempt: Option<Attempt>,
+}
+
+#[derive(Deserialize)]
+struct Attempt {
+    at: Time,
+    outcome: String,
+    status_code: Option<u16>,
+    duration_ms: u64,
+}
+
+impl Attempt {
+    /// What happened, in words.
+    fn told(&self) -> String {
+        match (self.outcome.as_str(), self.status_code) {
+            ("delivered", Some(code)) => format!("answered {code} after {} ms", self.duration_ms),
+            ("bad_status", Some(code)) => format!("answered {code}, which is no success"),
+            ("no_public_address", _) => "its name leads to no public address".to_owned(),
+            ("unreachable", _) => "nobody answered the connection".to_owned(),
+            ("timeout", _) => format!("no answer within {} ms", self.duration_ms),
+            ("not_http", _) => "what answered does not speak HTTP".to_owned(),
+            ("tls_expired", _) => "its certificate has expired".to_owned(),
+            ("tls_not_yet_valid", _) => "its certificate is not valid yet".to_owned(),
+            ("tls_unknown_authority", _) => "nobody known has signed its certificate".to_owned(),
+            ("tls_other_name", _) => "its certificate is for another name".to_owned(),
+            (other, _) => other.replace('_', " "),
+        }
+    }
+}
+
+impl Delivery {
+    fn badge(&self) -> &'static str {
+        match self.status.as_str() {
+            "delivered" => "good",
+            "pending" => "warn",
+            _ => "bad",
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "webhooks.html")]
+pub(crate) struct Webhooks {
+    frame: Frame,
+    home: String,
+    types: [(&'static str, &'static str); 4],
+    endpoints: Vec<Endpoint>,
+    made: Option<Endpoint>,
+    typed: String,
+    problem: Outcome,
+}
+
+#[derive(Template)]
+#[template(path = "webhook.html")]
+pub(crate) struct Webhook {
+    frame: Frame,
+    home: String,
+    endpoint: Endpoint,
+    made: Option<Endpoint>,
+    deliveries: Vec<Delivery>,
+    problem: Outcome,
+}
+
+/// `GET /console/o/{organization}/webhooks`
+pub(crate) async fn list(member: Member) -> Result<Page<Webhooks>, Failure> {
+    all(&member, None, String::new(), None).await
+}
+
+/// `POST /console/o/{organization}/webhooks`
+pub(crate) async fn create(member: Member, form: Form) -> Result<Page<Webhooks>, Failure> {
+    let url = form.text("url");
+    let asked = json!({"url": url, "event_types": form.all("event_type")});
+    match member.api().change::<Endpoint>(Method::POST, WEBHOOKS, &asked).await {
+        Ok(made) => all(&member, Some(made), String::new(), None).await,
+        Err(failure) => all(&member, None, url, Some(failure.refusal()?)).await,
+    }
+}
+
+/// `GET /console/o/{organization}/webhooks/{id}`
+pub(crate) async fn show(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Webhook>, Failure> {
+    one(&member, id(&named, "id")?, None, None).await
+}
+
+/// `POST /console/o/{organization}/webhooks/{id}/rotate`
+pub(crate) async fn rotate(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Webhook>, Failure> {
+    let id = id(&named, "id")?;
+    match member.api().change::<Endpoint>(Method::POST, &format!("{WEBHOOKS}/{id}/rotate-secret"), &json!({})).await {
+        Ok(made) => one(&member, id, Some(made), None).await,
+        Err(failure) => one(&member, id, None, Some(failure.refusal()?)).await,
+    }
+}
+
+/// `POST /console/o/{organization}/webhooks/{id}/disable`
+pub(crate) async fn disable(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let id = id(&named, "id")?;
+    match member.api().send(Method::DELETE, &format!("{WEBHOOKS}/{id}"), None).await {
+        Ok(_) => Ok(Redirect::to(&format!("{}/webhooks", member.organization.home())).into_response()),
+        Err(failure) => Ok(one(&member, id, None, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+/// `POST /console/o/{organization}/webhooks/{id}/deliveries/{delivery}/redeliver`
+pub(crate) async fn redeliver(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let (id, delivery) = (id(&named, "id")?, id(&named, "delivery")?);
+    match member.api().send(Method::POST, &format!("{WEBHOOKS}/{id}/deliveries/{delivery}/redeliver"), None).await {
+        Ok(_) => Ok(Redirect::to(&format!("{}/webhooks/{id}", member.organization.home())).into_response()),
+        Err(failure) => Ok(one(&member, id, None, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+fn id(named: &HashMap<String, String>, name: &str) -> Result<Uuid, Failure> {
+    named.get(name).and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}
+
+async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Outcome) -> Result<Page<Webhooks>, Failure> {
+    let endpoints = member.api().get(WEBHOOKS, &Vec::new()).await?;
+    let frame = member.frame("Webhooks", "");
+    Ok(Page(Webhooks { frame, home: member.organization.home(), types: TYPES, endpoints, made, typed, problem }))
+}
+
+async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {
+    let (api, path) = (member.api(), format!("{WEBHOOKS}/{id}"));
+    let (log, newest) = (format!("{path}/deliveries"), vec![("limit", DELIVERIES.to_owned())]);
+    let none = Vec::new();
+    let (endpoint, deliveries) = tokio::try_join!(api.get(&path, &none), api.get(&log, &newest))?;
+    let frame = member.frame("Webhooks", "");
+    Ok(Page(Webhook { frame, home: member.organization.home(), endpoint, made, deliveries, problem }))
+}

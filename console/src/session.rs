@@ -1,0 +1,96 @@
+//! Who looks: the session of the cookie, the person it stands for, and the organisation that the address names.
+//!
+//! Must take nothing about a person from anywhere but the API's answer to their session.
+
+use crate::State;
+use crate::answers::{Membership, OrgKind, Whoami};
+use crate::api::Asker;
+use crate::failure::Failure;
+use crate::frame::Frame;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use service_kit::http::RequestId;
+use service_kit::session_cookie;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Anybody, signed in or not.
+pub(crate) struct Visitor(pub(crate) Asker);
+
+/// Somebody with a session that the API knows.
+pub(crate) struct SignedIn {
+    pub(crate) who: Whoami,
+    pub(crate) api: Asker,
+}
+
+/// A member of the organisation that the address names.
+pub(crate) struct Member {
+    pub(crate) person: SignedIn,
+    pub(crate) organization: Membership,
+}
+
+impl SignedIn {
+    /// What stands around a page about the person alone.
+    pub(crate) fn frame(&self, title: &str) -> Frame {
+        Frame::of_person(title, &self.who)
+    }
+}
+
+impl Member {
+    /// What stands around a page about the organisation; its links to other screens keep `query`.
+    pub(crate) fn frame(&self, title: &str, query: &str) -> Frame {
+        Frame::of_member(title, &self.person.who, &self.organization, query)
+    }
+
+    pub(crate) fn is_owner_of_content(&self) -> bool {
+        self.organization.org_type == OrgKind::ContentOwner
+    }
+
+    /// The way to the API, about this organisation.
+    pub(crate) fn api(&self) -> Asker {
+        self.person.api.about(self.organization.organization_id)
+    }
+}
+
+impl FromRequestParts<Arc<State>> for Visitor {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, Failure> {
+        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        let presented = session_cookie::presented(&parts.headers, state.transport());
+        Ok(Self(Asker {
+            api: Arc::clone(&state.api),
+            // Of two nobody knows which one is meant: that is nobody.
+            session: presented.ok().flatten().map(|session| session.reveal().to_owned()),
+            client: state.clients.client(&parts.extensions, &parts.headers).to_string(),
+            request_id,
+            organization: None,
+        }))
+    }
+}
+
+impl FromRequestParts<Arc<State>> for SignedIn {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, Failure> {
+        let Visitor(api) = Visitor::from_request_parts(parts, state).await?;
+        if api.session.is_none() {
+            return Err(Failure::SignedOut);
+        }
+        let who = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
+        Ok(Self { who, api })
+    }
+}
+
+impl FromRequestParts<Arc<State>> for Member {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, Failure> {
+        let person = SignedIn::from_request_parts(parts, state).await?;
+        let named = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::NotFound)?;
+        let id = named.iter().find(|(name, _)| *name == "organization").and_then(|(_, id)| id.parse::<Uuid>().ok());
+        let mut own = person.who.memberships.iter();
+        let organization = own.find(|own| Some(own.organization_id) == id).cloned().ok_or(Failure::NotFound)?;
+        Ok(Self { person, organization })
+    }
+}

@@ -1,0 +1,191 @@
+//! Which time and which domain a screen is about: read from its address, and written into the addresses it links to.
+//!
+//! Must not know a screen.
+
+use crate::api::Parameters;
+use crate::failure::Failure;
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use serde::Deserialize;
+use std::fmt::Write;
+
+/// The choices that a screen offers, with the days each of them covers.
+pub(crate) const CHOICES: [(&str, &str, i64); 4] =
+    [("today", "Today", 1), ("7d", "7 days", 7), ("30d", "30 days", 30), ("90d", "90 days", 90)];
+/// What is shown when nothing was chosen.
+const USUAL: &str = "30d";
+/// Longer windows are charted by the day, shorter ones by the hour.
+const HOURLY_DAYS: i64 = 2;
+
+/// The parameters of every screen that shows a period.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    period: String,
+    #[serde(default)]
+    since: String,
+    #[serde(default)]
+    until: String,
+    #[serde(default)]
+    domain: String,
+    #[serde(default)]
+    pub(crate) offset: u64,
+    #[serde(default)]
+    pub(crate) after: String,
+    #[serde(default)]
+    pub(crate) by: String,
+    #[serde(default)]
+    pub(crate) split: String,
+}
+
+/// Whole days of UTC, both ends included, and a domain or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) since: NaiveDate,
+    pub(crate) until: NaiveDate,
+    /// One of [`CHOICES`], or none when both days were named.
+    pub(crate) period: Option<&'static str>,
+    pub(crate) domain: String,
+}
+
+impl Window {
+    /// Reads what was asked, at a moment.
+    pub(crate) fn of(asked: &Asked, now: DateTime<Utc>) -> Result<Self, Failure> {
+        let domain = asked.domain.clone();
+        if asked.period.is_empty() && !(asked.since.is_empty() && asked.until.is_empty()) {
+            let (since, until) = (day(&asked.since, "from")?, day(&asked.until, "to")?);
+            let is_ordered = since <= until;
+            let window = Self { since, until, period: None, domain };
+            return is_ordered
+                .then_some(window)
+                .ok_or_else(|| Failure::Unreadable("The first day is after the last one.".to_owned()));
+        }
+        let wanted = if asked.period.is_empty() { USUAL } else { &asked.period };
+        let unknown = || Failure::Unreadable("There is no such period.".to_owned());
+        let (period, _, days) = CHOICES.into_iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
+        let until = now.date_naive();
+        Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain })
+    }
+
+    /// As many days, right before.
+    pub(crate) fn before(&self) -> Self {
+        let until = self.since.pred_opt().unwrap_or(self.since);
+        Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, domain: self.domain.clone() }
+    }
+
+    pub(crate) fn days(&self) -> i64 {
+        (self.until - self.since).num_days() + 1
+    }
+
+    /// What a series of this window is by.
+    pub(crate) fn bucket(&self) -> &'static str {
+        if self.days() <= HOURLY_DAYS { "hour" } else { "day" }
+    }
+
+    /// In the words of a sentence.
+    pub(crate) fn told(&self) -> String {
+        match self.period {
+            Some("today") => "today".to_owned(),
+            Some(_) => format!("in the last {} days", self.days()),
+            None if self.since == self.until => format!("on {}", self.since),
+            None => format!("from {} to {}", self.since, self.until),
+        }
+    }
+
+    /// The parameters of a read.
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut all = vec![("since", self.since.to_string()), ("until", self.until.to_string())];
+        if !self.domain.is_empty() {
+            all.push(("domain", self.domain.clone()));
+        }
+        all
+    }
+
+    /// The same and more.
+    pub(crate) fn parameters_and(&self, more: &[(&'static str, &str)]) -> Parameters {
+        let more = more.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (*name, (*value).to_owned()));
+        self.parameters().into_iter().chain(more).collect()
+    }
+
+    /// The query string of a link that keeps all of it.
+    pub(crate) fn query(&self) -> String {
+        self.query_and(&[])
+    }
+
+    /// The same with more parameters.
+    pub(crate) fn query_and(&self, more: &[(&str, &str)]) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        match self.period {
+            Some(period) => drop(query.append_pair("period", period)),
+            None => drop(query.append_pair("since", &self.since.to_string()).append_pair("until", &self.until.to_string())),
+        }
+        if !self.domain.is_empty() {
+            query.append_pair("domain", &self.domain);
+        }
+        query.extend_pairs(more.iter().filter(|(_, value)| !value.is_empty()));
+        query.finish()
+    }
+
+    /// The same domain in another of [`CHOICES`].
+    pub(crate) fn query_of(&self, period: &str) -> String {
+        let mut query = format!("period={period}");
+        if !self.domain.is_empty() {
+            let domain: String = url::form_urlencoded::byte_serialize(self.domain.as_bytes()).collect();
+            let _ = write!(query, "&domain={domain}");
+        }
+        query
+    }
+
+    /// Whether a choice is the one shown.
+    pub(crate) fn is(&self, period: &str) -> bool {
+        self.period == Some(period)
+    }
+}
+
+fn day(text: &str, which: &str) -> Result<NaiveDate, Failure> {
+    let unreadable = || Failure::Unreadable(format!("The day \u{201c}{which}\u{201d} is none; write it as in 2026-01-31."));
+    if text.len() == 10 { text.parse().map_err(|_| unreadable()) } else { Err(unreadable()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    fn window(period: &str, since: &str, until: &str) -> Option<Window> {
+        let asked = Asked { period: period.into(), since: since.into(), until: until.into(), ..Asked::default() };
+        Window::of(&asked, at("2026-03-01T23:59:59Z")).ok()
+    }
+
+    #[test]
+    fn a_period_ends_today_and_the_one_before_it_touches_it() {
+        let week = window("7d", "", "").unwrap();
+        assert_eq!((week.since.to_string(), week.until.to_string()), ("2026-02-23".into(), "2026-03-01".into()));
+        let before = week.before();
+        assert_eq!((before.since.to_string(), before.until.to_string()), ("2026-02-16".into(), "2026-02-22".into()));
+        assert_eq!(window("", "", ""), window("30d", "", ""));
+        assert_eq!((window("today", "", "").unwrap().bucket(), week.bucket()), ("hour", "day"));
+    }
+
+    #[test]
+    fn days_that_are_none_and_days_in_the_wrong_order_are_refused() {
+        assert_eq!(window("", "2026-01-31", "2026-01-31").unwrap().days(), 1);
+        for (since, until) in [("2026-02-01", "2026-01-31"), ("2026-02-30", "2026-03-01"), ("", "2026-03-01"), ("1", "2")] {
+            assert_eq!(window("", since, until), None, "{since} {until}");
+        }
+        assert_eq!(window("9d", "", ""), None);
+    }
+
+    #[test]
+    fn what_a_link_keeps_is_read_back() {
+        let window = Window { domain: "a&b.example".into(), ..window("", "2026-01-01", "2026-01-31").unwrap() };
+        assert_eq!(window.query(), "since=2026-01-01&until=2026-01-31&domain=a%26b.example");
+        assert_eq!(window.query_of("7d"), "period=7d&domain=a%26b.example");
+        assert_eq!(
+            window.query_and(&[("by", "url"), ("after", "")]),
+            "since=2026-01-01&until=2026-01-31&domain=a%26b.example&by=url"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+-- Why reports of the organisation $1 were refused since the hour of $2: one row for each reason, the latest first, at most $3.
+SELECT route, status, code, field, rule, sum(requests)::bigint AS requests, max(last_at) AS last_at,
+       (array_agg(last_request_id ORDER BY last_at DESC))[1] AS last_request_id
+FROM refused_reports
+WHERE organization_id = $1 AND hour >= date_trunc('hour', $2::timestamptz, 'UTC')
+GROUP BY route, status, code, field, rule
+ORDER BY max(last_at) DESC, route, code, field, rule LIMIT $3 OFFSET $4

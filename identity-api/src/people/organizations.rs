@@ -1,0 +1,56 @@
+//! What operators see besides access requests: every organisation (docs/api/identity.md#operators).
+//!
+//! Must serve operators only, and must not show what an organisation does.
+
+use super::Operator;
+use crate::State;
+use crate::bodies::paging::Paging;
+use axum::Json;
+use axum::extract::State as Shared;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const ORGANIZATIONS: &str = include_str!("organizations.sql");
+
+/// An organisation as operators see it.
+#[derive(Serialize, sqlx::FromRow)]
+pub(crate) struct Listed {
+    id: Uuid,
+    name: String,
+    org_type: String,
+    /// Verified ones.
+    domains: Vec<String>,
+    members: i64,
+    is_trusted_partner: bool,
+    /// The partner that set it up.
+    provisioned_by: Option<Uuid>,
+    #[serde(serialize_with = "schemas::instant::serialize")]
+    created_at: DateTime<Utc>,
+}
+
+/// Which organisations.
+#[derive(Deserialize)]
+pub(crate) struct Which {
+    /// A part of the name or of a verified domain.
+    q: Option<String>,
+    limit: Option<i64>,
+    offset: Option<i64>,
+}
+
+/// `GET /api/v1/identity/operator/organizations`: newest first.
+pub(crate) async fn list_all_organizations(
+    Shared(state): Shared<Arc<State>>,
+    Operator(_): Operator,
+    Parameters(which): Parameters<Which>,
+) -> Result<Json<Vec<Listed>>, ApiError> {
+    let paging = Paging::parse(which.limit, which.offset)?;
+    // A character that PostgreSQL does not take stands in no name.
+    if which.q.as_ref().is_some_and(|part| part.contains('\0')) {
+        return Ok(Json(Vec::new()));
+    }
+    let listed = sqlx::query_as(ORGANIZATIONS).bind(which.q).bind(paging.limit).bind(paging.offset).fetch_all(&state.pool);
+    Ok(Json(listed.await?))
+}

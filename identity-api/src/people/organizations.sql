@@ -1,0 +1,11 @@
+-- Every organisation whose name or verified domain has $1 in it, or all; newest first, $2 of them after $3.
+SELECT o.id, o.name, o.org_type, coalesce(d.domains, '{}') AS domains,
+       (SELECT count(*) FROM memberships m WHERE m.organization_id = o.id) AS members,
+       o.is_trusted_partner, o.provisioned_by, o.created_at
+FROM organizations o
+LEFT JOIN LATERAL (
+    SELECT array_agg(domain ORDER BY domain) AS domains FROM domains
+    WHERE organization_id = o.id AND verified_at IS NOT NULL AND released_at IS NULL) d ON true
+WHERE $1::text IS NULL OR strpos(lower(o.name), lower($1)) > 0
+   OR EXISTS (SELECT FROM unnest(d.domains) AS domain WHERE strpos(domain, lower($1)) > 0)
+ORDER BY o.created_at DESC, o.id DESC LIMIT $2 OFFSET $3

@@ -1,0 +1,132 @@
+//! Whether anything is sent to an endpoint: it is disabled for a while, enabled again, deleted for good, and tried.
+//!
+//! Must drop what waits for an endpoint when it is disabled: nothing from before is sent after it was enabled again.
+
+use super::{Row, deliveries, not_found};
+use crate::State;
+use crate::actor::{Actor, IdentityWriter};
+use crate::audit::{self, Change};
+use crate::bodies::{self, rule_broken};
+use crate::outbox::{self, Event};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::ids::WebhookEndpointId;
+use schemas::problem::Code;
+use schemas::webhook::progress::LoggedDelivery;
+use schemas::webhook::{Data, EventType, WebhookData, WebhookEndpoint};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+
+/// How an endpoint stands: when it was disabled, and when deleted.
+type Stands = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+
+/// Locks an endpoint of the actor's organisation.
+async fn lock(transaction: &mut PgConnection, actor: &Actor, id: WebhookEndpointId) -> Result<Stands, ApiError> {
+    let found: Option<Stands> = sqlx::query_as(
+        "SELECT disabled_at, deleted_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2 FOR NO KEY UPDATE",
+    )
+    .bind(id.0)
+    .bind(actor.org_id.0)
+    .fetch_optional(transaction)
+    .await?;
+    found.ok_or_else(not_found)
+}
+
+async fn note(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    id: WebhookEndpointId,
+    now: DateTime<Utc>,
+    action: &'static str,
+) -> Result<(), sqlx::Error> {
+    let change = Change { action, object_kind: "webhook_endpoint", object_id: id.0, detail: json!({}) };
+    audit::record(transaction, actor, now, change).await
+}
+
+/// `DELETE /api/v1/identity/webhooks/{id}`: 204, also when it was deleted before. Nothing is sent to it any more.
+pub(crate) async fn delete_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let (_, deleted_at) = lock(&mut transaction, &actor, id).await?;
+    if deleted_at.is_none() {
+        sqlx::query("UPDATE webhook_endpoints SET deleted_at = $2, disabled_at = coalesce(disabled_at, $2) WHERE id = $1")
+            .bind(id.0)
+            .bind(now)
+            .execute(&mut *transaction)
+            .await?;
+        note(&mut transaction, &actor, id, now, "webhook.deleted").await?;
+        transaction.commit().await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What may be changed of an endpoint.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changed {
+    disabled: Option<bool>,
+}
+
+/// `PATCH /api/v1/identity/webhooks/{id}`: disables an endpoint or enables it again.
+pub(crate) async fn change_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+    request: Request<Body>,
+) -> Result<Json<WebhookEndpoint>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let body = state.bodies.read(request).await?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let (disabled_at, deleted_at) = lock(&mut transaction, &actor, id).await?;
+    let disabled = bodies::object::<Changed>(&body)?.disabled;
+    let disabled = disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))?;
+    if deleted_at.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The webhook endpoint is deleted; register it anew."));
+    }
+    if disabled != disabled_at.is_some() {
+        note(&mut transaction, &actor, id, now, if disabled { "webhook.disabled" } else { "webhook.enabled" }).await?;
+    }
+    let row: Row = sqlx::query_as(
+        "UPDATE webhook_endpoints SET disabled_at = CASE WHEN $2 THEN coalesce(disabled_at, $3) END WHERE id = $1 \
+         RETURNING id, url, event_types, created_at, disabled_at",
+    )
+    .bind(id.0)
+    .bind(disabled)
+    .bind(now)
+    .fetch_one(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(Json(row.into()))
+}
+
+/// `POST /api/v1/identity/webhooks/{id}/test`: 202; a message of type `webhook.test` to this endpoint, whatever it is subscribed
+/// to, delivered and logged as every other one is.
+pub(crate) async fn test_webhook(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<LoggedDelivery>), ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    deliveries::lock(&mut transaction, id, actor.org_id).await?.require_enabled()?;
+    let data = Data::Webhook(WebhookData { id });
+    let event = Event { to: &[actor.org_id], kind: EventType::WebhookTest, at: now, data };
+    let delivery = outbox::write(&mut transaction, id, actor.org_id, &event).await?;
+    note(&mut transaction, &actor, id, now, "webhook.tested").await?;
+    let logged = deliveries::find(&mut *transaction, id, actor.org_id, delivery).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::ACCEPTED, Json(logged)))
+}

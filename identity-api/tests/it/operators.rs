@@ -1,0 +1,40 @@
+//! What operators see of organisations.
+
+use crate::desk::{Desk, Shows};
+use serde_json::{Value, json};
+
+const ALL: &str = "/api/v1/identity/operator/organizations";
+
+#[tokio::test]
+async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
+    let desk = Desk::open().await;
+    let operator = desk.operator("op@svc.test").await;
+    let ada = desk.person("ada@a.test").await;
+    let founded = desk.founded(&ada, "wished.test").await.text("id").to_owned();
+    let (owner, _) = desk.owner_of("news.test").await;
+    let (network, _) = desk.platform("Great Network").await;
+    desk.trust(network, true).await;
+    let list = async |query: &str| {
+        let listed = desk.get(operator.shows(), &format!("{ALL}{query}")).await;
+        assert_eq!(listed.status, 200, "{}", listed.body);
+        listed.body.as_array().unwrap().clone()
+    };
+    let ids = |listed: &[Value]| listed.iter().map(|org| org["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let all = list("").await;
+    let newest_first = [network.to_string(), owner.to_string(), founded.clone()];
+    assert_eq!(ids(&all), newest_first);
+    assert_eq!((&all[0]["is_trusted_partner"], &all[0]["org_type"]), (&json!(true), &json!("platform")));
+    assert_eq!((&all[1]["domains"], &all[1]["members"]), (&json!(["news.test"]), &json!(0)));
+    assert_eq!((&all[2]["domains"], &all[2]["members"]), (&json!([]), &json!(1)), "a registered domain is a wish");
+    assert_eq!(ids(&list("?q=wished").await), [founded], "by its name");
+    assert_eq!(ids(&list("?q=gREAT").await), [network.to_string()]);
+    assert_eq!(ids(&list("?q=ews.tes").await), [owner.to_string()]);
+    for nobody in ["?q=%25", "?q=_", "?q=%00", "?q='"] {
+        assert_eq!(list(nobody).await, Vec::<Value>::new(), "{nobody}");
+    }
+    let pages = [list("?limit=2").await, list("?limit=2&offset=2").await];
+    assert_eq!(pages.concat(), all);
+    assert_eq!(desk.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(desk.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
+    assert_eq!(desk.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
+}

@@ -1,0 +1,93 @@
+//! Who fetches, and what.
+
+/// A crawler, as an edge tells of it.
+pub(super) struct Bot {
+    pub(super) name: &'static str,
+    pub(super) operator: &'static str,
+    pub(super) purpose: &'static str,
+    pub(super) user_agent: &'static str,
+    /// Whether its address is one that its operator publishes.
+    pub(super) is_verified: bool,
+    /// Of a hundred fetches.
+    pub(super) share: u32,
+}
+
+const fn bot(
+    (name, operator): (&'static str, &'static str),
+    purpose: &'static str,
+    user_agent: &'static str,
+    is_verified: bool,
+    share: u32,
+) -> Bot {
+    Bot { name, operator, purpose, user_agent, is_verified, share }
+}
+
+pub(super) const BOTS: [Bot; 8] = [
+    bot(("GPTBot", "OpenAI"), "training", "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)", true, 27),
+    bot(("ClaudeBot", "Anthropic"), "training", "Mozilla/5.0 (compatible; ClaudeBot/1.0; +claudebot@anthropic.com)", true, 21),
+    bot(
+        ("OAI-SearchBot", "OpenAI"),
+        "search",
+        "Mozilla/5.0 (compatible; OAI-SearchBot/1.0; +https://openai.com/searchbot)",
+        true,
+        14,
+    ),
+    bot(
+        ("PerplexityBot", "Perplexity"),
+        "search",
+        "Mozilla/5.0 (compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)",
+        true,
+        12,
+    ),
+    bot(
+        ("Amazonbot", "Amazon"),
+        "search",
+        "Mozilla/5.0 (compatible; Amazonbot/0.1; +https://developer.amazon.com/amazonbot)",
+        true,
+        9,
+    ),
+    bot(
+        ("meta-externalagent", "Meta"),
+        "training",
+        "meta-externalagent/1.1 (+https://developers.facebook.com/docs/sharing/webmasters/crawler)",
+        true,
+        8,
+    ),
+    bot(("CCBot", "Common Crawl"), "training", "CCBot/2.0 (https://commoncrawl.org/faq/)", true, 5),
+    // Says that it is one of them, from an address that is not theirs.
+    bot(("GPTBot", "unknown"), "training", "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)", false, 4),
+];
+
+/// Agents of the demo's own agent organisation.
+pub(super) const AGENTS: [&str; 3] = ["demo-answers", "demo-research", "demo-shopping"];
+
+/// Pages, the most wanted first.
+pub(super) const PAGES: [&str; 24] = [
+    "/guides/choosing-a-heat-pump",
+    "/news/grid-storage-record",
+    "/reviews/induction-cooktops",
+    "/guides/insulating-an-old-house",
+    "/prices/electricity-tariffs",
+    "/news/solar-rules-change",
+    "/reviews/balcony-solar-kits",
+    "/guides/reading-an-energy-bill",
+    "/data/emissions-by-country",
+    "/news/heat-network-approved",
+    "/reviews/smart-thermostats",
+    "/guides/electric-car-at-home",
+    "/opinion/who-pays-for-the-grid",
+    "/prices/heat-pump-installation",
+    "/guides/draughts-and-windows",
+    "/news/wind-auction-results",
+    "/reviews/dehumidifiers",
+    "/data/household-consumption",
+    "/guides/renting-and-solar",
+    "/opinion/the-case-for-district-heating",
+    "/news/battery-recycling-plant",
+    "/prices/wood-pellets",
+    "/about/how-we-test",
+    "/",
+];
+
+/// Where the pages are.
+pub(super) const SITE: &str = "https://www.example.com";

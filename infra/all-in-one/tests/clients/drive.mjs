@@ -1,0 +1,59 @@
+// Uses the JavaScript client as an agent and a site would, through a faulty proxy, and prints how many events of each type must be
+// counted and how many sessions.
+//
+// Environment: CLIENT (its folder), PROXY, AGENT_KEY, OWNER_KEY.
+
+import assert from "node:assert/strict";
+import { createHmac, randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import { join } from "node:path";
+
+const { CLIENT, PROXY, AGENT_KEY, OWNER_KEY } = process.env;
+const { ApiError, clickOf, ContentTelemetry, verifyWebhook } = await import(join(CLIENT, "content-telemetry.mjs"));
+const { clicks } = await import(join(CLIENT, "landing-page.mjs"));
+
+const page = (name) => `https://www.example.com/client/${name}`;
+const now = () => new Date().toISOString();
+const agent = new ContentTelemetry({ url: PROXY, apiKey: AGENT_KEY });
+const session = await agent.startSession({ agent_id: "client-test" });
+
+const retrieved = (n) => ({ type: "content_retrieved", timestamp: now(), session_id: session, source_role: "agent", content_url: page(n) });
+const good = Array.from({ length: 1_200 }, (_, n) => agent.report(retrieved(n)));
+const bad = agent.report({ ...retrieved("bad"), timestamp: "yesterday" });
+await Promise.all([...good, assert.rejects(bad, (error) => error instanceof ApiError && error.status === 422 && error.faults.some(({ field }) => field === "timestamp"))]);
+
+const uploaded = await agent.uploadSession({
+  agent_id: "client-test", started_at: now(), outcome: { type: "conversion", value_amount: 1_999, currency: "EUR" },
+  events: [{ type: "content_cited", timestamp: now(), content_url: page("cited"), data: { citation_type: "paraphrase" } }],
+});
+assert.equal(uploaded.outcome_recorded, true);
+
+const link = await agent.linkWithToken(session, page("landing?a=1&b=2"));
+const owner = new ContentTelemetry({ url: PROXY, apiKey: OWNER_KEY, flushAfterMs: 1 });
+const click = clicks(owner, "https://www.example.com");
+const site = createServer((request, response) => response.end("the page", () => click(request))).listen(0, "127.0.0.1");
+await new Promise((resume) => site.on("listening", resume));
+for (const path of [link.slice("https://www.example.com".length), "/client/no-token", "//other.example/x?ctx=unlike"]) {
+  assert.equal(await (await fetch(`http://127.0.0.1:${site.address().port}${path}`)).text(), "the page");
+}
+site.close();
+await owner.flush();
+assert.equal(clickOf("https://www.example.com/?ctx=other"), undefined);
+assert.equal(clickOf(link).content_url, page("landing?a=1&b=2"));
+await agent.endSession(session, { type: "browse" });
+
+const refused = new ContentTelemetry({ url: PROXY, apiKey: "svc_pk_unknown" });
+await assert.rejects(refused.startSession(), { name: "ApiError", status: 401 });
+const away = new ContentTelemetry({ url: "http://127.0.0.1:1", apiKey: AGENT_KEY, giveUpAfterMs: 300 });
+await assert.rejects(away.report(retrieved("away")));
+
+const body = JSON.stringify({ id: randomUUID(), type: "delegation.created", data: { name: "Ünïcode" } });
+const signed = (timestamp) => ({ "x-svc-timestamp": `${timestamp}`, "x-svc-signature": createHmac("sha256", "whsec_test").update(`${timestamp}.${body}`).digest("hex") });
+const seconds = Math.floor(Date.now() / 1_000);
+assert.deepEqual(await verifyWebhook("whsec_test", signed(seconds), body), JSON.parse(body));
+assert.deepEqual(await verifyWebhook("whsec_test", signed(seconds), Buffer.from(body)), JSON.parse(body));
+await assert.rejects(verifyWebhook("whsec_other", signed(seconds), body), /signature/);
+await assert.rejects(verifyWebhook("whsec_test", { ...signed(seconds), "x-svc-signature": undefined }, body), /signature/);
+await assert.rejects(verifyWebhook("whsec_test", signed(seconds - 301), body), /too old/);
+
+console.log(JSON.stringify({ counted: { content_retrieved: 1_200, content_cited: 1, content_engaged: 1 }, sessions: 2 }));

@@ -1,0 +1,26 @@
+// An HTTP proxy before the service: of each path the first request is refused with `Retry-After`, the second is passed on and its
+// answer lost, the rest pass. Prints its address.
+
+import { createServer, request } from "node:http";
+
+const service = new URL(process.env.BASE_URL);
+const seen = new Map();
+
+const server = createServer((incoming, outgoing) => {
+  const path = incoming.url.split("?")[0];
+  const attempt = (seen.get(path) ?? 0) + 1;
+  seen.set(path, attempt);
+  if (attempt === 1) {
+    incoming.resume();
+    outgoing.writeHead(503, { "retry-after": "1", "content-type": "application/problem+json" });
+    return outgoing.end('{"status":503,"code":"unavailable","detail":"away"}');
+  }
+  const { method, url, headers } = incoming;
+  const passed = request({ host: service.hostname, port: service.port, method, path: url, headers }, (answer) => {
+    if (attempt === 2) return answer.resume().on("end", () => outgoing.destroy());
+    outgoing.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(outgoing);
+  });
+  incoming.pipe(passed);
+});
+server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}`));

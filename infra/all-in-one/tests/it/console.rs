@@ -1,0 +1,28 @@
+//! The console, as people reach it: pages over HTTP without a script, and in a real browser.
+//!
+//! Must not look inside the console: a page is what its reader sees.
+
+mod browser;
+mod figures;
+mod protection;
+mod reader;
+mod story;
+
+use reader::Reader;
+
+/// The screens of an owner's organisation, beneath its address.
+const OWNER_SCREENS: [&str; 13] = [
+    "overview",
+    "events",
+    "pages",
+    "corroboration",
+    "funnel",
+    "agents",
+    "start",
+    "domains",
+    "keys",
+    "partners",
+    "webhooks",
+    "members",
+    "settings",
+];

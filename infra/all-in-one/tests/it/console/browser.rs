@@ -1,0 +1,160 @@
+//! Real Chromium, by the WebDriver protocol: what its accessibility checker finds, and what its console complains of.
+//!
+//! Must not load anything into a page but the checker, which the driver runs beside the page's own policy.
+
+use super::OWNER_SCREENS;
+use crate::demo::Demo;
+use serde_json::{Value, json};
+use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
+use std::path::{Path, PathBuf};
+
+const AXE_VERSION: &str = "4.14.1";
+
+struct Browser {
+    client: reqwest::Client,
+    session: String,
+    _driver: TestProcess,
+    _profile: tempfile::TempDir,
+}
+
+fn program(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| {
+        panic!("this test needs {name}: install Chromium and its driver (apt-get install chromium chromium-driver)")
+    })
+}
+
+impl Browser {
+    async fn start(is_dark: bool) -> Self {
+        let address = free_address();
+        let driver = TestProcess::start::<&str, &str>(&program("chromedriver"), &[&format!("--port={}", address.port())], &[]);
+        let (client, base) = (client(), format!("http://{address}"));
+        eventually("the driver answers", || async { client.get(format!("{base}/status")).send().await.ok() }).await;
+        let profile = tempfile::tempdir().unwrap();
+        let mut arguments: Vec<String> = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--window-size=1440,1000",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        arguments.push(format!("--user-data-dir={}", profile.path().display()));
+        if is_dark {
+            arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
+        }
+        let options = json!({"args": arguments, "binary": program("chromium")});
+        let asked =
+            json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}});
+        let answer: Value = client.post(format!("{base}/session")).json(&asked).send().await.unwrap().json().await.unwrap();
+        let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {answer}"));
+        Self { client, session: format!("{base}/session/{id}"), _driver: driver, _profile: profile }
+    }
+
+    async fn command(&self, path: &str, body: &Value) -> Value {
+        let sent = self.client.post(format!("{}{path}", self.session)).json(body).send().await.unwrap();
+        let mut answer: Value = sent.json().await.unwrap();
+        assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
+        answer["value"].take()
+    }
+
+    async fn open(&self, url: &str) {
+        self.command("/url", &json!({"url": url})).await;
+    }
+
+    async fn run(&self, script: &str) -> Value {
+        self.command("/execute/sync", &json!({"script": script, "args": []})).await
+    }
+
+    async fn run_until_done(&self, script: &str) -> Value {
+        self.command("/execute/async", &json!({"script": script, "args": []})).await
+    }
+
+    async fn sign_in(&self, demo: &Demo, variable: &str) {
+        self.open(&demo.url("/sign-in")).await;
+        let cookie =
+            json!({"cookie": {"name": "telemetry-session", "value": demo.env(variable), "httpOnly": true, "sameSite": "Lax"}});
+        self.command("/cookie", &cookie).await;
+    }
+
+    /// What the browser complained of since it was last asked.
+    async fn complaints(&self) -> Vec<Value> {
+        let said = self.command("/se/log", &json!({"type": "browser"})).await;
+        said.as_array().cloned().unwrap_or_default()
+    }
+}
+
+fn axe() -> String {
+    let folder = npm_package("axe-core", AXE_VERSION, env!("CARGO_TARGET_TMPDIR").as_ref());
+    std::fs::read_to_string(folder.join(Path::new("node_modules/axe-core/axe.min.js"))).unwrap()
+}
+
+const CHECK: &str = "const done = arguments[arguments.length - 1];\
+    axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(\
+    found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
+    error => done([String(error)]));";
+
+#[tokio::test]
+async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_any_page() {
+    let demo = Demo::start().await;
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let report = |role: &str| {
+        json!({"type": "content_retrieved", "timestamp": now, "source_role": role,
+        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"})
+    };
+    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report("agent")]})).await.status, 201);
+    demo.counts(1).await;
+    let axe = axe();
+    for is_dark in [false, true] {
+        let browser = Browser::start(is_dark).await;
+        let shown = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches").await;
+        assert_eq!(shown, is_dark, "the browser shows what was asked for");
+        let mut addresses = vec![demo.url("/sign-in"), demo.url("/sign-in?token=abc"), demo.url("/console/organizations")];
+        addresses.extend(OWNER_SCREENS.map(|screen| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))));
+        browser.sign_in(&demo, "OWNER_SESSION").await;
+        for address in addresses {
+            browser.open(&address).await;
+            let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.transferSize])").await;
+            let own = demo.env("BASE_URL");
+            let foreign: Vec<_> =
+                loaded.as_array().unwrap().iter().filter(|entry| !entry[0].as_str().unwrap().starts_with(own)).collect();
+            assert!(foreign.is_empty(), "{address}: {foreign:?}");
+            assert!(
+                browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry"))
+            );
+            let complaints = browser.complaints().await;
+            assert!(complaints.is_empty(), "{address}: {complaints:?}");
+            browser.run(&axe).await;
+            let barriers = browser.run_until_done(CHECK).await;
+            assert_eq!(barriers, json!([]), "{address}, dark: {is_dark}");
+        }
+    }
+}
+
+/// The first event appears while the page is open.
+#[tokio::test]
+async fn u5_the_first_event_arrives_without_reloading() {
+    let demo = Demo::start().await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.open(&demo.url(&format!("/console/o/{}/start", demo.env("OWNER_ORG_ID")))).await;
+    browser.run("window.isTheSamePage = true").await;
+    let text = "return document.getElementById('arrival').textContent";
+    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting"));
+    let sent = demo.post(demo.env("AGENT_KEY"), &crate::demo::retrieval("agent", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009")).await;
+    assert_eq!(sent.status, 201);
+    eventually("the event is on the page", || async {
+        browser.run(text).await.as_str()?.contains("The first event is here").then_some(())
+    })
+    .await;
+    assert_eq!(browser.run("return window.isTheSamePage").await, true);
+    let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
+    assert_eq!(time, true, "also what arrives is in the reader's zone");
+    assert!(browser.complaints().await.is_empty());
+}

@@ -1,0 +1,116 @@
+//! U1: every figure on a page is the API's for the same question, for random events and random periods.
+
+use super::Reader;
+use super::reader::{Page, unescaped};
+use crate::demo::Demo;
+use chrono::{DateTime, TimeDelta, Utc};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::testing::{random_seed, size};
+
+const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+const EVENTS: usize = 120;
+const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
+const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
+
+fn events(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
+    let event = |_| {
+        let at = now - TimeDelta::minutes(random.random_range(0..40 * 24 * 60));
+        json!({
+            "type": TYPES[random.random_range(0..TYPES.len())], "timestamp": at.to_rfc3339(), "source_role": "agent",
+            "session_id": format!("00000000-0000-4000-8000-{:012x}", random.random_range(0..9)),
+            "content_url": format!("https://www.example.com/{}", random.random_range(0..7)),
+        })
+    };
+    (0..EVENTS).map(event).collect()
+}
+
+/// The rows of a page's first table: the texts of its cells, of a figure its exact value.
+fn rows(page: &Page) -> Vec<Vec<String>> {
+    let body = page.between("<tbody>", "</tbody>").unwrap_or_default();
+    let cell = |cell: &str| {
+        let inside = cell.split_once('>').map_or("", |(_, inside)| inside);
+        let inside = inside.split("</t").next().unwrap_or_default();
+        let exact = inside.split_once("value=\"").and_then(|(_, rest)| rest.split_once('"')).map(|(value, _)| value.to_owned());
+        exact.unwrap_or_else(|| unescaped(inside.split('<').next().unwrap_or_default()))
+    };
+    let cells = |row: &str| row.replace("<th", "<td").split("<td").skip(1).map(cell).collect();
+    body.split("<tr>").skip(1).map(cells).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// These columns of a page's table.
+fn shown(page: &Page, columns: &[usize]) -> Vec<Vec<String>> {
+    rows(page).iter().map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
+}
+
+/// These members of an answer's items.
+fn told(answer: &Value, names: &[&str]) -> Vec<Vec<String>> {
+    let items = answer["items"].as_array().unwrap().iter();
+    items.map(|item| names.iter().map(|name| text(&item[*name])).collect()).collect()
+}
+
+#[tokio::test]
+async fn u1_every_figure_on_a_page_is_the_apis() {
+    let demo = Demo::start().await;
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let now = Clock::System.now();
+    for part in events(&mut random, now).chunks(40) {
+        let sent = demo.post(demo.env("AGENT_KEY"), &json!({"events": part})).await;
+        assert_eq!(sent.status, 201, "{}", sent.body);
+    }
+    demo.counts(EVENTS as u64).await;
+    let mut reader = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    for _ in 0..size("TEST_ROUNDS", 8) {
+        let since = now.date_naive() - TimeDelta::days(random.random_range(0..45));
+        let until = since + TimeDelta::days(random.random_range(0..45));
+        let window = format!("since={since}&until={until}");
+        let api = async |path: &str| {
+            let answer = demo.get(demo.env("OWNER_KEY"), path).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            answer.body
+        };
+        let context = format!("seed {seed}, {window}");
+
+        let summary = api(&format!("/content-owners/summary?{window}")).await;
+        let overview = reader.open(&format!("{home}/overview?{window}")).await;
+        assert_eq!(overview.status, 200, "{context}: {}", overview.html);
+        if summary["total_events"] == 0 {
+            assert!(overview.html.contains("Nothing was reported"), "{context}");
+            continue;
+        }
+        for (figure, event_type) in [("retrieved", TYPES[0]), ("cited", TYPES[2]), ("presented", TYPES[3]), ("clicked", TYPES[4])]
+        {
+            let counted =
+                summary["events_by_type"].as_array().unwrap().iter().find(|counted| counted["event_type"] == event_type);
+            let counted = counted.map_or_else(|| "0".to_owned(), |counted| text(&counted["count"]));
+            assert_eq!(overview.figure(figure), counted, "{context}: {figure}");
+        }
+
+        let urls = api(&format!("/content-owners/urls?{window}&limit=50")).await;
+        let page = reader.open(&format!("{home}/pages?{window}")).await;
+        assert_eq!(shown(&page, &[0, 1, 6]), told(&urls, &["content_url", "total_events", "unique_sessions"]), "{context}");
+
+        for by in ["url", "day", "agent"] {
+            let funnel = api(&format!("/content-owners/funnel?{window}&by={by}&limit=50")).await;
+            let page = reader.open(&format!("{home}/funnel?{window}&by={by}")).await;
+            assert_eq!(shown(&page, &[1, 2, 3, 4, 5]), told(&funnel, &STEPS), "{context}: funnel by {by}");
+        }
+
+        let seen = api(&format!("/content-owners/corroboration?{window}&limit=50")).await;
+        let page = reader.open(&format!("{home}/corroboration?{window}")).await;
+        assert_eq!(shown(&page, &[2, 4, 5, 6, 7]), told(&seen, &PARTS), "{context}: corroboration");
+
+        let events = api(&format!("/content-owners/events?{window}&limit=1")).await;
+        let file = reader.open(&format!("{home}/export/events.csv?{window}")).await;
+        let lines = csv::Reader::from_reader(file.html.as_bytes()).into_records().count();
+        assert_eq!(lines.to_string(), text(&events["total"]), "{context}: the file has every event");
+    }
+}

@@ -1,0 +1,157 @@
+//! What pages of others, strangers and hostile texts can do: nothing.
+
+use super::{OWNER_SCREENS, Reader};
+use crate::demo::Demo;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}";
+
+fn home(demo: &Demo, variable: &str) -> String {
+    format!("/console/o/{}", demo.env(variable))
+}
+
+#[tokio::test]
+async fn u3_every_page_says_that_nothing_is_loaded_from_elsewhere_and_nobody_frames_it() {
+    let demo = Demo::start().await;
+    let (mut owner, mut nobody) = (Reader::signed_in(&demo, "OWNER_SESSION"), Reader::nobody(&demo));
+    let mut pages =
+        vec![nobody.open("/sign-in").await, owner.open("/console/organizations").await, owner.open("/console/nowhere").await];
+    for screen in OWNER_SCREENS {
+        pages.push(owner.open(&format!("{}/{screen}", home(&demo, "OWNER_ORG_ID"))).await);
+    }
+    for page in &pages {
+        let header = |name: &str| page.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default();
+        let policy = header("content-security-policy");
+        assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{}: {policy}", page.address);
+        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("base-uri 'none'"), "{}: {policy}", page.address);
+        assert_eq!((header("x-frame-options"), header("referrer-policy")), ("DENY", "no-referrer"), "{}", page.address);
+        assert_eq!((header("cache-control"), header("x-content-type-options")), ("no-store", "nosniff"), "{}", page.address);
+        for within in [" style=\"", "<style", "<script>", " onclick", "javascript:"] {
+            assert!(!page.html.contains(within), "{}: {within}", page.address);
+        }
+        for loaded in page.all_between(" src=\"", "\"").chain(page.all_between("<link rel=\"stylesheet\" href=\"", "\"")) {
+            assert!(loaded.starts_with("/assets/"), "{}: {loaded}", page.address);
+        }
+    }
+    let assets: BTreeSet<String> =
+        pages.iter().flat_map(|page| page.all_between("\"/assets/", "\"")).map(str::to_owned).collect();
+    assert!(assets.len() >= 4, "{assets:?}");
+    for asset in assets {
+        let served = nobody.open(&format!("/assets/{asset}")).await;
+        assert_eq!(served.status, 200, "{asset}");
+        assert!(served.headers["cache-control"].to_str().unwrap().contains("immutable"), "{asset}");
+    }
+}
+
+#[tokio::test]
+async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
+    let demo = Demo::start().await;
+    let (own, agents) = (home(&demo, "OWNER_ORG_ID"), home(&demo, "AGENT_ORG_ID"));
+    let mut told = String::new();
+    for screen in OWNER_SCREENS {
+        told += screen;
+        for who in ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION", ""] {
+            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::signed_in(&demo, who) };
+            let page = reader.open(&format!("{own}/{screen}")).await;
+            let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
+            told += &format!(" {seen}");
+            assert_eq!(page.html.contains("Example Publisher"), who == "OWNER_SESSION", "{who} at {screen}");
+        }
+        let by_agent = Reader::signed_in(&demo, "AGENT_SESSION").open(&format!("{agents}/{screen}")).await.status;
+        told += &format!(" | {by_agent}\n");
+    }
+    assert_eq!(told, include_str!("roles.txt"), "owner, agent, operator, somebody, nobody | the agent at home");
+}
+
+#[tokio::test]
+async fn a_form_that_does_not_come_from_the_console_changes_nothing() {
+    let demo = Demo::start().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let mut actions = BTreeSet::new();
+    for screen in OWNER_SCREENS {
+        actions.extend(owner.open(&format!("{}/{screen}", home(&demo, "OWNER_ORG_ID"))).await.actions());
+    }
+    actions.extend(owner.open("/console/organizations").await.actions());
+    assert!(actions.len() > 8, "{actions:?}");
+    // Of each key what a form could change; when it was last used, every look changes.
+    let keys = || async {
+        let listed = demo.get(demo.env("OWNER_KEY"), "/api/v1/identity/api-keys").await.body;
+        let keys = listed.as_array().unwrap().iter();
+        keys.map(|key| (key["id"].clone(), key["revoked_at"].clone())).collect::<Vec<_>>()
+    };
+    let before = keys().await;
+    for action in &actions {
+        for origin in [None, Some("null"), Some("https://attacker.example"), Some("http://127.0.0.1:1")] {
+            let page = owner.post(action, &[("name".to_owned(), "forged".to_owned())], origin).await;
+            assert_eq!(page.status, 403, "{action} from {origin:?}");
+        }
+    }
+    assert_eq!(keys().await, before);
+    let still = owner.open("/console").await;
+    assert_ne!(still.address, "/sign-in", "not even signed out");
+}
+
+/// Whoever plants a session in a browser before somebody signs in there has none of theirs.
+#[tokio::test]
+async fn a_session_from_before_the_sign_in_is_worth_nothing_after_it() {
+    let demo = Demo::start().await;
+    let mut victim = Reader::signed_in(&demo, "USER_SESSION");
+    let planted = victim.cookies["telemetry-session"].clone();
+    let page = victim.open("/sign-in").await;
+    victim.press(&page, "/sign-in", &[("email", "victim@example.net")]).await;
+    let token = service_kit::testing::eventually("the mail arrives", || async {
+        let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
+        let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let own = mails.find(|mail| mail.contains("To: victim@example.net"))?;
+        own.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
+    })
+    .await;
+    let page = victim.open(&format!("/sign-in?token={token}")).await;
+    victim.press(&page, "/sign-in/finish", &[]).await;
+    assert_ne!(victim.cookies["telemetry-session"], planted);
+    let mut attacker = Reader::nobody(&demo);
+    attacker.cookies.insert("telemetry-session".to_owned(), planted);
+    assert_eq!(attacker.open("/console/organizations").await.address, "/sign-in");
+}
+
+#[tokio::test]
+async fn what_a_stranger_writes_is_text_on_every_page() {
+    let demo = Demo::start().await;
+    let session = uuid_like();
+    let event = json!({"events": [{
+        "type": "content_retrieved", "timestamp": service_kit::clock::Clock::System.now().to_rfc3339(), "source_role": "agent",
+        "session_id": session, "content_url": format!("https://www.example.com/?q={HOSTILE}"),
+        "data": {"user_agent": HOSTILE, "bot_name": HOSTILE, "com.example.note": HOSTILE},
+    }]});
+    let started = json!({"agent_id": HOSTILE, "session_id": session});
+    let start = demo.client.post(demo.url("/sessions/start")).header("x-api-key", demo.env("AGENT_KEY")).json(&started);
+    let started = crate::demo::answer(start).await;
+    let mut event = event;
+    if let Some(id) = started.body["session_id"].as_str() {
+        event["events"][0]["session_id"] = json!(id);
+    }
+    let sent = demo.post(demo.env("AGENT_KEY"), &event).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    demo.counts(1).await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let own = home(&demo, "OWNER_ORG_ID");
+    let keys = owner.open(&format!("{own}/keys")).await;
+    owner.press(&keys, "/keys", &[("name", HOSTILE)]).await;
+    let mut shown = 0;
+    for screen in OWNER_SCREENS.into_iter().chain(["funnel?by=url"]) {
+        let page = owner.open(&format!("{own}/{screen}")).await;
+        assert_eq!(page.status, 200, "{screen}: {}", page.html);
+        for dangerous in ["<script>alert", "<img src=x", "onerror=alert(2)>", "49}"] {
+            let raw = page.html.replace("&lt;", "\u{0}").replace("&#60;", "\u{0}");
+            let is_tag = dangerous.starts_with('<') && raw.contains(dangerous);
+            assert!(!is_tag && !page.html.contains("<img src=x onerror"), "{screen}: {dangerous}");
+        }
+        shown += usize::from(page.html.contains("alert(1)"));
+    }
+    assert!(shown >= 4, "the text is shown on {shown} pages");
+}
+
+fn uuid_like() -> String {
+    "67e55044-10b1-426f-9247-bb680e5fe0c9".to_owned()
+}

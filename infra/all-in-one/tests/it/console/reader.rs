@@ -1,0 +1,167 @@
+//! A browser without scripts: keeps cookies, follows links and fills in forms.
+//!
+//! Must send with a form only what the page has in it and what a person types.
+
+use crate::demo::Demo;
+use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use std::collections::BTreeMap;
+
+const COOKIE_NAME: &str = "telemetry-session";
+
+/// Somebody at a browser.
+pub(super) struct Reader<'a> {
+    demo: &'a Demo,
+    client: reqwest::Client,
+    pub(super) cookies: BTreeMap<String, String>,
+}
+
+/// What is on the screen.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) status: u16,
+    pub(super) address: String,
+    pub(super) headers: reqwest::header::HeaderMap,
+    pub(super) html: String,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn nobody(demo: &'a Demo) -> Self {
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
+        let client = client.timeout(std::time::Duration::from_secs(60)).build().unwrap();
+        Self { demo, client, cookies: BTreeMap::new() }
+    }
+
+    /// Somebody who is signed in already, by a session of `demo.env`.
+    pub(super) fn signed_in(demo: &'a Demo, variable: &str) -> Self {
+        let mut reader = Self::nobody(demo);
+        reader.cookies.insert(COOKIE_NAME.to_owned(), demo.env(variable).to_owned());
+        reader
+    }
+
+    /// Opens an address and goes where it leads.
+    pub(super) async fn open(&mut self, path: &str) -> Page {
+        let mut page = self.ask(self.client.get(self.demo.url(path)), path).await;
+        for _ in 0..5 {
+            let Some(next) = page.headers.get(LOCATION).map(|next| next.to_str().unwrap().to_owned()) else { break };
+            page = self.ask(self.client.get(self.demo.url(&next)), &next).await;
+        }
+        page
+    }
+
+    /// Presses the button of the form that goes to `action`, with these fields filled in.
+    pub(super) async fn press(&mut self, page: &Page, action: &str, typed: &[(&str, &str)]) -> Page {
+        let form = page.form(action);
+        let mut fields: Vec<(String, String)> = form.fields.clone();
+        fields.retain(|(name, _)| !typed.iter().any(|(typed, _)| typed == name));
+        fields.extend(typed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let answered = self.post(&form.action, &fields, Some(self.demo.env("BASE_URL"))).await;
+        match answered.headers.get(LOCATION).map(|next| next.to_str().unwrap().to_owned()) {
+            Some(next) => self.open(&next).await,
+            None => answered,
+        }
+    }
+
+    /// A form as any page of the world could send it, from an origin that the browser names.
+    pub(super) async fn post(&mut self, path: &str, fields: &[(String, String)], origin: Option<&str>) -> Page {
+        let body = url_encoded(fields);
+        let mut request =
+            self.client.post(self.demo.url(path)).header("content-type", "application/x-www-form-urlencoded").body(body);
+        if let Some(origin) = origin {
+            request = request.header(ORIGIN, origin);
+        }
+        self.ask(request, path).await
+    }
+
+    async fn ask(&mut self, request: reqwest::RequestBuilder, path: &str) -> Page {
+        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
+        let response = request.send().await.expect("the console answers");
+        for set in response.headers().get_all(SET_COOKIE) {
+            let (name, rest) = set.to_str().unwrap().split_once('=').unwrap();
+            let value = rest.split(';').next().unwrap_or_default();
+            let is_over = rest.contains("Max-Age=0");
+            if is_over {
+                self.cookies.remove(name)
+            } else {
+                self.cookies.insert(name.to_owned(), value.to_owned())
+            };
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Page { status, address: path.to_owned(), headers, html: response.text().await.expect("the page arrives") }
+    }
+}
+
+struct Form {
+    action: String,
+    /// Those that are there before anybody types.
+    fields: Vec<(String, String)>,
+}
+
+impl Page {
+    /// The text between two others, the first time.
+    pub(super) fn between(&self, before: &str, after: &str) -> Option<&str> {
+        self.html.split_once(before)?.1.split_once(after).map(|(text, _)| text)
+    }
+
+    /// Every text between two others.
+    pub(super) fn all_between<'p>(&'p self, before: &'p str, after: &'p str) -> impl Iterator<Item = &'p str> {
+        self.html.split(before).skip(1).filter_map(move |rest| rest.split_once(after).map(|(text, _)| text))
+    }
+
+    /// The exact figure behind `<p … data-figure="name">`.
+    pub(super) fn figure(&self, name: &str) -> String {
+        let shown = self.between(&format!("data-figure=\"{name}\">"), "</p>");
+        let shown = shown.unwrap_or_else(|| panic!("{}: no figure {name}:\n{}", self.address, self.html));
+        shown.split_once("value=\"").and_then(|(_, rest)| rest.split_once('"')).map_or("none", |(value, _)| value).to_owned()
+    }
+
+    /// Every address that a form of the page goes to.
+    pub(super) fn actions(&self) -> Vec<String> {
+        let forms = self.all_between("<form method=\"post\" ", ">");
+        forms.filter_map(|tag| attribute(tag, "action")).collect()
+    }
+
+    fn form(&self, action: &str) -> Form {
+        let mut forms = self.all_between("<form method=\"post\" ", "</form>");
+        let wanted = forms.find(|form| {
+            form.split_once('>').and_then(|(tag, _)| attribute(tag, "action")).is_some_and(|to| to.ends_with(action))
+        });
+        let form = wanted.unwrap_or_else(|| panic!("{}: no form goes to {action}:\n{}", self.address, self.html));
+        let (tag, inside) = form.split_once('>').unwrap();
+        let inputs = inside.split("<input ").skip(1).filter_map(|rest| rest.split_once('>').map(|(tag, _)| tag));
+        let sent = inputs.filter(|tag| !tag.contains("type=\"checkbox\"") || tag.contains("checked"));
+        let fields =
+            sent.filter_map(|tag| Some((attribute(tag, "name")?, attribute(tag, "value").unwrap_or_else(|| "on".to_owned()))));
+        Form { action: attribute(tag, "action").unwrap(), fields: fields.collect() }
+    }
+}
+
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let value = tag.split_once(&format!("{name}=\""))?.1.split_once('"')?.0;
+    Some(unescaped(value))
+}
+
+/// What a browser shows for a text of a page.
+pub(super) fn unescaped(text: &str) -> String {
+    let references = [
+        ("&#38;", "&"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&amp;", "&"),
+    ];
+    references.iter().fold(text.to_owned(), |text, (reference, meant)| text.replace(reference, meant))
+}
+
+fn url_encoded(fields: &[(String, String)]) -> String {
+    let encoded = |text: &str| {
+        text.bytes()
+            .map(|byte| if byte.is_ascii_alphanumeric() { (byte as char).to_string() } else { format!("%{byte:02X}") })
+            .collect::<String>()
+    };
+    fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect::<Vec<_>>().join("&")
+}

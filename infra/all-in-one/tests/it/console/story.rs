@@ -1,0 +1,87 @@
+//! From the first mail to the first event on the screen, without a script and without a word of the API.
+
+use super::Reader;
+use super::reader::unescaped;
+use crate::demo::Demo;
+use service_kit::testing::{DnsRecord, TestDns, eventually};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::process::Command;
+
+const DOMAIN: &str = "console.test";
+
+fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
+    let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
+    let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+    let own = mails.find(|mail| mail.contains(&format!("To: {email}")) && mail.contains("/sign-in?token="))?;
+    own.split_whitespace().find(|word| word.contains("/sign-in?token=")).map(str::to_owned)
+}
+
+#[tokio::test]
+async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_script() {
+    let zone: Arc<Mutex<HashMap<String, String>>> = Arc::default();
+    let published = Arc::clone(&zone);
+    let dns = TestDns::start(move |name| published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect());
+    let dns = dns.await;
+    let demo = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
+
+    // signs in, on another device than the one that asked
+    let mut first_device = Reader::nobody(&demo);
+    let page = first_device.open("/").await;
+    assert_eq!((page.status, page.address.as_str()), (200, "/sign-in"));
+    let page = first_device.press(&page, "/sign-in", &[("email", "publisher@console.test")]).await;
+    assert!(page.html.contains("Look at your mail"), "{}", page.html);
+    let link = eventually("the mail arrives", || async { mailed_link(&demo, "publisher@console.test") }).await;
+    let path = link.strip_prefix(demo.env("BASE_URL")).expect("the link leads to the console").to_owned();
+    let mut reader = Reader::nobody(&demo);
+    let page = reader.open(&path).await;
+    assert_eq!(page.headers["referrer-policy"], "no-referrer", "nobody learns the token from the page it stands in");
+    assert!(reader.cookies.is_empty(), "a link that is only opened signs nobody in");
+    let landing = page;
+    let page = reader.press(&landing, "/sign-in/finish", &[]).await;
+    assert_eq!((page.status, page.address.as_str()), (200, "/console/organizations"), "{}", page.html);
+    let again = Reader::nobody(&demo).press(&landing, "/sign-in/finish", &[]).await;
+    assert!(again.status == 401 && again.html.contains("no longer works"), "{}: {}", again.status, again.html);
+
+    // founds an organisation and proves its domain
+    let page = reader.press(&page, "/console/organizations", &[("name", "Console Press"), ("domain", DOMAIN)]).await;
+    assert!(page.status == 200 && page.address.ends_with("/start"), "{}", page.address);
+    let home = page.address.trim_end_matches("/start").to_owned();
+    let page = reader.press(&page, "/verify", &[]).await;
+    assert!(page.html.contains("role=\"alert\""), "it says what was found instead: {}", page.html);
+    let line = page.all_between("<code id=\"line-", "</code>").next().and_then(|code| code.split_once('>')).unwrap().1;
+    zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), unescaped(line));
+    let page = reader.press(&page, "/verify", &[]).await;
+    assert!(page.html.contains("proved by a TXT record"), "{}", page.html);
+
+    // mints a key, which is shown once
+    let page = reader.open(&format!("{home}/keys")).await;
+    let page = reader.press(&page, "/keys", &[("name", "web server")]).await;
+    let key = page.between("<code id=\"minted\">", "</code>").unwrap_or_else(|| panic!("{}", page.html)).to_owned();
+    assert!(key.starts_with("svc_pub_"));
+    let command = unescaped(page.between("<code id=\"trial\">", "</code>").unwrap());
+    let page = reader.open(&format!("{home}/keys")).await;
+    assert!(page.html.contains("web server") && !page.html.contains(&key));
+
+    // sends an event as the page says, and sees it
+    let waiting = reader.open(&format!("{home}/start")).await;
+    assert!(waiting.html.contains("Waiting for the first event"));
+    let pasted = Command::new("bash").args(["-c", &command]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&pasted.stdout).into_owned();
+    assert!(said.contains("\"events_created\":1"), "{command}\n{said}");
+    let reader = tokio::sync::Mutex::new(reader);
+    let arrived = eventually("the event is on the page", || async {
+        let page = reader.lock().await.open(&format!("{home}/start/arrival")).await;
+        page.html.contains("The first event is here").then_some(page)
+    })
+    .await;
+    assert!(!arrived.html.contains("hx-trigger"), "what has arrived is not asked for again");
+    let mut reader = reader.into_inner();
+    let overview = reader.open(&format!("{home}/overview")).await;
+    assert_eq!(overview.figure("retrieved"), "1");
+
+    // and leaves
+    let page = reader.press(&overview, "/sign-out", &[]).await;
+    assert_eq!(page.address, "/sign-in");
+    assert_eq!(reader.open(&format!("{home}/overview")).await.address, "/sign-in");
+}

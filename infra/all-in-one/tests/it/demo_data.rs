@@ -1,0 +1,47 @@
+//! `--demo-data`: thirty days that reads and screens can show. That a day is the same each time is held beside its maker.
+
+use crate::demo::Demo;
+use serde_json::Value;
+use service_kit::testing::eventually;
+
+/// The count of an entry of a list, by the member that names it.
+fn count(list: &Value, member: &str, name: &str) -> u64 {
+    let entries = list.as_array().into_iter().flatten();
+    entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
+}
+
+#[tokio::test]
+async fn thirty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
+    let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
+    let said = demo.process.stdout();
+    let line = said.lines().find(|line| line.starts_with("demo data: ")).unwrap_or_else(|| panic!("it says so: {said}"));
+    let numbers: Vec<u64> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    let [edge, origin, sessions] = numbers[..] else { panic!("{line}") };
+    assert!(edge > 5_000 && origin > 1_000 && sessions > 400, "{line}");
+    let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
+    eventually("every report is counted", || async {
+        let seen = demo.get(owner, "/content-owners/summary").await.body;
+        let own = demo.get(agent, "/agent/summary").await.body;
+        let by = |role| count(&seen["events_by_source"], "source_role", role);
+        (by("edge") == edge && by("origin") == origin && own["total_sessions"] == sessions).then_some(())
+    })
+    .await;
+    let series = demo.get(owner, "/content-owners/series").await.body;
+    let days = series["items"].as_array().unwrap();
+    // Of today there may be nothing yet.
+    assert!(days.len() >= 30 && days[..30].iter().all(|day| day["total_events"].as_u64() > Some(50)), "{days:?}");
+    let corroboration = demo.get(owner, "/content-owners/corroboration?limit=1000").await.body;
+    let sum = |member: &str| -> u64 {
+        corroboration["items"].as_array().unwrap().iter().filter_map(|item| item[member].as_u64()).sum()
+    };
+    for member in ["seen_by_both", "claimed_by_agent_only", "seen_by_server_only"] {
+        assert!(sum(member) > 100, "{member}: {corroboration}");
+    }
+    let own = demo.get(agent, "/agent/summary").await.body;
+    for outcome in ["browse", "abandonment", "conversion"] {
+        assert!(count(&own["outcomes"]["by_type"], "outcome_type", outcome) > 0, "{outcome}: {own}");
+    }
+    for kind in ["content_grounded", "content_cited", "content_presented", "content_engaged"] {
+        assert!(count(&own["events_by_type"], "event_type", kind) > 100, "{kind}: {own}");
+    }
+}

@@ -1,0 +1,48 @@
+// A Worker and a Node.js server with a visitor each: what agents fetch is told to the drain, what people fetch is not.
+import http from "node:http";
+import worker from "../../../edge/cloudflare/worker.mjs";
+import { contentTelemetry } from "../../../edge/node/middleware.mjs";
+
+const { DRAIN_URL, DRAIN_KEY } = process.env;
+const AGENT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
+
+async function throughTheWorker() {
+  const toTheNetwork = globalThis.fetch;
+  // The site behind the Worker.
+  globalThis.fetch = (input, init) =>
+    input instanceof Request
+      ? Promise.resolve(new Response("page", { headers: { "content-type": "text/html", "content-length": "4" } }))
+      : toTheNetwork(input, init);
+  const behind = [];
+  const context = { waitUntil: (promise) => behind.push(promise) };
+  for (const [path, agent] of [["/worker/1", AGENT], ["/worker/2", AGENT], ["/worker/3", PERSON]]) {
+    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent } });
+    const response = await worker.fetch(request, { DRAIN_URL, DRAIN_KEY }, context);
+    if ((await response.text()) !== "page") throw new Error("the visitor is not served");
+  }
+  await Promise.all(behind);
+  globalThis.fetch = toTheNetwork;
+}
+
+async function throughTheServer() {
+  // The first try fails, as on a bad line: its batch goes out again.
+  let tries = 0;
+  const send = (...request) => (++tries === 1 ? Promise.reject(new Error("a bad line")) : fetch(...request));
+  const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 20 });
+  const server = http.createServer((request, response) => telemetry(request, response, () => response.end("page")));
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  const get = (path, agent) =>
+    new Promise((done, failed) => {
+      const headers = { host: "www.example.com", "user-agent": agent };
+      http.get({ port: server.address().port, path, headers }, (response) => response.resume().on("end", done)).on("error", failed);
+    });
+  await get("/node/1?a=b", AGENT);
+  await get("/node/2", PERSON);
+  while (tries < 2) await new Promise((soon) => setTimeout(soon, 10));
+  await telemetry.close();
+  server.close();
+}
+
+await throughTheWorker();
+await throughTheServer();

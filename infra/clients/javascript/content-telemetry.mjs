@@ -1,0 +1,170 @@
+// Client of the Content Telemetry API for Node.js 20 or later, Deno, Bun and edge runtimes. Copy this file; it has no dependencies.
+//
+// Every event gets an `id`, so that sending it again counts it once. A request is repeated after `Retry-After`, after a
+// refused connection and after a lost answer, until `giveUpAfterMs` is over.
+
+const MAX_EVENTS = 1_000;
+const MAX_BYTES = 900_000;
+const REPEATED = new Set([408, 429, 502, 503, 504]);
+
+/** The service refused a request. `faults` has one entry for each broken rule, with the event's `index`. */
+export class ApiError extends Error {
+  constructor(status, problem, retryAfter) {
+    super(problem.detail ?? `The service answered ${status}.`);
+    this.name = "ApiError";
+    this.status = status;
+    this.code = problem.code;
+    this.faults = problem.errors ?? [];
+    this.requestId = problem.request_id;
+    this.retryAfter = retryAfter;
+  }
+}
+
+export class ContentTelemetry {
+  #options;
+  #queue = [];
+  #timer;
+  #sending = Promise.resolve();
+
+  /** `url` serves everything unless `ingestUrl` names another address for events and sessions. */
+  constructor({ url, ingestUrl = url, apiKey, batchSize = 500, flushAfterMs = 1_000, giveUpAfterMs = 60_000, fetch = globalThis.fetch }) {
+    const size = Math.min(batchSize, MAX_EVENTS);
+    this.#options = { url, ingestUrl, apiKey, size, flushAfterMs, giveUpAfterMs, fetch: (...request) => fetch(...request) };
+  }
+
+  /** Queues one event. Resolves once it is durable; rejects with an `ApiError` if it breaks a rule. */
+  report(event) {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ event: { id: crypto.randomUUID(), ...event }, resolve, reject });
+      if (this.#queue.length >= this.#options.size) void this.flush();
+      else this.#timer ??= setTimeout(() => void this.flush(), this.#options.flushAfterMs);
+    });
+  }
+
+  /** Sends what is queued. Resolves when every event was accepted or refused. Call it before the process ends. */
+  flush() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const waiting = this.#queue.splice(0);
+    this.#sending = this.#sending.then(async () => {
+      for (const batch of batches(waiting, this.#options.size)) await this.#deliver(batch);
+    });
+    return this.#sending;
+  }
+
+  /** Opens a session and returns its id. */
+  async startSession(session = {}) {
+    return (await this.#write("/sessions/start", session)).session_id;
+  }
+
+  /** Ends a session, with an outcome where there is one. */
+  endSession(sessionId, outcome) {
+    return this.#write("/sessions/end", { session_id: sessionId, outcome });
+  }
+
+  /** Uploads a whole session with its events. */
+  uploadSession(session) {
+    const events = (session.events ?? []).map((event) => ({ id: crypto.randomUUID(), ...event }));
+    return this.#write("/sessions/bulk", { session_id: crypto.randomUUID(), ...session, events });
+  }
+
+  /** Makes a click token and returns the link with it. */
+  async linkWithToken(sessionId, contentUrl) {
+    const { token } = await this.#write("/click-tokens", { session_id: sessionId, content_url: contentUrl }, this.#options.url);
+    const link = new URL(contentUrl);
+    link.searchParams.set("ctx", token);
+    return link.href;
+  }
+
+  /** Reads any path of the API, e.g. `read("/content-owners/summary", { since: "2026-11-01" })`. */
+  read(path, parameters = {}) {
+    const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value != null));
+    return this.#request(`${this.#options.url}${path}?${query}`, {});
+  }
+
+  async #deliver(batch) {
+    try {
+      await this.#write("/events", { events: batch.map(({ event }) => event) });
+      for (const { resolve } of batch) resolve();
+    } catch (error) {
+      if (error.status === 413 && batch.length > 1) return this.#deliverHalves(batch);
+      const faulty = new Set((error.faults ?? []).map(({ index }) => index));
+      const refused = batch.filter((_, index) => faulty.has(index));
+      const rest = batch.filter((_, index) => !faulty.has(index));
+      const isOthersFault = error.status === 422 && refused.length > 0;
+      for (const { reject } of isOthersFault ? refused : batch) reject(error);
+      if (isOthersFault && rest.length > 0) await this.#deliver(rest);
+    }
+  }
+
+  async #deliverHalves(batch) {
+    const middle = batch.length >> 1;
+    await this.#deliver(batch.slice(0, middle));
+    await this.#deliver(batch.slice(middle));
+  }
+
+  #write(path, body, address = this.#options.ingestUrl) {
+    const headers = { "content-type": "application/json", "idempotency-key": crypto.randomUUID() };
+    return this.#request(`${address}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  }
+
+  async #request(url, request) {
+    const deadline = Date.now() + this.#options.giveUpAfterMs;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await this.#once(url, request, deadline - Date.now());
+      } catch (error) {
+        const pause = (error.retryAfter ?? Math.min(2 ** attempt / 4, 10)) * 1_000 * (1 + Math.random() / 10);
+        const isForGood = error instanceof ApiError && !REPEATED.has(error.status);
+        if (isForGood || Date.now() + pause > deadline) throw error;
+        await new Promise((resume) => setTimeout(resume, pause));
+      }
+    }
+  }
+
+  async #once(url, request, patienceMs) {
+    const headers = { ...request.headers, "x-api-key": this.#options.apiKey };
+    const signal = AbortSignal.timeout(Math.max(1, Math.min(patienceMs, 30_000)));
+    const response = await this.#options.fetch(url, { ...request, headers, redirect: "manual", signal });
+    const body = await response.json().catch(() => ({}));
+    if (response.ok) return body;
+    throw new ApiError(response.status, body, Number(response.headers.get("retry-after")) || undefined);
+  }
+}
+
+function* batches(waiting, size) {
+  let batch = [];
+  let bytes = 0;
+  for (const entry of waiting) {
+    const added = new TextEncoder().encode(JSON.stringify(entry.event)).length + 1;
+    if (batch.length === size || (batch.length > 0 && bytes + added > MAX_BYTES)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(entry);
+    bytes += added;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The event of a visit that came with a click token, or undefined. `url` is the address that the visitor asked for. */
+export function clickOf(url, now = new Date()) {
+  const page = new URL(url);
+  const token = page.searchParams.get("ctx");
+  if (!token?.startsWith("ctx_")) return undefined;
+  page.searchParams.delete("ctx");
+  const data = { engagement_type: "link_click" };
+  return { type: "content_engaged", timestamp: now.toISOString(), content_url: page.href, ctx_token: token, data };
+}
+
+/** The event in a webhook's raw body. Throws when it is forged or older than five minutes. Keep the `id`s you have handled. */
+export async function verifyWebhook(secret, headers, body, now = Date.now() / 1_000) {
+  const [timestamp, signature] = [headers["x-svc-timestamp"], headers["x-svc-signature"]];
+  const bytes = (text) => new TextEncoder().encode(text);
+  const key = await crypto.subtle.importKey("raw", bytes(secret), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+  const claimed = /^[0-9a-f]{64}$/.test(signature ?? "") ? Uint8Array.from(signature.match(/../g), (pair) => parseInt(pair, 16)) : new Uint8Array();
+  const signed = new Uint8Array([...bytes(`${timestamp}.`), ...(typeof body === "string" ? bytes(body) : body)]);
+  if (!(await crypto.subtle.verify("HMAC", key, claimed, signed))) throw new Error("The signature is not the endpoint's.");
+  if (!(Math.abs(now - Number(timestamp)) <= 300)) throw new Error("The delivery is too old.");
+  return JSON.parse(new TextDecoder().decode(signed.subarray(timestamp.length + 1)));
+}

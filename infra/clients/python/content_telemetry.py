@@ -1,0 +1,196 @@
+"""Client of the Content Telemetry API for Python 3.11 or later. Copy this file; it needs the standard library only.
+
+Every event gets an ``id``, so that sending it again counts it once. A request is repeated after ``Retry-After``, after a
+refused connection and after a lost answer, until ``give_up_after`` seconds are over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import random
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import Any, NotRequired, TypedDict
+
+MAX_EVENTS = 1_000
+MAX_BYTES = 900_000
+REPEATED = {408, 429, 502, 503, 504}
+
+Json = dict[str, Any]
+
+
+class Event(TypedDict):
+    """An event; members that the API keeps beyond these may be added."""
+
+    type: str
+    timestamp: str
+    id: NotRequired[str]
+    source_role: NotRequired[str]
+    content_url: NotRequired[str]
+    content_id: NotRequired[str]
+    content_telemetry_id: NotRequired[str]
+    session_id: NotRequired[str]
+    ctx_token: NotRequired[str]
+    turn_id: NotRequired[str]
+    output_id: NotRequired[str]
+    data: NotRequired[Json]
+
+
+class ApiError(Exception):
+    """The service refused a request. ``faults`` has one entry for each broken rule, with the event's ``index``."""
+
+    def __init__(self, status: int, problem: Json, retry_after: float | None) -> None:
+        super().__init__(problem.get("detail", f"The service answered {status}."))
+        self.status = status
+        self.code: str | None = problem.get("code")
+        self.faults: list[Json] = problem.get("errors", [])
+        self.request_id: str | None = problem.get("request_id")
+        self.retry_after = retry_after
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class ContentTelemetry:
+    """``url`` serves everything unless ``ingest_url`` names another address for events and sessions."""
+
+    def __init__(self, url: str, api_key: str, ingest_url: str | None = None, batch_size: int = 500, give_up_after: float = 60) -> None:
+        self._url = url
+        self._ingest_url = ingest_url or url
+        self._api_key = api_key
+        self._batch_size = min(batch_size, MAX_EVENTS)
+        self._give_up_after = give_up_after
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def report(self, events: Iterable[Event]) -> list[tuple[Event, list[Json]]]:
+        """Sends events in batches; when it returns they are durable. Returns those that break a rule, with their faults."""
+        refused: list[tuple[Event, list[Json]]] = []
+        for batch in _batches(({"id": str(uuid.uuid4()), **event} for event in events), self._batch_size):
+            refused += self._deliver(batch)
+        return refused
+
+    def start_session(self, **session: Any) -> str:
+        """Opens a session and returns its id."""
+        return str(self._write("/sessions/start", session)["session_id"])
+
+    def end_session(self, session_id: str, outcome: Json | None = None) -> None:
+        """Ends a session, with an outcome where there is one."""
+        self._write("/sessions/end", {"session_id": session_id, "outcome": outcome})
+
+    def upload_session(self, events: Iterable[Event] = (), **session: Any) -> Json:
+        """Uploads a whole session with its events."""
+        identified = [{"id": str(uuid.uuid4()), **event} for event in events]
+        return self._write("/sessions/bulk", {"session_id": str(uuid.uuid4()), **session, "events": identified})
+
+    def link_with_token(self, session_id: str, content_url: str) -> str:
+        """Makes a click token and returns the link with it."""
+        token = self._write("/click-tokens", {"session_id": session_id, "content_url": content_url}, self._url)["token"]
+        link = urllib.parse.urlsplit(content_url)
+        query = [pair for pair in urllib.parse.parse_qsl(link.query, keep_blank_values=True) if pair[0] != "ctx"]
+        return link._replace(query=urllib.parse.urlencode([*query, ("ctx", token)])).geturl()
+
+    def read(self, path: str, **parameters: Any) -> Any:
+        """Reads any path of the API, e.g. ``read("/content-owners/summary", since="2026-11-01")``."""
+        query = urllib.parse.urlencode({name: value for name, value in parameters.items() if value is not None})
+        return self._request(urllib.request.Request(f"{self._url}{path}?{query}"))
+
+    def _deliver(self, batch: list[Event]) -> list[tuple[Event, list[Json]]]:
+        try:
+            self._write("/events", {"events": batch})
+            return []
+        except ApiError as error:
+            if error.status == 413 and len(batch) > 1:
+                middle = len(batch) // 2
+                return self._deliver(batch[:middle]) + self._deliver(batch[middle:])
+            faults: dict[int, list[Json]] = {}
+            for fault in error.faults:
+                faults.setdefault(fault.get("index", -1), []).append(fault)
+            if error.status != 422 or not any(index in faults for index in range(len(batch))):
+                raise
+            rest = [event for index, event in enumerate(batch) if index not in faults]
+            refused = [(event, faults[index]) for index, event in enumerate(batch) if index in faults]
+            return refused + (self._deliver(rest) if rest else [])
+
+    def _write(self, path: str, body: Json, address: str | None = None) -> Json:
+        headers = {"content-type": "application/json", "idempotency-key": str(uuid.uuid4())}
+        data = json.dumps(body, ensure_ascii=False).encode()
+        request = urllib.request.Request(f"{address or self._ingest_url}{path}", data=data, headers=headers, method="POST")
+        answer: Json = self._request(request)
+        return answer
+
+    def _request(self, request: urllib.request.Request) -> Any:
+        request.add_header("x-api-key", self._api_key)
+        deadline = time.monotonic() + self._give_up_after
+        attempt = 0
+        while True:
+            try:
+                with self._opener.open(request, timeout=min(30, max(0.001, deadline - time.monotonic()))) as response:
+                    return json.loads(response.read())
+            except urllib.error.HTTPError as answer:
+                error: Exception = _refusal(answer)
+                is_final = answer.code not in REPEATED
+            except (OSError, ValueError) as lost:
+                error, is_final = lost, False
+            pause = getattr(error, "retry_after", None) or min(2**attempt / 4, 10)
+            pause *= 1 + random.random() / 10
+            if is_final or time.monotonic() + pause > deadline:
+                raise error
+            time.sleep(pause)
+            attempt += 1
+
+
+def _refusal(answer: urllib.error.HTTPError) -> ApiError:
+    try:
+        problem = json.loads(answer.read())
+    except (OSError, ValueError):
+        problem = {}
+    seconds = answer.headers.get("retry-after", "")
+    return ApiError(answer.code, problem if isinstance(problem, dict) else {}, float(seconds) if seconds.isdigit() else None)
+
+
+def _batches(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
+    batch: list[Event] = []
+    length = 0
+    for event in events:
+        added = len(json.dumps(event, ensure_ascii=False).encode()) + 2
+        if batch and (len(batch) == size or length + added > MAX_BYTES):
+            yield batch
+            batch, length = [], 0
+        batch.append(event)
+        length += added
+    if batch:
+        yield batch
+
+
+def click_of(url: str, now: datetime | None = None) -> Event | None:
+    """The event of a visit that came with a click token. ``url`` is the address that the visitor asked for."""
+    page = urllib.parse.urlsplit(url)
+    query = urllib.parse.parse_qsl(page.query, keep_blank_values=True)
+    token = next((value for name, value in query if name == "ctx"), "")
+    if not token.startswith("ctx_"):
+        return None
+    rest = urllib.parse.urlencode([pair for pair in query if pair[0] != "ctx"])
+    timestamp = (now or datetime.now(timezone.utc)).isoformat()
+    data = {"engagement_type": "link_click"}
+    return {"type": "content_engaged", "timestamp": timestamp, "content_url": page._replace(query=rest).geturl(), "ctx_token": token, "data": data}
+
+
+def verify_webhook(secret: str, headers: dict[str, str], body: bytes, now: float | None = None) -> Json:
+    """The event in a webhook's raw body. Raises ValueError when it is forged or older than five minutes. Keep the ``id``s you have handled."""
+    timestamp, signature = headers["x-svc-timestamp"], headers["x-svc-signature"]
+    expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected.encode(), signature.encode()):
+        raise ValueError("The signature is not the endpoint's.")
+    if abs((time.time() if now is None else now) - int(timestamp)) > 300:
+        raise ValueError("The delivery is too old.")
+    event: Json = json.loads(body)
+    return event

@@ -1,0 +1,57 @@
+"""A site's own server tells which visits came by an agent's link: ``?ctx=`` becomes one ``content_engaged`` event.
+
+WSGI middleware: ``application = ClickReporter(application, client, "https://www.example.com")``. It never delays or breaks the page.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from content_telemetry import ContentTelemetry, Event, click_of
+
+LOG = logging.getLogger(__name__)
+
+
+class ClickReporter:
+    """``origin`` is the site's public address; a request's own Host header is not trusted."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], client: ContentTelemetry, origin: str) -> None:
+        self._application = application
+        self._client = client
+        self._origin = origin
+        self._clicks: queue.Queue[Event] = queue.Queue(maxsize=10_000)
+        threading.Thread(target=self._send, daemon=True).start()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] == "GET":
+            path = urllib.parse.quote(environ["PATH_INFO"].encode("latin-1"))
+            event = click_of(f"{self._origin}{path}?{environ.get('QUERY_STRING', '')}")
+            if event:
+                self._queue(event)
+        return self._application(environ, start_response)
+
+    def flush(self) -> None:
+        """Waits until every queued click was sent or refused. Call it before the process ends."""
+        self._clicks.join()
+
+    def _queue(self, event: Event) -> None:
+        try:
+            self._clicks.put_nowait(event)
+        except queue.Full:
+            LOG.error("A click was not reported: 10,000 of them wait already.")
+
+    def _send(self) -> None:
+        while True:
+            event = self._clicks.get()
+            try:
+                for _, faults in self._client.report([event]):
+                    LOG.error("A click was not reported: %s", faults)
+            except Exception:  # the thread outlives any failure of one click
+                LOG.exception("A click was not reported.")
+            finally:
+                self._clicks.task_done()

@@ -1,0 +1,56 @@
+// Lines of a log for POST /drains/ndjson: collected, and sent a few at a time. Shared by the Worker and the Node.js middleware.
+//
+// A line that could not be sent is kept and sent again: its request_id makes a repeat of it nothing new. When more wait than
+// `most`, the oldest go, because a site must not run out of memory for its log.
+
+/** What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table. */
+const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|-user\b|-agent\b|ai\b/i;
+
+export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
+
+export class Lines {
+  /**
+   * @param {{url: string, key: string, send?: typeof fetch, atOnce?: number, most?: number, onError?: (error: Error) => void}} options
+   */
+  constructor({ url, key, send = (...request) => fetch(...request), atOnce = 500, most = 10_000, onError = () => {} }) {
+    Object.assign(this, { url, key, send, atOnce, most, onError, waiting: [], sending: null });
+  }
+
+  add(line) {
+    this.waiting.push(JSON.stringify(line));
+    if (this.waiting.length > this.most) this.waiting.splice(0, this.waiting.length - this.most);
+  }
+
+  /** Sends what waits; resolves when nothing does, or when the service does not take it now. One at a time. */
+  flush() {
+    this.sending ??= this.#sendAll().finally(() => (this.sending = null));
+    return this.sending;
+  }
+
+  async #sendAll() {
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.slice(0, this.atOnce);
+      const outcome = await this.#post(batch);
+      if (outcome === "later") return;
+      // What came meanwhile stands behind; what was dropped for room stood in front.
+      this.waiting.splice(0, Math.min(batch.length, this.waiting.length));
+    }
+  }
+
+  async #post(batch) {
+    try {
+      const response = await this.send(this.url, {
+        method: "POST",
+        headers: { "content-type": "application/x-ndjson", "x-api-key": this.key },
+        body: batch.join("\n") + "\n",
+      });
+      if (response.ok) return "done";
+      this.onError(new Error(`the service answered ${response.status}`));
+      // 429 and 5xx pass; anything else would be answered so again.
+      return response.status === 429 || response.status >= 500 ? "later" : "done";
+    } catch (error) {
+      this.onError(error);
+      return "later";
+    }
+  }
+}

@@ -1,0 +1,95 @@
+"""For any WSGI server: what agents fetch from this server is told to POST /drains/ndjson. The standard library is all it needs.
+
+    application = ContentTelemetry(application, url="https://telemetry.example.com/drains/ndjson", key=os.environ["DRAIN_KEY"])
+
+``key`` is that of a drain of the provider ndjson, made with the role "origin". Lines are sent by a thread of their own, so that no
+visitor waits; one that could not be sent is sent again, and its request_id makes a repeat of it nothing new.
+"""
+
+import collections
+import datetime
+import json
+import logging
+import re
+import threading
+import urllib.error
+import urllib.request
+import uuid
+
+# What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table.
+MAY_BE_A_BOT = re.compile(r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|-user\b|-agent\b|ai\b", re.IGNORECASE)
+
+log = logging.getLogger("content_telemetry")
+
+
+class ContentTelemetry:
+    def __init__(self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0):
+        self.application, self.url, self.key = application, url, key
+        self.every, self.at_once, self.timeout = every, at_once, timeout
+        # When more wait, the oldest go: a site must not run out of memory for its log.
+        self.waiting = collections.deque(maxlen=most)
+        self.closing = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="content-telemetry", daemon=True)
+        self.thread.start()
+
+    def __call__(self, environ, start_response):
+        agent = environ.get("HTTP_USER_AGENT", "")
+        if not MAY_BE_A_BOT.search(agent):
+            return self.application(environ, start_response)
+
+        def started(status, headers, *rest):
+            self.waiting.append(json.dumps(line(environ, status, headers)))
+            return start_response(status, headers, *rest)
+
+        return self.application(environ, started)
+
+    def close(self):
+        """Sends what is left."""
+        self.closing.set()
+        self.thread.join(self.timeout)
+
+    def _run(self):
+        while not self.closing.wait(self.every):
+            self._flush()
+        self._flush()
+
+    def _flush(self):
+        while self.waiting:
+            batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
+            if not self._post(batch):
+                self.waiting.extendleft(reversed(batch))
+                return
+
+    def _post(self, batch):
+        """Whether the batch is done with: 429, 5xx and what never got there are for later."""
+        body = ("\n".join(batch) + "\n").encode()
+        headers = {"Content-Type": "application/x-ndjson", "X-API-Key": self.key}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url, body, headers), timeout=self.timeout):
+                return True
+        except urllib.error.HTTPError as refusal:
+            log.warning("the service answered %s", refusal.code)
+            return refusal.code != 429 and refusal.code < 500
+        except OSError as error:
+            log.warning("the service did not answer: %s", error)
+            return False
+
+
+def line(environ, status, headers):
+    sent = {name.lower(): value for name, value in headers}
+    length = sent.get("content-length", "0")
+    query = environ.get("QUERY_STRING", "")
+    return {
+        "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+        "host": environ.get("HTTP_HOST", environ.get("SERVER_NAME", "")),
+        "scheme": environ.get("wsgi.url_scheme", "http"),
+        "url": environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "") + ("?" + query if query else ""),
+        "method": environ.get("REQUEST_METHOD", ""),
+        "user_agent": environ.get("HTTP_USER_AGENT", ""),
+        "status": int(status.split(" ", 1)[0]),
+        "bytes": int(length) if length.isdigit() else 0,
+        "content_type": sent.get("content-type", ""),
+        "request_id": environ.get("HTTP_X_REQUEST_ID") or str(uuid.uuid4()),
+        "client_ip": environ.get("REMOTE_ADDR", ""),
+        "content_telemetry_id": environ.get("HTTP_CONTENT_TELEMETRY_ID", ""),
+    }

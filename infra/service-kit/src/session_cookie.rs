@@ -1,0 +1,93 @@
+//! The cookie in which a browser holds the session of a person, and how it becomes a bearer value
+//! (docs/api/identity.md#cookies).
+//!
+//! Must not choose between two sessions that one request shows: none of them is "the first".
+
+use crate::auth::presented_session;
+use crate::http::{ApiError, Transport};
+use axum::http::{HeaderMap, HeaderValue, header};
+use schemas::secrets::PlainUserSession;
+
+/// Over HTTPS a browser takes this name from this very host only: a neighbouring host cannot plant one.
+pub const fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Https => "__Host-telemetry-session",
+        Transport::Plain => "telemetry-session",
+    }
+}
+
+/// Every value of a cookie.
+pub fn values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let pairs = headers.get_all(header::COOKIE).iter().flat_map(|value| value.to_str().unwrap_or_default().split(';'));
+    let named = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
+    named.map(|(_, value)| value).collect()
+}
+
+/// The session in the cookie, if there is one; 401 where there are two, or a bearer value that is another.
+///
+/// A value that was never minted is somebody else's cookie of the same name: it counts as none, or it would keep its holder
+/// from signing in.
+pub fn presented(headers: &HeaderMap, transport: Transport) -> Result<Option<PlainUserSession>, ApiError> {
+    let mut sessions = values(headers, name(transport)).into_iter().filter_map(PlainUserSession::parse);
+    let cookie = sessions.next();
+    if sessions.next().is_some() {
+        return Err(ApiError::unauthenticated());
+    }
+    let contradicts = |cookie: &PlainUserSession| presented_session(headers).is_none_or(|bearer| bearer.hash() != cookie.hash());
+    if headers.contains_key(header::AUTHORIZATION) && cookie.as_ref().is_some_and(contradicts) {
+        return Err(ApiError::unauthenticated());
+    }
+    Ok(cookie)
+}
+
+/// Shows the session of a cookie as a bearer value: no handler sees a cookie.
+pub fn show_as_bearer(headers: &mut HeaderMap, cookie: &PlainUserSession) -> Result<(), ApiError> {
+    let bearer = format!("Bearer {}", cookie.reveal());
+    let mut bearer = HeaderValue::try_from(bearer).map_err(|_| ApiError::unauthenticated())?;
+    bearer.set_sensitive(true);
+    headers.insert(header::AUTHORIZATION, bearer);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(cookies: &[&str], bearer: Option<&str>) -> HeaderMap {
+        let cookies = cookies.iter().map(|cookie| (header::COOKIE, HeaderValue::from_str(cookie).unwrap()));
+        let bearer = bearer.map(|bearer| (header::AUTHORIZATION, HeaderValue::from_str(bearer).unwrap()));
+        let mut all = HeaderMap::new();
+        cookies.chain(bearer).for_each(|(name, value)| _ = all.append(name, value));
+        all
+    }
+
+    #[test]
+    fn one_session_counts_and_two_are_none() {
+        let (one, two) = (PlainUserSession::mint(), PlainUserSession::mint());
+        let cookie = |session: &PlainUserSession| format!("a=b; telemetry-session={}; c", session.reveal());
+        let bearer = |session: &PlainUserSession| format!("Bearer {}", session.reveal());
+        let found = |headers: HeaderMap| {
+            presented(&headers, Transport::Plain).map(|found| found.map(|session| session.hash())).map_err(|error| error.code())
+        };
+        assert_eq!(found(headers(&[&cookie(&one)], None)), Ok(Some(one.hash())));
+        assert_eq!(found(headers(&[&cookie(&one)], Some(&bearer(&one)))), Ok(Some(one.hash())));
+        assert_eq!(found(headers(&[], Some(&bearer(&one)))), Ok(None));
+        assert_eq!(found(headers(&["telemetry-session=mine"], None)), Ok(None), "another program's cookie");
+        for contradicting in [
+            headers(&[&cookie(&one), &cookie(&two)], None),
+            headers(&[&cookie(&one)], Some(&bearer(&two))),
+            headers(&[&cookie(&one)], Some("Basic YTpi")),
+        ] {
+            assert!(found(contradicting).is_err());
+        }
+    }
+
+    #[test]
+    fn x25_over_https_only_the_name_that_no_neighbour_can_plant_counts() {
+        let session = PlainUserSession::mint();
+        let planted = headers(&[&format!("telemetry-session={}", session.reveal())], None);
+        assert!(presented(&planted, Transport::Https).unwrap().is_none());
+        let own = headers(&[&format!("__Host-telemetry-session={}", session.reveal())], None);
+        assert_eq!(presented(&own, Transport::Https).unwrap().map(|found| found.hash()), Some(session.hash()));
+    }
+}

@@ -1,0 +1,93 @@
+//! Who fetched a content that an edge or an origin reports, and how it was answered (docs/api/crawlers.md#columns). Pure.
+//!
+//! Must not be part of a key: which edition of the table of bots was asked is not what makes two reports one.
+
+use crate::raw::{RawObject, as_str};
+use schemas::bots::BotTable;
+use schemas::crawler::Crawler;
+use schemas::event::{EventType, SourceRole};
+use schemas::log::LogEvent;
+use serde_json::value::RawValue;
+use std::str::FromStr;
+
+/// Puts in what `data` of the event says. An agent speaks of itself, not of a request that it saw.
+pub(crate) fn promote(event: &mut LogEvent, bots: &BotTable) {
+    let is_seen = matches!(event.source_role, Some(SourceRole::Edge | SourceRole::Origin | SourceRole::Index));
+    if !is_seen || event.event_type != EventType::ContentRetrieved.as_str() {
+        return;
+    }
+    let Some(data) = event.data.as_deref().and_then(|data| RawObject::parse(data.get()).ok()) else { return };
+    event.crawler = crawler(&data, bots).known().map(Box::new);
+}
+
+fn crawler(data: &RawObject<'_>, bots: &BotTable) -> Crawler {
+    let text = |name: &str| data.get(name).and_then(as_str).map(|text| Crawler::text(&text)).unwrap_or_default();
+    let mut crawler = Crawler {
+        response_status: number(data.get("response_status")),
+        response_bytes: number(data.get("response_bytes")),
+        cache_status: text("cache_status"),
+        asn: number(data.get("asn")),
+        country: text("country"),
+        media_type: Crawler::media_type(&text("media_type")),
+        ..Crawler::default()
+    };
+    let named = ["user_agent", "bot_name"].into_iter().filter_map(|name| data.get(name).and_then(as_str));
+    if let Some(classified) = named.into_iter().find_map(|name| bots.classify(&name, None, None)) {
+        crawler.put(&classified, bots.version());
+        // Its address is not reported: whether it was checked, only the reporter can say.
+        crawler.verified = data.get("verified").and_then(|value| value.get().parse().ok());
+    }
+    crawler
+}
+
+/// A number, also one that is written as a text; 0 for everything else.
+fn number<N: FromStr + Default>(value: Option<&RawValue>) -> N {
+    let text = value.map(|value| as_str(value).unwrap_or_else(|| value.get().into()));
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::bots::Purpose;
+    use schemas::event_key::EventKey;
+
+    fn promoted(role: &str, event_type: &str, data: &str) -> Option<Crawler> {
+        let text = format!(r#"{{"key":"{:032x}","type":"{event_type}","at_ms":0,"source_role":"{role}","data":{data}}}"#, 1);
+        let mut event: LogEvent = serde_json::from_str(&text).unwrap();
+        promote(&mut event, &BotTable::bundled());
+        assert_eq!(event.key, EventKey(1));
+        event.crawler.map(|crawler| *crawler)
+    }
+
+    #[test]
+    fn what_an_edge_says_of_a_bot_has_columns_of_its_own() {
+        let data = r#"{"user_agent":"Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)","response_status":"200",
+            "response_bytes":12,"asn":8075,"country":"US","media_type":"Text/HTML; charset=utf-8","cache_status":"HIT","verified":true}"#;
+        let crawler = promoted("edge", "content_retrieved", data).unwrap();
+        assert_eq!(
+            (crawler.bot.as_str(), crawler.operator.as_str(), crawler.purpose),
+            ("GPTBot", "OpenAI", Some(Purpose::Training))
+        );
+        assert_eq!((crawler.response_status, crawler.response_bytes, crawler.asn), (200, 12, 8075));
+        assert_eq!(
+            (crawler.media_type.as_str(), crawler.cache_status.as_str(), crawler.country.as_str()),
+            ("text/html", "HIT", "US")
+        );
+        assert_eq!(crawler.verified, Some(true));
+        assert!(!crawler.bots_version.is_empty());
+        assert_eq!(promoted("origin", "content_retrieved", r#"{"bot_name":"ClaudeBot"}"#).unwrap().operator, "Anthropic");
+    }
+
+    #[test]
+    fn what_says_nothing_of_a_bot_says_nothing() {
+        for (role, event_type, data) in [
+            ("agent", "content_retrieved", r#"{"user_agent":"GPTBot/1.2"}"#),
+            ("edge", "content_engaged", r#"{"user_agent":"GPTBot/1.2"}"#),
+            ("edge", "content_retrieved", r#"{"user_agent":"Mozilla/5.0 (Windows NT 10.0) Firefox/130.0","verified":true}"#),
+            ("edge", "content_retrieved", r#"{"response_status":-1,"asn":1.5,"response_bytes":[1],"verified":"yes"}"#),
+        ] {
+            assert_eq!(promoted(role, event_type, data), None, "{role} {event_type} {data}");
+        }
+    }
+}

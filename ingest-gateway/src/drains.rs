@@ -1,0 +1,168 @@
+//! `POST /drains/{provider}`: the log of a CDN, of which the bots' retrievals are kept (docs/api/drains.md).
+//!
+//! ```text
+//!  who ──► inflate ──► split ──► formats ──► map ──► records on the log ──► tally ──► coverage ──► answer
+//! ```
+//!
+//! Must not keep, log or hash the address of anybody, nor the user agent of a person; and must not lose a batch for a bad line.
+
+mod answer;
+mod coverage;
+mod fed;
+mod formats;
+mod inflate;
+mod intake;
+mod json;
+mod line;
+mod map;
+mod provider;
+mod settings;
+mod split;
+mod tally;
+mod who;
+
+pub use settings::DrainSettings;
+
+use crate::State;
+use crate::publish::overloaded;
+use answer::{Asker, Counts};
+use axum::body::Body;
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::request::Parts;
+use axum::http::{Request, header};
+use axum::response::{IntoResponse, Response};
+use coverage::{Coverage, Report};
+use fed::{Fed, KnownDrains};
+use inflate::Encoding;
+use intake::{Intake, Taken, too_large};
+use map::Judge;
+use provider::Provider;
+use schemas::event::SourceRole;
+use schemas::identity::OrgType;
+use schemas::problem::Code;
+use serde::Deserialize;
+use service_kit::auth::Caller;
+use service_kit::clock::Clock;
+use service_kit::http::{ApiError, RequestId};
+use sqlx::PgPool;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// From the head of a request to its answer: less than the boundary gives, so that the answer has its sender's form.
+const DEADLINE: Duration = Duration::from_secs(22);
+
+/// What this process needs to take logs in.
+pub(crate) struct Drains {
+    settings: DrainSettings,
+    turns: Arc<Semaphore>,
+    pool: PgPool,
+    fed: KnownDrains,
+    coverage: Coverage,
+}
+
+impl Drains {
+    pub(crate) fn start(settings: &DrainSettings, pool: PgPool, clock: Clock) -> Self {
+        let turns = Arc::new(Semaphore::new(settings.drains_at_once));
+        let fed = KnownDrains::new(clock.clone());
+        Self { settings: settings.clone(), turns, pool: pool.clone(), fed, coverage: Coverage::start(pool, clock) }
+    }
+}
+
+/// What a sender may say of its lines in the query.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Told {
+    /// The host of lines that name none.
+    host: Option<String>,
+    /// Who observes: `edge` or `origin`.
+    role: Option<String>,
+}
+
+/// Takes a log in.
+pub(crate) async fn post_drain(
+    Shared(state): Shared<Arc<State>>,
+    Path(provider): Path<String>,
+    query: Result<Query<Told>, axum::extract::rejection::QueryRejection>,
+    request: Request<Body>,
+) -> Response {
+    let Some(provider) = Provider::parse(&provider) else {
+        return ApiError::new(Code::NotFound, "There is no such provider of logs.").into_response();
+    };
+    let asker = Asker::new(provider, request.headers(), state.clock.now());
+    let told = query
+        .map(|Query(told)| told)
+        .map_err(|_| ApiError::new(Code::InvalidParameter, "The query may have host and role, each once."));
+    let taken = match told {
+        Ok(told) => tokio::time::timeout(DEADLINE, take(&state, provider, told, request)).await.unwrap_or_else(|_| Err(late())),
+        Err(error) => Err(error),
+    };
+    asker.answer(taken)
+}
+
+/// Every Fastly service may send its logs here; who it is, its key says.
+pub(crate) async fn fastly_challenge() -> &'static str {
+    "*\n"
+}
+
+async fn take(
+    state: &State,
+    provider: Provider,
+    told: Told,
+    request: Request<Body>,
+) -> Result<(Counts, Option<String>), ApiError> {
+    if state.log.is_overloaded() {
+        return Err(overloaded());
+    }
+    let (parts, body) = request.into_parts();
+    let caller = who::caller(&parts, state).await?;
+    let fed = fed::of(state, &caller, provider).await?;
+    state.rates.admit(caller.key_id)?;
+    let encoding = Encoding::of(&parts.headers)?;
+    let settings = &state.drains.settings;
+    if content_length(&parts).is_some_and(|bytes| bytes > settings.drain_wire_bytes) {
+        return Err(too_large(settings.drain_wire_bytes));
+    }
+    let permit = Arc::clone(&state.drains.turns).try_acquire_owned().map_err(|_| overloaded())?;
+    let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+    let drain = fed.as_ref().map(|fed| fed.id);
+    let judge = judge(state, provider, told, (caller, fed)).await?;
+    let (org, received_at) = (judge.caller.org_id, judge.now);
+    let (settings, log) = (settings.clone(), state.log.clone());
+    let Taken { tally, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, permit).await?;
+    tally.measure(provider.as_str());
+    let counts = Counts::of(&tally);
+    state.drains.coverage.keep(Report { org, provider, drain, tally, received_at }).await;
+    Ok((counts, delivery))
+}
+
+async fn judge(state: &State, provider: Provider, told: Told, (caller, fed): (Caller, Option<Fed>)) -> Result<Judge, ApiError> {
+    let owned = match caller.org_type {
+        OrgType::ContentOwner => Some(state.callers.owned_sites(caller.org_id).await?),
+        OrgType::Platform | OrgType::Agent => None,
+    };
+    let of_drain = fed.as_ref().map(|fed| fed.role);
+    let role = match told.role.as_deref() {
+        None => of_drain.unwrap_or(provider.role()),
+        Some("edge") => SourceRole::Edge,
+        Some("origin") => SourceRole::Origin,
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "role is edge or origin.")),
+    };
+    if of_drain.is_some_and(|of_drain| of_drain != role) {
+        return Err(ApiError::new(Code::InvalidParameter, "The drain says who observes, and role something else."));
+    }
+    let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
+    let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
+    Ok(Judge { provider, caller, role, owned, hosts, host: told.host, bots, limits, now })
+}
+
+fn content_length(parts: &Parts) -> Option<u64> {
+    parts.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn late() -> ApiError {
+    ApiError::new(
+        Code::Unavailable,
+        "The body was not taken in in time. Send it again, or in smaller batches: repeats are counted once.",
+    )
+}

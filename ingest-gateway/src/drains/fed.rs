@@ -1,0 +1,49 @@
+//! The drain that a key feeds: its provider, its hosts, and who observes (docs/api/drains.md#credentials).
+//!
+//! Must not let a key of a drain feed another one, nor report in any other way.
+
+use super::provider::Provider;
+use crate::State;
+use schemas::event::SourceRole;
+use schemas::ids::DrainId;
+use schemas::problem::Code;
+use schemas::site::Site;
+use service_kit::auth::Caller;
+use service_kit::http::ApiError;
+use service_kit::known::Known;
+use sqlx::PgPool;
+
+const FIND: &str = "SELECT provider, hosts, role FROM drains WHERE id = $1 AND deleted_at IS NULL";
+
+/// A drain as its owner made it.
+#[derive(Clone, Debug)]
+pub(super) struct Fed {
+    pub(super) id: DrainId,
+    provider: String,
+    /// Whose lines are kept; none: those of every host that the organisation may report for.
+    pub(super) hosts: Vec<Site>,
+    pub(super) role: SourceRole,
+}
+
+/// Drains, remembered for a moment like keys: what was known goes on while PostgreSQL is away.
+pub(super) type KnownDrains = Known<DrainId, Fed>;
+
+/// The drain of the key, when it is one's; 403 when it is another provider's, or the key may not report.
+pub(super) async fn of(state: &State, caller: &Caller, provider: Provider) -> Result<Option<Fed>, ApiError> {
+    let Some(id) = caller.feeds()? else { return Ok(None) };
+    let fed = state.drains.fed.find(&id, || find(&state.drains.pool, id)).await?;
+    match fed.filter(|fed| fed.provider == provider.as_str()) {
+        Some(fed) => Ok(Some(fed)),
+        None => Err(ApiError::new(Code::Forbidden, "The API key feeds another drain, or one that is deleted.")),
+    }
+}
+
+async fn find(pool: &PgPool, id: DrainId) -> Result<Option<Fed>, sqlx::Error> {
+    let row: Option<(String, Vec<String>, String)> = sqlx::query_as(FIND).bind(id.0).fetch_optional(pool).await?;
+    Ok(row.map(|(provider, hosts, role)| Fed {
+        id,
+        provider,
+        hosts: hosts.iter().filter_map(|host| Site::from_domain(host).ok()).collect(),
+        role: if role == "origin" { SourceRole::Origin } else { SourceRole::Edge },
+    }))
+}

@@ -1,0 +1,73 @@
+//! Akamai `DataStream` 2: JSON lines, or values between spaces in the order below. Values are escaped with percent signs.
+
+use super::super::json::fields;
+use super::super::line::{Field, Fields, Reason};
+use super::{NoRequest, telemetry_id_in, unescaped};
+use std::borrow::Cow;
+
+/// Values between spaces, in this order; none: not used.
+const ORDER: [Option<Field>; 18] = [
+    None, // version
+    Some(Field::RequestId),
+    Some(Field::Time),
+    Some(Field::Address),
+    Some(Field::Host),
+    Some(Field::Path),
+    Some(Field::Query),
+    Some(Field::Method),
+    None, // protocol
+    Some(Field::Status),
+    Some(Field::Bytes),
+    Some(Field::UserAgent),
+    None, // referer
+    Some(Field::Cache),
+    Some(Field::Country),
+    Some(Field::Asn),
+    Some(Field::MediaType),
+    Some(Field::Headers),
+];
+/// Values that may be escaped. A path and a query stay as they are: in a URL an escape means something.
+const ESCAPED: [Field; 3] = [Field::UserAgent, Field::MediaType, Field::Headers];
+
+pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
+    let mut fields = if line.starts_with('{') { fields(line, name)? } else { between_spaces(line)? };
+    ESCAPED.into_iter().for_each(|field| fields.rewrite(field, unescaped));
+    fields.rewrite(Field::Path, |path| (!path.starts_with('/')).then(|| format!("/{path}")));
+    let custom = fields.get(Field::Headers).map(|custom| telemetry_id_in(custom).unwrap_or(custom).to_owned());
+    custom.into_iter().for_each(|custom| fields.put(Field::TelemetryId, Cow::Owned(custom)));
+    Ok(fields)
+}
+
+fn between_spaces(line: &str) -> Result<Fields<'_>, Reason> {
+    let mut fields = Fields::default();
+    let mut values = line.split(' ');
+    for field in ORDER {
+        let value = values.next().ok_or("too_few_fields")?;
+        if let Some(field) = field {
+            fields.put(field, Cow::Borrowed(value));
+        }
+    }
+    if values.next().is_some() { Err("too_many_fields") } else { Ok(fields) }
+}
+
+fn name(around: &str, name: &str) -> Option<Field> {
+    Some(match name {
+        _ if !around.is_empty() => return None,
+        "reqTimeSec" => Field::Time,
+        "reqHost" => Field::Host,
+        "reqPath" => Field::Path,
+        "queryStr" => Field::Query,
+        "reqMethod" => Field::Method,
+        "UA" => Field::UserAgent,
+        "statusCode" => Field::Status,
+        "bytes" => Field::Bytes,
+        "cliIP" => Field::Address,
+        "reqId" => Field::RequestId,
+        "cacheStatus" => Field::Cache,
+        "asn" => Field::Asn,
+        "country" => Field::Country,
+        "rspContentType" => Field::MediaType,
+        "customField" => Field::Headers,
+        _ => return None,
+    })
+}

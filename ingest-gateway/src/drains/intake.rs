@@ -1,0 +1,188 @@
+//! From the bytes of a request to records on the log, as they arrive (docs/api/drains.md#bodies).
+//!
+//! ```text
+//!  request ── parts ──► a thread: inflate, split, judge ── records ──► append ──► the answer, when all are durable
+//! ```
+//!
+//! Must hold a few parts of the body and a few records at a time, whatever the size of the body.
+
+use super::formats::record_lines;
+use super::inflate::{Encoding, Limited, Parts, inflated};
+use super::map::{Judge, Judged, Outcome};
+use super::provider::Provider;
+use super::settings::DrainSettings;
+use super::split::{Item, Splitter};
+use super::tally::Tally;
+use crate::accept::record;
+use crate::metrics;
+use crate::publish::{Log, Message};
+use axum::body::{Body, Bytes};
+use http_body_util::BodyExt;
+use schemas::log::{LogEvent, RecordKind};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use std::io;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// The longest pause between two parts of a body.
+const PART_DEADLINE: Duration = Duration::from_secs(10);
+/// Parts that wait for the thread.
+const WAITING_PARTS: usize = 4;
+/// Records that wait for the log.
+const WAITING_RECORDS: usize = 2;
+/// Events of one record.
+const RECORD_EVENTS: usize = 500;
+/// Largest record of a delivery of Firehose, in Base64 and JSON.
+const MAX_FIREHOSE_RECORD_BYTES: usize = 2 * 1024 * 1024;
+
+/// One body on its way.
+pub(super) struct Intake {
+    pub(super) judge: Judge,
+    pub(super) settings: DrainSettings,
+    pub(super) encoding: Encoding,
+    pub(super) log: Log,
+    pub(super) request_id: String,
+}
+
+/// What a body was.
+pub(super) struct Taken {
+    pub(super) tally: Tally,
+    /// The id of a delivery of Firehose, as its body says it.
+    pub(super) delivery: Option<String>,
+}
+
+impl Intake {
+    /// Takes a body in; answers once every record is durable. The permit is held until the thread has ended.
+    pub(super) async fn take(self, body: Body, permit: OwnedSemaphorePermit) -> Result<Taken, ApiError> {
+        let (parts, arriving) = mpsc::channel(WAITING_PARTS);
+        let (records, made) = mpsc::channel(WAITING_RECORDS);
+        let (log, wire_bytes) = (self.log.clone(), self.settings.drain_wire_bytes);
+        let thread = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            self.work(Parts::new(arriving), records)
+        });
+        let (sent, appended, worked) = tokio::join!(send_parts(body, wire_bytes, parts), append_all(&log, made), thread);
+        let worked = worked.map_err(ApiError::internal)?;
+        // Why the log or the request ended says more than that the thread was cut short.
+        appended?;
+        sent?;
+        worked.map_err(|error| unreadable(&error))
+    }
+
+    fn work(self, parts: Parts, records: mpsc::Sender<Message>) -> io::Result<Taken> {
+        let body = Limited::new(inflated(parts, self.encoding)?, self.settings.drain_body_bytes);
+        let mut lines =
+            Lines { tally: Tally::new(self.judge.now.timestamp_millis()), events: Vec::new(), records, intake: &self };
+        let delivery = match self.judge.provider {
+            Provider::Firehose => Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?,
+            _ => {
+                Splitter::new(body, self.settings.drain_line_bytes).lines_or_elements(|line| lines.take(line))?;
+                None
+            }
+        };
+        lines.send()?;
+        Ok(Taken { tally: lines.tally, delivery })
+    }
+}
+
+/// The lines of a body as they are cut.
+struct Lines<'a> {
+    intake: &'a Intake,
+    tally: Tally,
+    events: Vec<LogEvent>,
+    records: mpsc::Sender<Message>,
+}
+
+impl Lines<'_> {
+    fn take(&mut self, line: Item<'_>) -> io::Result<()> {
+        let bad = |reason| Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] };
+        let (line, judged) = match line {
+            Some(line) => (line, self.intake.judge.judge(line)),
+            None => (&[][..], bad("too_long")),
+        };
+        self.events.extend(self.tally.count(line, judged));
+        if self.tally.lines > self.intake.settings.drain_lines {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
+        }
+        if self.events.len() >= RECORD_EVENTS { self.send() } else { Ok(()) }
+    }
+
+    /// The lines in a record of Firehose.
+    fn take_record(&mut self, record: Item<'_>) -> io::Result<()> {
+        let bytes = record.ok_or("too_long").and_then(record_lines);
+        match bytes {
+            Ok(bytes) => {
+                bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()).try_for_each(
+                    |line| {
+                        let is_short = line.len() <= self.intake.settings.drain_line_bytes;
+                        self.take(is_short.then_some(line))
+                    },
+                )
+            }
+            Err(reason) => {
+                self.tally.count(&[], Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] });
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a record of the events so far.
+    fn send(&mut self) -> io::Result<()> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        let (judge, events) = (&self.intake.judge, std::mem::take(&mut self.events));
+        let record = record(judge.caller.org_id, RecordKind::Drain, None, events, judge.now);
+        let message = self.intake.log.message(&record, &self.intake.request_id).map_err(|_| io::Error::other("too large"))?;
+        self.records.blocking_send(message).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    }
+}
+
+/// Appends records until there are no more.
+async fn append_all(log: &Log, mut made: mpsc::Receiver<Message>) -> Result<(), ApiError> {
+    while let Some(message) = made.recv().await {
+        log.append(&message).await?;
+        metrics::accepted(message.events());
+    }
+    Ok(())
+}
+
+/// Hands the parts of a body over as they arrive.
+async fn send_parts(mut body: Body, wire_bytes: u64, parts: mpsc::Sender<io::Result<Bytes>>) -> Result<(), ApiError> {
+    let sent = send_within(&mut body, wire_bytes, &parts).await;
+    if sent.is_err() {
+        // What has arrived is not all: the line at hand is no line.
+        let _ = parts.send(Err(io::ErrorKind::ConnectionAborted.into())).await;
+    }
+    sent
+}
+
+async fn send_within(body: &mut Body, wire_bytes: u64, parts: &mpsc::Sender<io::Result<Bytes>>) -> Result<(), ApiError> {
+    let mut left = wire_bytes;
+    let too_slow = |_| ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
+    while let Some(frame) = tokio::time::timeout(PART_DEADLINE, body.frame()).await.map_err(too_slow)? {
+        let frame = frame.map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))?;
+        let Ok(part) = frame.into_data() else { continue };
+        left = left.checked_sub(part.len() as u64).ok_or_else(|| too_large(wire_bytes))?;
+        if parts.send(Ok(part)).await.is_err() {
+            // The thread has ended; it says why.
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// 413 for a body on the wire.
+pub(super) fn too_large(wire_bytes: u64) -> ApiError {
+    ApiError::new(Code::TooLarge, format!("The body is larger than {wire_bytes} bytes. Send smaller batches."))
+}
+
+fn unreadable(error: &io::Error) -> ApiError {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            ApiError::new(Code::TooLarge, "The body has too many lines or is too large once inflated. Send smaller batches.")
+        }
+        _ => ApiError::new(Code::InvalidBody, "The body is not what its Content-Encoding and its path say."),
+    }
+}

@@ -1,0 +1,308 @@
+//! What becomes of a line: an event, a number, or nothing (docs/api/drains.md#what-is-kept).
+//!
+//! Must not let anything of a person's line out of here but that there was one.
+
+use super::formats::{NoRequest, parse};
+use super::line::{Field, Fields, Reason};
+use super::provider::Provider;
+use crate::limits::{EARLIEST_AT_MS, Limits};
+use crate::normalise::{Origin, normalise};
+use crate::raw::require_clean_text;
+use crate::validate::{Binding, Context, Faults, validate_event};
+use chrono::{DateTime, SecondsFormat, Utc};
+use schemas::bots::{BotTable, Classified};
+use schemas::crawler::Crawler;
+use schemas::event::SourceRole;
+use schemas::log::LogEvent;
+use schemas::site::{ContentUrl, Site};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use service_kit::auth::Caller;
+use service_kit::directory::OwnedSite;
+use sha1::{Digest, Sha1};
+use std::sync::Arc;
+use uuid::{Builder, Uuid};
+
+/// Longest user agent that is kept; the rest is cut off.
+const MAX_USER_AGENT_BYTES: usize = 512;
+/// Endings of paths that serve a page's looks and not its content.
+const ASSETS: &[&str] = &[
+    "css", "js", "mjs", "map", "wasm", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
+    "otf", "eot", "mp3", "mp4", "m4a", "m4s", "mov", "ogg", "wav", "webm", "ts", "m3u8",
+];
+/// Beginnings of their media types.
+const ASSET_TYPES: &[&str] = &["image/", "font/", "audio/", "video/", "text/css", "text/javascript", "application/javascript"];
+
+/// What a line turned out to be.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A retrieval of content by a bot.
+    Kept(Box<LogEvent>),
+    /// A request of a person, or of a program that is nobody's agent.
+    Person,
+    /// A bot's request for something that is not counted.
+    Dropped(Reason),
+    /// A bot was not given the content.
+    Refused {
+        /// Which bot.
+        bot: Arc<str>,
+        /// What it was answered.
+        status: u16,
+    },
+    /// It says nothing that can be read.
+    Bad(Reason),
+    /// Sent to try the destination.
+    Trial,
+}
+
+/// A line with what the counters need besides.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) outcome: Outcome,
+    /// When it was, where it says so.
+    pub(super) at_ms: Option<i64>,
+    /// What tells it from other lines, without address and user agent.
+    pub(super) mark: [u8; 16],
+}
+
+/// The rules, for the lines of one request.
+pub(super) struct Judge {
+    pub(super) provider: Provider,
+    pub(super) caller: Caller,
+    pub(super) role: SourceRole,
+    /// The hosts whose lines are kept; none: every host's.
+    pub(super) owned: Option<Vec<OwnedSite>>,
+    /// The hosts that the drain is for, with those beneath them; none: no such limit.
+    pub(super) hosts: Vec<Site>,
+    /// The host of lines that name none.
+    pub(super) host: Option<String>,
+    pub(super) bots: Arc<BotTable>,
+    pub(super) limits: Limits,
+    pub(super) now: DateTime<Utc>,
+}
+
+impl Judge {
+    /// What becomes of a line.
+    pub(super) fn judge(&self, line: &[u8]) -> Judged {
+        let fields = match parse(self.provider, line) {
+            Ok(fields) => fields,
+            Err(NoRequest::Trial) => return judged(Outcome::Trial, None, [0; 16]),
+            Err(NoRequest::Other) => return judged(Outcome::Dropped("no_request"), None, [0; 16]),
+            Err(NoRequest::Bad(reason)) => return judged(Outcome::Bad(reason), None, [0; 16]),
+        };
+        match self.instant(&fields) {
+            Ok(at_ms) => judged(self.outcome(&fields, at_ms), Some(at_ms), self.mark(&fields, at_ms)),
+            Err(reason) => judged(Outcome::Bad(reason), None, [0; 16]),
+        }
+    }
+
+    fn instant(&self, fields: &Fields<'_>) -> Result<i64, Reason> {
+        let at_ms = fields.at_ms()?;
+        let ahead = i64::try_from(self.limits.max_ahead_seconds).unwrap_or(i64::MAX / 2_000).saturating_mul(1_000);
+        let latest = self.now.timestamp_millis().saturating_add(ahead);
+        if (EARLIEST_AT_MS..=latest).contains(&at_ms) { Ok(at_ms) } else { Err("bad_time") }
+    }
+
+    fn outcome(&self, fields: &Fields<'_>, at_ms: i64) -> Outcome {
+        let user_agent = fields.text(Field::UserAgent);
+        let Some(bot) = self.bots.classify(user_agent, fields.get(Field::Category), fields.address()) else {
+            return Outcome::Person;
+        };
+        self.of_bot(fields, at_ms, &bot).unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Of a bot's line.
+    fn of_bot(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> Result<Outcome, Outcome> {
+        if !matches!(fields.text(Field::Method), "GET" | "HEAD") {
+            return Err(Outcome::Dropped("method"));
+        }
+        if fields.get(Field::Parent).is_some() || fields.get(Field::Source).is_some() {
+            return Err(Outcome::Dropped("subrequest"));
+        }
+        let url = self.url(fields).map_err(Outcome::Bad)?;
+        let content = ContentUrl::parse(&url).map_err(|_| Outcome::Bad("bad_url"))?;
+        let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
+        let is_for = |site: &Site| self.hosts.is_empty() || self.hosts.iter().any(|host| site.is_within(host));
+        if !self.owned.as_ref().is_none_or(is_own) || !content.site.as_ref().is_none_or(is_for) {
+            return Err(Outcome::Dropped("other_host"));
+        }
+        if is_asset(&url, fields.text(Field::MediaType)) {
+            return Err(Outcome::Dropped("asset"));
+        }
+        let status: u16 = fields.number(Field::Status);
+        if !(100..600).contains(&status) {
+            return Err(Outcome::Bad("no_status"));
+        }
+        if !(200..300).contains(&status) {
+            return Err(Outcome::Refused { bot: Arc::clone(&bot.bot), status });
+        }
+        self.event(fields, at_ms, &url, bot).map(|event| Outcome::Kept(Box::new(event))).map_err(Outcome::Bad)
+    }
+
+    /// The URL that was asked for.
+    fn url(&self, fields: &Fields<'_>) -> Result<String, Reason> {
+        let path = fields.get(Field::Path).ok_or("no_path")?;
+        if path.starts_with("http://") || path.starts_with("https://") {
+            return Ok(path.to_owned());
+        }
+        let host = fields.host().or(self.host.as_deref()).ok_or("no_host")?;
+        let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':'));
+        if !is_host {
+            return Err("bad_host");
+        }
+        let scheme = if fields.text(Field::Scheme).eq_ignore_ascii_case("http") { "http" } else { "https" };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let query = fields.get(Field::Query).map(|query| query.trim_start_matches('?'));
+        let query = query.filter(|query| !query.is_empty() && !path.contains('?')).map(|query| format!("?{query}"));
+        Ok(format!("{scheme}://{host}{slash}{path}{}", query.unwrap_or_default()))
+    }
+
+    /// The event, by the rules of every other one.
+    fn event(&self, fields: &Fields<'_>, at_ms: i64, url: &str, bot: &Classified) -> Result<LogEvent, Reason> {
+        let text = self.report(fields, at_ms, url, bot).to_string();
+        require_clean_text(&text).map_err(|_| "bad_text")?;
+        let raw = RawValue::from_string(text).map_err(|_| "bad_text")?;
+        let mut faults = Faults::default();
+        let context = Context { is_strict: false, ..Context::new(&self.limits, self.now, &self.caller) };
+        let valid = validate_event(&raw, &context, &mut faults).ok_or("not_an_event")?;
+        faults.into_result().map_err(|_| "not_an_event")?;
+        let origin = Origin { org: self.caller.org_id, agent_id: None, idempotency_key: None, bots: &self.bots };
+        let (mut event, _) = normalise(valid, &Binding::Free, &origin, 0);
+        // The table was asked with the address already.
+        event.crawler.get_or_insert_default().put(bot, self.bots.version());
+        Ok(event)
+    }
+
+    fn report(&self, fields: &Fields<'_>, at_ms: i64, url: &str, bot: &Classified) -> Value {
+        let at = DateTime::from_timestamp_millis(at_ms).map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
+        json!({
+            "type": "content_retrieved",
+            "id": self.id(fields, at_ms).to_string(),
+            "timestamp": at,
+            "source_role": self.role.as_str(),
+            "content_url": url,
+            "content_telemetry_id": fields.get(Field::TelemetryId),
+            "data": {
+                "user_agent": cut(fields.text(Field::UserAgent), MAX_USER_AGENT_BYTES),
+                "bot_name": bot.bot.as_ref(),
+                "operator": bot.operator.as_ref(),
+                "purpose": bot.purpose.as_str(),
+                "verified": bot.verified,
+                "verified_bot_category": fields.get(Field::Category),
+                "signature_agent": fields.get(Field::SignatureAgent).map(|agent| cut(agent, MAX_USER_AGENT_BYTES)),
+                "response_status": fields.number::<u16>(Field::Status),
+                "response_bytes": fields.number::<u64>(Field::Bytes),
+                "cache_status": fields.get(Field::Cache).map(Crawler::text),
+                "asn": Some(fields.number::<u32>(Field::Asn)).filter(|asn| *asn > 0),
+                "country": fields.get(Field::Country).map(Crawler::text),
+                "media_type": fields.get(Field::MediaType).map(Crawler::media_type),
+            },
+        })
+    }
+
+    /// The id of a line: `UUIDv5` of the organisation, the provider and the provider's own id of the request, else of what the
+    /// line says of the request.
+    fn id(&self, fields: &Fields<'_>, at_ms: i64) -> Uuid {
+        let provider = self.provider.as_str();
+        let name = match fields.get(Field::RequestId) {
+            Some(id) => format!("{provider}\nrequest\n{id}"),
+            None => {
+                let said = |field| fields.text(field);
+                let whole = [
+                    fields.host().or(self.host.as_deref()).unwrap_or_default(),
+                    said(Field::Path),
+                    said(Field::Query),
+                    said(Field::Method),
+                    said(Field::UserAgent),
+                    said(Field::Status),
+                    said(Field::Bytes),
+                    said(Field::TelemetryId),
+                ];
+                format!("{provider}\nline\n{at_ms}\n{}", whole.join("\n"))
+            }
+        };
+        named_id(self.caller.org_id.0, &name)
+    }
+
+    /// Tells a batch of lines from another one; neither address nor user agent is in it.
+    fn mark(&self, fields: &Fields<'_>, at_ms: i64) -> [u8; 16] {
+        let mut digest = Sha1::new();
+        digest.update(at_ms.to_be_bytes());
+        for field in [Field::RequestId, Field::Host, Field::Path, Field::Query, Field::Method, Field::Status, Field::Bytes] {
+            digest.update(fields.text(field).as_bytes());
+            digest.update([0]);
+        }
+        let bytes: [u8; 20] = digest.finalize().into();
+        *bytes.first_chunk().expect("16 of 20 bytes")
+    }
+}
+
+/// `UUIDv5`.
+pub(super) fn named_id(namespace: Uuid, name: &str) -> Uuid {
+    let mut digest = Sha1::new();
+    digest.update(namespace.as_bytes());
+    digest.update(name.as_bytes());
+    let bytes: [u8; 20] = digest.finalize().into();
+    Builder::from_sha1_bytes(*bytes.first_chunk().expect("16 of 20 bytes")).into_uuid()
+}
+
+fn judged(outcome: Outcome, at_ms: Option<i64>, mark: [u8; 16]) -> Judged {
+    Judged { outcome, at_ms, mark }
+}
+
+fn is_asset(url: &str, media_type: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    let media_type = media_type.trim().to_ascii_lowercase();
+    ASSETS.contains(&ending.as_str()) || ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind))
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The outline of a line for who looks for what is wrong with it: letters and digits are hidden, so that nobody's name or address is
+/// in it.
+pub(super) fn outline(line: &[u8]) -> String {
+    const SHOWN: usize = 120;
+    let hide = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' => 'a',
+        b'0'..=b'9' => '0',
+        byte if byte.is_ascii_graphic() || *byte == b' ' => char::from(*byte),
+        b'\t' => '\t',
+        _ => '?',
+    };
+    line.iter().take(SHOWN).map(hide).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assets_are_told_by_their_ending_or_their_type() {
+        for asset in ["https://a.test/x.CSS?v=1", "https://a.test/a/b.min.js", "https://a.test/i.webp#x"] {
+            assert!(is_asset(asset, ""), "{asset}");
+        }
+        for content in
+            ["https://a.test/", "https://a.test/css", "https://a.test/a.html?x=b.css", "https://cdn.js/", "https://a.test/a.pdf"]
+        {
+            assert!(!is_asset(content, "text/html; charset=utf-8"), "{content}");
+        }
+        assert!(is_asset("https://a.test/photo", "Image/PNG"));
+    }
+
+    #[test]
+    fn an_outline_says_nothing_of_who_it_was() {
+        let line = "203.0.113.9 - Ann [x] \"GET /é\" Mozilla/5.0";
+        assert_eq!(outline(line.as_bytes()), "000.0.000.0 - aaa [a] \"aaa /??\" aaaaaaa/0.0");
+        assert_eq!(outline(&[b'x'; 500]).len(), 120);
+    }
+
+    #[test]
+    fn the_id_of_a_name_is_the_one_of_rfc_9562() {
+        let dns = Uuid::from_u128(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c8);
+        assert_eq!(named_id(dns, "www.example.com").to_string(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
+    }
+}

@@ -1,0 +1,322 @@
+//! A body cut into lines, or into the elements of its JSON array, as it is read.
+//!
+//! Must hold one line at a time, and none that is longer than allowed.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Longest id of a request that is looked for in a body.
+const MAX_ID_BYTES: usize = 256;
+
+/// A line, or that one was too long.
+pub(super) type Item<'a> = Option<&'a [u8]>;
+
+/// How a body is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// One line after the other.
+    Lines,
+    /// The elements of one array.
+    Array,
+    /// The elements of the array `records` of one object.
+    Records,
+}
+
+/// Cuts one body.
+pub(super) struct Splitter<R> {
+    reader: BufReader<R>,
+    max_bytes: usize,
+}
+
+impl<R: Read> Splitter<R> {
+    pub(super) fn new(reader: R, max_bytes: usize) -> Self {
+        Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
+    }
+
+    /// Hands over each line of a body of lines, or each element of a body that is an array.
+    pub(super) fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        match self.layout()? {
+            Layout::Array => self.elements(Layout::Array, take).map(drop),
+            _ => self.lines(take),
+        }
+    }
+
+    /// Hands over each record of a delivery of Firehose, and answers its `requestId`.
+    pub(super) fn records(self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
+        self.elements(Layout::Records, take)
+    }
+
+    fn layout(&mut self) -> io::Result<Layout> {
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            match chunk.get(blank) {
+                Some(b'[') => return Ok(Layout::Array),
+                Some(_) => return Ok(Layout::Lines),
+                None if chunk.is_empty() => return Ok(Layout::Lines),
+                None => self.reader.consume(blank),
+            }
+        }
+    }
+
+    fn lines(mut self, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut line = Vec::with_capacity(4_096);
+        loop {
+            line.clear();
+            let most = self.max_bytes as u64 + 1;
+            if self.reader.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+                return Ok(());
+            }
+            if line.len() > self.max_bytes && line.last() != Some(&b'\n') {
+                self.reader.skip_until(b'\n')?;
+                take(None)?;
+            } else {
+                let line = line.trim_ascii();
+                if !line.is_empty() {
+                    take(Some(line))?;
+                }
+            }
+        }
+    }
+
+    fn elements(mut self, layout: Layout, mut take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<Option<String>> {
+        let mut scanner = Scanner::new(layout, self.max_bytes);
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            if chunk.is_empty() {
+                return scanner.end();
+            }
+            for byte in chunk {
+                if scanner.step(*byte)? {
+                    take(scanner.element())?;
+                    scanner.next_element();
+                }
+            }
+            let length = chunk.len();
+            self.reader.consume(length);
+        }
+    }
+}
+
+/// Goes through a JSON text byte by byte; what the elements are is for others to say.
+struct Scanner {
+    layout: Layout,
+    max_bytes: usize,
+    depth: usize,
+    in_string: bool,
+    is_escaped: bool,
+    /// Within the array whose elements are wanted.
+    in_array: bool,
+    has_ended: bool,
+    element: Vec<u8>,
+    is_too_long: bool,
+    /// Strings of the outermost object, to find one of its members.
+    text: Vec<u8>,
+    is_wanted: bool,
+    id: Option<String>,
+}
+
+impl Scanner {
+    fn new(layout: Layout, max_bytes: usize) -> Self {
+        Self {
+            layout,
+            max_bytes,
+            depth: 0,
+            in_string: false,
+            is_escaped: false,
+            in_array: false,
+            has_ended: false,
+            element: Vec::new(),
+            is_too_long: false,
+            text: Vec::new(),
+            is_wanted: false,
+            id: None,
+        }
+    }
+
+    /// How deep the elements lie.
+    fn level(&self) -> usize {
+        if self.layout == Layout::Records { 2 } else { 1 }
+    }
+
+    /// Takes one byte; whether an element has ended before it.
+    fn step(&mut self, byte: u8) -> io::Result<bool> {
+        if self.in_string {
+            self.step_in_string(byte);
+            return Ok(false);
+        }
+        if byte.is_ascii_whitespace() {
+            return Ok(false);
+        }
+        if self.has_ended || (self.depth == 0 && byte != self.opening()) {
+            return Err(unreadable("the body is not the JSON that it should be"));
+        }
+        let ends_element = self.in_array && self.depth == self.level() && matches!(byte, b',' | b']');
+        match byte {
+            b'"' => self.begin_string(),
+            b'{' | b'[' => self.open(byte),
+            b'}' | b']' => self.close(byte),
+            _ => self.keep_within(byte),
+        }
+        Ok(ends_element && (self.is_too_long || !self.element.is_empty()))
+    }
+
+    fn opening(&self) -> u8 {
+        if self.layout == Layout::Records { b'{' } else { b'[' }
+    }
+
+    fn open(&mut self, byte: u8) {
+        let is_the_array = byte == b'[' && self.depth + 1 == self.level() && !self.in_array;
+        if self.in_array {
+            self.keep(byte);
+        }
+        self.depth += 1;
+        self.in_array |= is_the_array;
+    }
+
+    fn close(&mut self, byte: u8) {
+        let closes_array = self.in_array && self.depth == self.level();
+        self.depth -= 1;
+        self.has_ended = self.depth == 0;
+        match closes_array {
+            true => self.in_array = false,
+            false => self.keep_if_in_array(byte),
+        }
+    }
+
+    fn keep_within(&mut self, byte: u8) {
+        let is_between = self.depth == self.level() && byte == b',';
+        if !is_between {
+            self.keep_if_in_array(byte);
+        }
+    }
+
+    fn begin_string(&mut self) {
+        self.in_string = true;
+        self.text.clear();
+        self.keep_if_in_array(b'"');
+    }
+
+    fn step_in_string(&mut self, byte: u8) {
+        self.keep_if_in_array(byte);
+        match byte {
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' => self.is_escaped = true,
+            b'"' => self.end_string(),
+            _ if self.depth == 1 && self.text.len() < MAX_ID_BYTES => self.text.push(byte),
+            _ => {}
+        }
+    }
+
+    fn end_string(&mut self) {
+        self.in_string = false;
+        if self.depth == 1 && self.layout == Layout::Records {
+            if self.is_wanted && self.id.is_none() {
+                self.id = String::from_utf8(std::mem::take(&mut self.text)).ok();
+            }
+            self.is_wanted = self.text == b"requestId";
+        }
+    }
+
+    fn keep_if_in_array(&mut self, byte: u8) {
+        if self.in_array {
+            self.keep(byte);
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.element.len() < self.max_bytes {
+            self.element.push(byte);
+        } else {
+            self.is_too_long = true;
+        }
+    }
+
+    fn element(&self) -> Item<'_> {
+        (!self.is_too_long).then_some(&self.element)
+    }
+
+    fn next_element(&mut self) {
+        self.element.clear();
+        self.is_too_long = false;
+    }
+
+    fn end(self) -> io::Result<Option<String>> {
+        if self.has_ended { Ok(self.id) } else { Err(unreadable("the JSON of the body ends early")) }
+    }
+}
+
+fn unreadable(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(body: &str, max_bytes: usize) -> io::Result<Vec<Option<String>>> {
+        let mut found = Vec::new();
+        let keep = |item: Item<'_>| {
+            found.push(item.map(|item| String::from_utf8(item.to_vec()).unwrap()));
+            Ok(())
+        };
+        Splitter::new(body.as_bytes(), max_bytes).lines_or_elements(keep)?;
+        Ok(found)
+    }
+
+    fn some(items: &[&str]) -> Vec<Option<String>> {
+        items.iter().map(|item| Some((*item).to_owned())).collect()
+    }
+
+    #[test]
+    fn lines_and_elements_are_the_same() {
+        for body in [
+            "{\"a\":1}\n{\"b\":[2]}",
+            "{\"a\":1}\r\n\n  \n{\"b\":[2]}\n",
+            " [{\"a\":1},{\"b\":[2]}]",
+            "[\n{\"a\": 1} ,\n{\"b\":[ 2 ]}\n]\n",
+        ] {
+            assert_eq!(split(body, 100).unwrap(), some(&["{\"a\":1}", "{\"b\":[2]}"]), "{body:?}");
+        }
+        assert_eq!(split(r#"["a,]\"[",7,null]"#, 100).unwrap(), some(&[r#""a,]\"[""#, "7", "null"]));
+        for empty in ["", "\n\n", "[]", " [ ] "] {
+            assert_eq!(split(empty, 100).unwrap(), [], "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
+        let long = "x".repeat(11);
+        assert_eq!(split(&format!("{long}\nshort\n"), 10).unwrap(), [None, Some("short".to_owned())]);
+        assert_eq!(split(&format!("{}\nshort", "y".repeat(10)), 10).unwrap(), some(&["yyyyyyyyyy", "short"]));
+        assert_eq!(split(&format!("[\"{long}\",7]"), 10).unwrap(), [None, Some("7".to_owned())]);
+        assert_eq!(split(&long.repeat(100_000), 10).unwrap(), [None]);
+    }
+
+    #[test]
+    fn an_array_that_ends_early_or_goes_on_is_no_body() {
+        for body in ["[", "[{\"a\":1}", "[{\"a\":1},", "[\"a", "[] x", "[1][2]", "[]]"] {
+            assert!(split(body, 100).is_err(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn the_records_of_a_delivery_are_found_whatever_stands_around_them() {
+        let body = r#"{"requestId":"id-1","x":[[1],{"records":[0]}],"timestamp":1,"records":[{"data":"YQ=="},{"data":"Yg=="}]}"#;
+        let records = |body: &str| {
+            let mut found = Vec::new();
+            let id = Splitter::new(body.as_bytes(), 100).records(|item| {
+                found.push(String::from_utf8(item.unwrap().to_vec()).unwrap());
+                Ok(())
+            })?;
+            Ok::<_, io::Error>((id, found))
+        };
+        let (id, found) = records(body).unwrap();
+        assert_eq!(id.as_deref(), Some("id-1"));
+        assert!(found.ends_with(&[r#"{"data":"YQ=="}"#.to_owned(), r#"{"data":"Yg=="}"#.to_owned()]), "{found:?}");
+        for bad in ["[]", "{", r#"{"records":[{"data":"#, "", "x"] {
+            assert!(records(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a body held, by the hour: the coverage of a drain (docs/api/drains.md#coverage).
+//!
+//! Must not hold anything of a line but numbers and, of a bad one, its outline.
+
+use super::line::Reason;
+use super::map::{Judged, Outcome, outline};
+use crate::metrics;
+use schemas::log::LogEvent;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const HOUR_MS: i64 = 3_600_000;
+/// More hours than a year has: what is not an export of a whole archive has fewer.
+const MAX_HOURS: usize = 9_000;
+/// Bad lines that are kept in outline.
+const MAX_BAD_LINES: usize = 10;
+
+/// One hour of one body.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Hour {
+    pub(super) lines: u64,
+    pub(super) kept: u64,
+    pub(super) people: u64,
+    pub(super) bad: u64,
+    pub(super) dropped: BTreeMap<Reason, u64>,
+    /// By bot and status.
+    pub(super) refused: BTreeMap<Arc<str>, BTreeMap<u16, u64>>,
+    pub(super) bytes: u64,
+    /// The newest of its lines.
+    pub(super) newest_ms: i64,
+}
+
+/// One line that could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadLine {
+    pub(super) reason: Reason,
+    pub(super) outline: String,
+}
+
+/// All of one body.
+pub(super) struct Tally {
+    /// By their beginnings, in milliseconds UTC.
+    pub(super) hours: BTreeMap<i64, Hour>,
+    pub(super) bad_lines: Vec<BadLine>,
+    pub(super) lines: u64,
+    digest: Sha256,
+    /// Where lines without a time are counted.
+    now_ms: i64,
+}
+
+impl Tally {
+    pub(super) fn new(now_ms: i64) -> Self {
+        Self { hours: BTreeMap::new(), bad_lines: Vec::new(), lines: 0, digest: Sha256::new(), now_ms }
+    }
+
+    /// Counts a line; answers its event when it has one.
+    pub(super) fn count(&mut self, line: &[u8], judged: Judged) -> Option<LogEvent> {
+        let Judged { outcome, at_ms, mark } = judged;
+        if matches!(outcome, Outcome::Trial) {
+            return None;
+        }
+        self.lines += 1;
+        self.digest.update(mark);
+        self.digest.update((line.len() as u64).to_be_bytes());
+        let at_ms = at_ms.unwrap_or(self.now_ms);
+        let begin_ms = at_ms - at_ms.rem_euclid(HOUR_MS);
+        let is_one_too_many = self.hours.len() >= MAX_HOURS && !self.hours.contains_key(&begin_ms);
+        let (begin_ms, outcome) = match is_one_too_many {
+            true => (self.now_ms - self.now_ms.rem_euclid(HOUR_MS), Outcome::Bad("too_many_hours")),
+            false => (begin_ms, outcome),
+        };
+        let hour = self.hours.entry(begin_ms).or_default();
+        hour.lines += 1;
+        hour.bytes += line.len() as u64;
+        hour.newest_ms = hour.newest_ms.max(at_ms);
+        match outcome {
+            Outcome::Kept(event) => {
+                hour.kept += 1;
+                return Some(*event);
+            }
+            Outcome::Person | Outcome::Trial => hour.people += 1,
+            Outcome::Dropped(reason) => *hour.dropped.entry(reason).or_default() += 1,
+            Outcome::Refused { bot, status } => *hour.refused.entry(bot).or_default().entry(status).or_default() += 1,
+            Outcome::Bad(reason) => {
+                hour.bad += 1;
+                if self.bad_lines.len() < MAX_BAD_LINES {
+                    self.bad_lines.push(BadLine { reason, outline: outline(line) });
+                }
+            }
+        }
+        None
+    }
+
+    /// The same for a body that comes again, and for no other.
+    pub(super) fn batch(&self) -> [u8; 32] {
+        self.digest.clone().finalize().into()
+    }
+
+    /// Adds it to the metrics.
+    pub(super) fn measure(&self, provider: &'static str) {
+        let dropped = self.dropped().values().sum();
+        let outcomes = [
+            ("kept", self.sum(|hour| hour.kept)),
+            ("people", self.sum(|hour| hour.people)),
+            ("dropped", dropped),
+            ("refused", self.sum(Hour::refusals)),
+            ("bad", self.sum(|hour| hour.bad)),
+        ];
+        outcomes.into_iter().for_each(|(outcome, lines)| metrics::drain_lines(provider, outcome, lines));
+    }
+
+    /// A number of all hours.
+    pub(super) fn sum(&self, of: impl Fn(&Hour) -> u64) -> u64 {
+        self.hours.values().map(of).sum()
+    }
+
+    /// Dropped lines of all hours, by reason.
+    pub(super) fn dropped(&self) -> BTreeMap<Reason, u64> {
+        let mut all: BTreeMap<Reason, u64> = BTreeMap::new();
+        for (reason, lines) in self.hours.values().flat_map(|hour| &hour.dropped) {
+            *all.entry(reason).or_default() += lines;
+        }
+        all
+    }
+}
+
+impl Hour {
+    /// Refusals by bot and status.
+    pub(super) fn refused_as_json(&self) -> serde_json::Value {
+        let by_status =
+            |statuses: &BTreeMap<u16, u64>| statuses.iter().map(|(status, n)| (status.to_string(), (*n).into())).collect();
+        self.refused.iter().map(|(bot, statuses)| (bot.to_string(), serde_json::Value::Object(by_status(statuses)))).collect()
+    }
+
+    /// Requests of bots that were not given the content.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refused.values().flat_map(BTreeMap::values).sum()
+    }
+}

@@ -1,0 +1,60 @@
+//! `POST /drains/{provider}`: what each provider sends, through the running gateway.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod attacks;
+mod coverage;
+mod handshakes;
+mod narrow_keys;
+mod providers;
+mod repeats;
+mod traces;
+
+use crate::harness::{Answer, Gateway, answer};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+/// Every fixture with its provider; the same six requests, as each logs them.
+pub(crate) const FIXTURES: [(&str, &str, &[u8]); 9] = [
+    ("cloudflare", "", include_bytes!("../drains/cloudflare.ndjson")),
+    ("fastly", "", include_bytes!("../drains/fastly.ndjson")),
+    ("ndjson", "", include_bytes!("../drains/ndjson.json")),
+    ("firehose", "tsv", include_bytes!("../drains/cloudfront.tsv")),
+    ("firehose", "json", include_bytes!("../drains/cloudfront.ndjson")),
+    ("akamai", "", include_bytes!("../drains/akamai.ndjson")),
+    ("akamai", "spaces", include_bytes!("../drains/akamai.txt")),
+    ("vercel", "", include_bytes!("../drains/vercel.ndjson")),
+    ("combined", "", include_bytes!("../drains/combined.log")),
+];
+
+/// A person's browser.
+pub(crate) const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
+/// Somebody's crawler.
+pub(crate) const BOT: &str = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+
+/// A body as its provider sends it.
+pub(crate) fn body(provider: &str, lines: &[u8]) -> Vec<u8> {
+    if provider == "firehose" { delivery("delivery-1", &[lines]) } else { lines.to_vec() }
+}
+
+/// A delivery of Firehose.
+pub(crate) fn delivery(id: &str, records: &[&[u8]]) -> Vec<u8> {
+    let records: Vec<Value> = records.iter().map(|record| json!({"data": BASE64_STANDARD.encode(record)})).collect();
+    json!({"requestId": id, "timestamp": 1_793_527_200_123_i64, "records": records}).to_string().into_bytes()
+}
+
+/// A line of Cloudflare.
+pub(crate) fn line(host: &str, path: &str, user_agent: &str, address: &str, ray: &str) -> String {
+    json!({"ClientRequestHost": host, "ClientRequestURI": path, "ClientRequestMethod": "GET", "ClientRequestUserAgent": user_agent,
+        "EdgeStartTimestamp": "2026-11-01T10:00:00Z", "EdgeResponseStatus": 200, "EdgeResponseBytes": 10, "ClientIP": address,
+        "RayID": ray})
+    .to_string()
+}
+
+impl Gateway {
+    /// Sends a body to a provider's path.
+    pub(crate) async fn drain(&self, provider: &str, key: &str, body: impl Into<reqwest::Body>) -> Answer {
+        answer(self.request_to(&format!("/drains/{provider}"), Some(key)).body(body)).await
+    }
+}

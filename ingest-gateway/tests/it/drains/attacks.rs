@@ -1,0 +1,107 @@
+//! A1 for drains: whatever is sent to any provider's path is answered in time, with no fault of ours.
+
+use super::delivery;
+use crate::harness::{Gateway, answer};
+use ingest_gateway::DrainSettings;
+use schemas::identity::OrgType;
+use std::io::Write;
+
+const PROVIDERS: [&str; 7] = ["cloudflare", "fastly", "firehose", "akamai", "vercel", "ndjson", "combined"];
+
+fn gzip(write: impl FnOnce(&mut flate2::write::GzEncoder<Vec<u8>>)) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    write(&mut encoder);
+    encoder.finish().unwrap()
+}
+
+fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
+    let endless = gzip(|encoder| (0..64).for_each(|_| encoder.write_all(&[b'a'; 1024 * 1024]).unwrap()));
+    let utf16: Vec<u8> = "{\"host\":\"a.test\"}\n".repeat(100).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    vec![
+        ("nesting", None, format!("{{\"a\":{}\n", "[".repeat(60_000)).into_bytes()),
+        ("an array that nests", None, "[".repeat(1_000_000).into_bytes()),
+        ("objects that nest", None, "{\"a\":".repeat(200_000).into_bytes()),
+        ("a line of the longest length", None, [vec![b'x'; 64 * 1024], b"\n{}\n".to_vec()].concat()),
+        ("a longer line", None, vec![b'x'; 300_000]),
+        ("a string without end", None, format!("[\"{}", "\\\"".repeat(500_000)).into_bytes()),
+        ("gzip of one endless line", Some("gzip"), endless),
+        ("ten thousand fields", None, "a\t".repeat(10_000).into_bytes()),
+        (
+            "ten thousand members",
+            None,
+            format!("{{{}\"z\":1}}", (0..10_000).map(|n| format!("\"m{n}\":1,")).collect::<String>()).into_bytes(),
+        ),
+        ("members that stand twice", None, "{\"host\":\"a\",\"host\":\"b\",\"RayID\":1,\"RayID\":[]}\n".repeat(100).into_bytes()),
+        ("bad base64", None, br#"{"requestId":"x","records":[{"data":"%%%"},{"data":7},{},null,"x",[[]]]}"#.to_vec()),
+        (
+            "mixed encodings",
+            None,
+            [b"\xef\xbb\xbf{}\n".to_vec(), b"\xff\xfe".to_vec(), utf16, b"caf\xe9\n\x00\x00\n".to_vec()].concat(),
+        ),
+        ("ten thousand fields in a record", None, delivery("x", &["b\t".repeat(10_000).as_bytes()])),
+        ("a record that is no text", None, delivery("x", &[&(0..=255).collect::<Vec<u8>>()])),
+        ("a lying encoding", Some("gzip"), b"{}".to_vec()),
+        ("a lying zstd", Some("zstd"), b"\x28\xb5\x2f\xfd\xff\xff\xff\xff".to_vec()),
+        ("a lying snappy", Some("snappy"), b"\xff\xff\xff\xff\x0f".to_vec()),
+        ("numbers", None, format!("{{\"timestamp\":{},\"status\":-1,\"bytes\":1e400}}\n", "9".repeat(400)).into_bytes()),
+        ("quotes", None, format!("1.1.1.1 - - [01/Nov/2026:10:00:00 +0000] {}", "\"\\".repeat(10_000)).into_bytes()),
+        (
+            "hosts that are none",
+            None,
+            br#"{"timestamp":1793527200,"host":"a@evil.test/","path":"/","method":"GET","user_agent":"GPTBot/1.2","status":200}"#
+                .to_vec(),
+        ),
+        ("nothing", None, Vec::new()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a1_nothing_that_is_sent_to_a_drain_is_a_fault_of_ours() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for provider in PROVIDERS {
+        for (what, encoding, body) in nasty() {
+            let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).body(body);
+            let request = encoding.into_iter().fold(request, |request, encoding| request.header("content-encoding", encoding));
+            let told = answer(request).await;
+            assert!(told.status < 500 || told.status == 503, "{provider}, {what}: {} {}", told.status, told.body);
+            assert!(matches!(told.status, 200 | 400 | 413), "{provider}, {what}: {} {}", told.status, told.body);
+            assert_eq!(told.body["kept"].as_u64().unwrap_or_default(), 0, "{provider}, {what}");
+        }
+    }
+    assert_eq!(gateway.record_count(), 0);
+}
+
+#[tokio::test]
+async fn the_limits_of_a_body_are_exact() {
+    let limits = DrainSettings {
+        drain_wire_bytes: 1_000,
+        drain_body_bytes: 5_000,
+        drain_lines: 10,
+        drain_line_bytes: 100,
+        ..DrainSettings::default()
+    };
+    let gateway = Gateway::start_draining(limits).await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let lines = |count: usize| "x\n".repeat(count).into_bytes();
+    let one_line = |bytes: usize| [vec![b'x'; bytes], b"\n".to_vec()].concat();
+    let packed = |bytes: usize| gzip(|encoder| encoder.write_all(&vec![b'\n'; bytes]).unwrap());
+    for (what, encoding, body, status) in [
+        ("wire", "identity", vec![b'\n'; 1_000], 200),
+        ("wire", "identity", vec![b'\n'; 1_001], 413),
+        ("inflated", "gzip", packed(5_000), 200),
+        ("inflated", "gzip", packed(5_001), 413),
+        ("lines", "identity", lines(10), 200),
+        ("lines", "identity", lines(11), 413),
+        ("line", "identity", one_line(100), 200),
+        ("line", "identity", one_line(101), 200),
+    ] {
+        let told = answer(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body(body)).await;
+        assert_eq!(told.status, status, "{what}: {}", told.body);
+    }
+    let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
+        .fetch_all(&gateway.stores.pool)
+        .await
+        .unwrap();
+    assert_eq!(reasons, ["not_json", "too_long"]);
+}

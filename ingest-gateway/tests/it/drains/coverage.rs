@@ -1,0 +1,78 @@
+//! What bodies leave behind by the hour.
+
+use super::{BOT, FIXTURES, PERSON, body, line};
+use crate::harness::Gateway;
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use sqlx::PgPool;
+
+/// Every row, as JSON, by hour.
+async fn rows(pool: &PgPool, table: &str) -> Vec<Value> {
+    let statement = format!("SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1");
+    let texts: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_all(pool).await.unwrap();
+    texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_body_is_covered_once_however_often_it_comes() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let (_, _, lines) = FIXTURES[0];
+    for _ in 0..3 {
+        assert_eq!(gateway.drain("cloudflare", &org.key, lines).await.status, 200);
+    }
+    let rows_of = |table: &'static str| rows(&gateway.stores.pool, table);
+    // The line that could not be read says no time: it counts now.
+    let (hours, bad) = (rows_of("drain_hours").await, rows_of("drain_bad_lines").await);
+    let of_log: Vec<&Value> = hours.iter().filter(|row| row["hour"] == "2026-11-01T10:00:00+00:00").collect();
+    assert_eq!(of_log.len(), 1, "{hours:?}");
+    let row = of_log[0];
+    assert_eq!(
+        (&row["organization_id"], &row["provider"], &row["drain_id"]),
+        (&json!(org.id), &json!("cloudflare"), &Value::Null)
+    );
+    assert_eq!((&row["lines"], &row["kept"], &row["people"], &row["bad"]), (&json!(5), &json!(1), &json!(1), &json!(0)));
+    assert_eq!((&row["dropped"], &row["refused"]), (&json!({"asset": 1, "method": 1}), &json!({"ClaudeBot": {"403": 1}})));
+    assert!(row["bytes"].as_i64().unwrap() > 1_000 && row["lag_ms"].as_i64().unwrap() > 0, "{row}");
+    assert!(
+        !bad.is_empty()
+            && bad.iter().all(|line| line["reason"] == "not_json" && line["excerpt"] == "{\"aaaaaaAaaaaaaAaaa\":".to_lowercase()),
+        "{bad:?}"
+    );
+}
+
+#[tokio::test]
+async fn hours_and_bodies_are_rows_of_their_own_and_bad_lines_are_ten() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let at = |hour: &str, ray: &str| line("a.test", "/", PERSON, "", ray).replace("2026-11-01T10", hour);
+    let first = [at("2026-11-01T10", "r-1"), at("2026-11-01T11", "r-2"), at("2026-11-01T11", "r-3")].join("\n");
+    let second = [at("2026-11-01T11", "r-4"), "x\n".repeat(25)].join("\n");
+    for lines in [first, second] {
+        assert_eq!(gateway.drain("cloudflare", &key, lines).await.status, 200);
+    }
+    let question = "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24'), sum(people)::bigint FROM drain_hours WHERE hour < '2026-11-02' GROUP BY 1 ORDER BY 1";
+    let hours: Vec<(String, i64)> = sqlx::query_as(question).fetch_all(&gateway.stores.pool).await.unwrap();
+    let hours: Vec<(&str, i64)> = hours.iter().map(|(hour, people)| (hour.as_str(), *people)).collect();
+    assert_eq!(hours, [("10", 1), ("11", 3)]);
+    assert_eq!(rows(&gateway.stores.pool, "drain_bad_lines").await.len(), 10);
+}
+
+#[tokio::test]
+async fn coverage_waits_for_a_database_that_is_away_and_events_do_not() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await;
+    let pool = &gateway.stores.pool;
+    assert_eq!(gateway.drain("cloudflare", &org.key, line("a.test", "/", BOT, "", "r-0")).await.status, 200);
+    sqlx::query("ALTER TABLE drain_hours RENAME TO drain_hours_away").execute(pool).await.unwrap();
+    for (provider, _, lines) in FIXTURES {
+        assert_eq!(gateway.drain(provider, &org.key, body(provider, lines)).await.status, 200, "{provider}");
+    }
+    sqlx::query("ALTER TABLE drain_hours_away RENAME TO drain_hours").execute(pool).await.unwrap();
+    eventually("all of it is covered", || async {
+        let kept: Option<i64> = sqlx::query_scalar("SELECT sum(kept)::bigint FROM drain_hours").fetch_one(pool).await.unwrap();
+        (kept == Some(1 + 9)).then_some(())
+    })
+    .await;
+}

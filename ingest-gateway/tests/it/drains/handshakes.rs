@@ -1,0 +1,90 @@
+//! How providers try a destination, sign in, and read an answer.
+
+use super::{BOT, body, delivery, line};
+use crate::harness::{Gateway, answer};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use ingest_gateway::DrainSettings;
+use schemas::identity::{OrgType, Scope};
+use schemas::secrets::PlainApiKey;
+use serde_json::json;
+use std::io::Write;
+
+#[tokio::test]
+async fn cloudflares_trial_is_taken_and_leaves_nothing() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(b"{\"content\":\"tests\"}\n").unwrap();
+    let trial = gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", "gzip");
+    let taken = answer(trial.body(gzip.finish().unwrap())).await;
+    assert_eq!((taken.status, &taken.body["lines"]), (200, &json!(0)), "{}", taken.body);
+    let covered: i64 = sqlx::query_scalar("SELECT count(*) FROM drain_hours").fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!((gateway.record_count(), covered), (0, 0));
+}
+
+#[tokio::test]
+async fn every_fastly_service_may_log_here() {
+    let gateway = Gateway::start().await;
+    let challenge = reqwest::get(format!("{}/.well-known/fastly/logging/challenge", gateway.server.url)).await.unwrap();
+    assert_eq!((challenge.status().as_u16(), challenge.text().await.unwrap().as_str()), (200, "*\n"));
+}
+
+#[tokio::test]
+async fn vercel_reads_its_own_word_in_every_answer() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    for (key, status) in [(Some(key.as_str()), 200), (None, 401)] {
+        let verified = answer(gateway.request_to("/drains/vercel", key).header("x-vercel-verify", "word-1").body("[]")).await;
+        assert_eq!((verified.status, verified.headers["x-vercel-verify"].to_str().unwrap()), (status, "word-1"));
+    }
+}
+
+#[tokio::test]
+async fn firehose_is_answered_in_its_own_form_on_every_status() {
+    let small = DrainSettings { drain_wire_bytes: 2_000, ..DrainSettings::default() };
+    let closed = DrainSettings { drains_at_once: 0, ..DrainSettings::default() };
+    let (gateway, without_turns) = (Gateway::start_draining(small).await, Gateway::start_draining(closed).await);
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let other = without_turns.seed().org("network", OrgType::Platform).await.key;
+    let reader = gateway.seed().org("reader", OrgType::Platform).await;
+    let reader = gateway.seed().key(reader.id, OrgType::Platform, &[Scope::TelemetryRead]).await;
+    let stranger = PlainApiKey::mint(OrgType::Platform);
+    let good = body("firehose", b"");
+    let long = delivery("in the body", &[&[b'x'; 3_000]]);
+    for (gateway, key, sent, query, status) in [
+        (&gateway, key.as_str(), good.clone(), "", 200),
+        (&gateway, stranger.reveal(), good.clone(), "", 401),
+        (&gateway, reader.as_str(), good.clone(), "", 403),
+        (&gateway, key.as_str(), long, "", 413),
+        (&gateway, key.as_str(), b"{\"records\":[".to_vec(), "", 400),
+        (&gateway, key.as_str(), good.clone(), "?role=king", 400),
+        (&without_turns, other.as_str(), good, "", 503),
+    ] {
+        let request = gateway.request_to(&format!("/drains/firehose{query}"), None).header("x-amz-firehose-access-key", key);
+        let told = answer(request.header("x-amz-firehose-request-id", "delivery-9").body(sent)).await;
+        assert_eq!((told.status, &told.body["requestId"]), (status, &json!("delivery-9")), "{}", told.body);
+        assert!(told.body["timestamp"].is_i64() && told.headers["content-type"] == "application/json");
+        assert_eq!(told.body["errorMessage"].as_str().is_some_and(|text| !text.is_empty()), status != 200, "{}", told.body);
+    }
+}
+
+#[tokio::test]
+async fn a_key_comes_in_the_header_that_a_provider_can_send() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("any:{key}")));
+    let bearer = format!("Bearer {key}");
+    for (name, value) in
+        [("x-api-key", key.as_str()), ("authorization", &bearer), ("authorization", &basic), ("x-amz-firehose-access-key", &key)]
+    {
+        let taken =
+            answer(gateway.request_to("/drains/cloudflare", None).header(name, value).body(line("a.test", "/", BOT, "", "r")))
+                .await;
+        assert_eq!(taken.status, 200, "{name}: {}", taken.body);
+    }
+    let two = gateway.request_to("/drains/cloudflare", Some(&key)).header("authorization", &bearer);
+    assert_eq!(answer(two.body("")).await.status, 401, "two keys are none");
+    let in_query = gateway.request_to(&format!("/drains/cloudflare?key={key}"), None);
+    assert!(matches!(answer(in_query.body("")).await.status, 400 | 401));
+}

@@ -1,0 +1,49 @@
+//! The key of a drain feeds that drain, within what its owner said of it, and nothing else.
+
+use super::{BOT, line};
+use crate::harness::Gateway;
+use schemas::event::SourceRole;
+use schemas::identity::{DrainProvider, OrgType};
+use serde_json::json;
+
+#[tokio::test]
+async fn the_key_of_a_drain_feeds_its_provider_only_until_the_drain_is_deleted() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await.id;
+    let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Cloudflare).await;
+    let one = || line("a.test", "/", BOT, "", "ray-1");
+    let taken = gateway.drain("cloudflare", &key, one()).await;
+    assert_eq!((taken.status, &taken.body["kept"]), (200, &json!(1)), "{}", taken.body);
+    for provider in ["ndjson", "fastly", "vercel"] {
+        assert_eq!(gateway.drain(provider, &key, one()).await.status, 403, "{provider}");
+    }
+    let source: Vec<(uuid::Uuid, Option<uuid::Uuid>)> =
+        sqlx::query_as("SELECT source, drain_id FROM drain_hours").fetch_all(&gateway.stores.pool).await.unwrap();
+    assert_eq!(source, [(drain.0, Some(drain.0))], "its coverage is its own");
+
+    sqlx::query("UPDATE drains SET deleted_at = now() WHERE id = $1").bind(drain.0).execute(&gateway.stores.pool).await.unwrap();
+    service_kit::testing::eventually("the drain is forgotten", || async {
+        (gateway.drain("cloudflare", &key, one()).await.status == 403).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await.id;
+    let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Cloudflare).await;
+    sqlx::query("UPDATE drains SET hosts = '{a.test}', role = 'origin' WHERE id = $1")
+        .bind(drain.0)
+        .execute(&gateway.stores.pool)
+        .await
+        .unwrap();
+    let hosts = ["www.a.test", "shop.a.test", "b.test", "nota.test"];
+    let lines: Vec<String> = hosts.iter().map(|host| line(host, "/", BOT, "", host)).collect();
+    let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
+    assert_eq!((&taken.body["kept"], &taken.body["dropped"]), (&json!(2), &json!({"other_host": 2})), "{}", taken.body);
+    assert_eq!(gateway.drain("cloudflare?role=edge", &key, lines[0].clone()).await.status, 400, "the drain says who observes");
+    let events = gateway.records(1).await.into_iter().flat_map(|record| record.events);
+    let roles: Vec<_> = events.map(|event| event.source_role).collect();
+    assert_eq!(roles, [Some(SourceRole::Origin), Some(SourceRole::Origin)]);
+}

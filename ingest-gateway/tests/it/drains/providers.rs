@@ -1,0 +1,153 @@
+//! D1: a recorded shape of each provider.
+
+use super::{BOT, FIXTURES, PERSON, body, line};
+use crate::harness::{Gateway, answer};
+use schemas::bots::Purpose;
+use schemas::event::SourceRole;
+use schemas::identity::OrgType;
+use schemas::log::RecordKind;
+use serde_json::{Value, json};
+use std::io::Write;
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn d1_each_provider_says_the_same_in_its_own_words() {
+    for (provider, variant, lines) in FIXTURES {
+        let gateway = Gateway::start().await;
+        let org = gateway.seed().org("network", OrgType::Platform).await;
+        let taken = gateway.drain(provider, &org.key, body(provider, lines)).await;
+        assert_eq!(taken.status, 200, "{provider} {variant}: {}", taken.body);
+        let counts = json!({"status": "ok", "lines": 6, "kept": 1, "people": 1, "dropped": {"asset": 1, "method": 1}, "refused": 1, "bad": 1});
+        match provider {
+            "firehose" => assert_eq!(taken.body["requestId"], "delivery-1"),
+            _ => assert_eq!(taken.body, counts, "{provider} {variant}"),
+        }
+        let record = gateway.records(1).await.remove(0);
+        assert_eq!((record.org, record.kind, record.events.len()), (org.id, RecordKind::Drain, 1), "{provider} {variant}");
+        let event = &record.events[0];
+        let role = if provider == "combined" { SourceRole::Origin } else { SourceRole::Edge };
+        assert_eq!((event.event_type.as_str(), event.source_role), ("content_retrieved", Some(role)), "{provider} {variant}");
+        assert_eq!(event.content_url.as_deref(), Some("https://www.example.com/article?page=2"), "{provider} {variant}");
+        assert_eq!(event.site, "com.example");
+        let at_ms = if provider == "combined" { 1_793_527_200_000 } else { 1_793_527_200_123 };
+        assert_eq!(event.at_ms, at_ms, "{provider} {variant}");
+        let telemetry_id = if provider == "vercel" { None } else { Some("retrieval-1") };
+        assert_eq!(
+            (event.content_telemetry_id.as_deref(), event.correlated),
+            (telemetry_id, telemetry_id.is_some()),
+            "{provider} {variant}"
+        );
+        let crawler = event.crawler.as_deref().unwrap();
+        assert_eq!((crawler.bot.as_str(), crawler.operator.as_str()), ("GPTBot", "OpenAI"), "{provider} {variant}");
+        assert_eq!((crawler.purpose, crawler.verified), (Some(Purpose::Training), Some(true)), "{provider} {variant}");
+        assert_eq!((crawler.response_status, crawler.response_bytes), (200, 5120), "{provider} {variant}");
+        let (has_network, has_type) = (!matches!(provider, "vercel" | "combined"), !matches!(provider, "vercel" | "combined"));
+        assert_eq!(
+            (crawler.asn, crawler.country.as_str()),
+            if has_network { (8075, "us") } else { (0, "") },
+            "{provider} {variant}"
+        );
+        assert_eq!(crawler.media_type, if has_type { "text/html" } else { "" }, "{provider} {variant}");
+        let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
+        assert!(data["user_agent"].as_str().unwrap().contains("GPTBot/1.2; +https://openai.com/gptbot"), "{provider} {variant}");
+    }
+}
+
+#[tokio::test]
+async fn every_encoding_is_undone_and_another_is_refused() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let lines = [line("a.test", "/", BOT, "", "r-1"), line("a.test", "/", PERSON, "", "r-2")].join("\n");
+    let mut framed = snap::write::FrameEncoder::new(Vec::new());
+    framed.write_all(lines.as_bytes()).unwrap();
+    let block = snap::raw::Encoder::new().compress_vec(lines.as_bytes()).unwrap();
+    for (encoding, body) in [
+        ("identity", lines.clone().into_bytes()),
+        ("gzip", gzip(lines.as_bytes())),
+        ("zstd", zstd::encode_all(lines.as_bytes(), 3).unwrap()),
+        ("snappy", framed.into_inner().unwrap()),
+        ("snappy", block),
+    ] {
+        let request =
+            |body: Vec<u8>| gateway.request_to("/drains/cloudflare", Some(&key)).header("content-encoding", encoding).body(body);
+        let taken = answer(request(body.clone())).await;
+        assert_eq!(
+            (taken.status, &taken.body["kept"], &taken.body["people"]),
+            (200, &json!(1), &json!(1)),
+            "{encoding}: {}",
+            taken.body
+        );
+        if encoding != "identity" {
+            let cut = answer(request(body[..body.len() - 4].to_vec())).await;
+            assert_eq!(cut.status, 400, "{encoding}: a body that ends early: {}", cut.body);
+        }
+    }
+    for encoding in ["br", "deflate", "gzip, gzip", "compress"] {
+        let refused =
+            answer(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body("{}")).await;
+        assert_eq!(refused.status, 415, "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_keeps_lines_of_its_own_hosts_and_of_no_other() {
+    let gateway = Gateway::start().await;
+    let owner = gateway.seed().owner_of("example.com").await;
+    let lines: Vec<String> =
+        ["www.example.com", "blog.example.com:443", "example.org", "notexample.com", "example.com.evil.test"]
+            .iter()
+            .map(|host| line(host, "/a", BOT, "", host))
+            .collect();
+    let taken = gateway.drain("cloudflare", &owner.key, lines.join("\n")).await;
+    assert_eq!((taken.status, &taken.body["kept"], &taken.body["dropped"]), (200, &json!(2), &json!({"other_host": 3})));
+    let sites: Vec<String> = gateway.records(1).await.remove(0).events.into_iter().map(|event| event.site).collect();
+    assert_eq!(sites, ["com.example", "com.example.blog"]);
+}
+
+#[tokio::test]
+async fn a_line_without_a_host_has_the_one_that_is_told() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let log = format!("203.0.113.1 - - [01/Nov/2026:10:00:00 +0000] \"GET /a?b=1 HTTP/1.1\" 200 10 \"-\" \"{BOT}\"\n");
+    let without = gateway.drain("combined", &key, log.clone()).await;
+    assert_eq!((without.status, &without.body["bad"]), (200, &json!(1)));
+    let told = gateway.drain("combined?host=a.test&role=edge", &key, log).await;
+    assert_eq!((told.status, &told.body["kept"]), (200, &json!(1)));
+    let event = gateway.records(1).await.remove(0).events.remove(0);
+    assert_eq!((event.content_url.as_deref(), event.source_role), (Some("https://a.test/a?b=1"), Some(SourceRole::Edge)));
+    for query in ["host=a.test&host=b.test", "role=agent", "key=secret"] {
+        assert_eq!(gateway.drain(&format!("combined?{query}"), &key, "").await.status, 400, "{query}");
+    }
+    assert_eq!(gateway.drain("nobody", &key, "").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_the_cdn_asks_itself_is_no_retrieval_and_its_verdict_names_other_bots() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let with = |ray: &str, user_agent: &str, member: &str, value: &str| {
+        let mut line: Value = serde_json::from_str(&line("a.test", "/", user_agent, "", ray)).unwrap();
+        line[member] = json!(value);
+        line.to_string()
+    };
+    let lines = [
+        with("r-1", BOT, "ParentRayID", "8f0a"),
+        with("r-2", BOT, "ClientRequestSource", "edgeWorkerFetch"),
+        with("r-3", BOT, "ParentRayID", "00"),
+        with("r-4", "NewAssistant/1.0", "VerifiedBotCategory", "AI Assistant"),
+        with("r-5", "NewMonitor/1.0", "VerifiedBotCategory", "Monitoring & Analytics"),
+    ];
+    let taken = gateway.drain("cloudflare", &key, lines.join("\n")).await;
+    assert_eq!(
+        (&taken.body["dropped"], &taken.body["kept"], &taken.body["people"]),
+        (&json!({"subrequest": 2}), &json!(2), &json!(1))
+    );
+    let events = gateway.records(1).await.remove(0).events;
+    let bots: Vec<&str> = events.iter().map(|event| event.crawler.as_ref().unwrap().bot.as_str()).collect();
+    assert_eq!(bots, ["GPTBot", "other"]);
+}

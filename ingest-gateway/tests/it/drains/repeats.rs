@@ -1,0 +1,80 @@
+//! D3: delivered twice, reordered, cut at any byte and sent again, by jobs that overlap: the same events.
+
+use super::{BOT, PERSON, line};
+use crate::harness::Gateway;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use schemas::identity::OrgType;
+use service_kit::testing::random_seed;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::TcpStream;
+
+/// Lines of bots and people, some correlated, some without an id of the request.
+fn lines(random: &mut StdRng) -> Vec<String> {
+    (0..random.random_range(20..200))
+        .map(|n| {
+            let user_agent = if random.random_range(0..3) == 0 { BOT } else { PERSON };
+            let mut line: serde_json::Value =
+                serde_json::from_str(&line("a.test", &format!("/{n}"), user_agent, "203.0.113.9", &format!("ray-{n}"))).unwrap();
+            match random.random_range(0..3) {
+                0 => line["RequestHeaders"] = serde_json::json!({"content-telemetry-id": format!("t-{n}")}),
+                1 => drop(line.as_object_mut().unwrap().remove("RayID")),
+                _ => {}
+            }
+            line.to_string()
+        })
+        .collect()
+}
+
+/// What the log counts: of each key its event.
+async fn counted(gateway: &Gateway) -> BTreeMap<u128, String> {
+    let count = usize::try_from(gateway.record_count()).unwrap();
+    let events = gateway.records(count).await.into_iter().flat_map(|record| record.events);
+    let mut counted = BTreeMap::new();
+    for event in events {
+        let text = serde_json::to_string(&event).unwrap();
+        let before = counted.insert(event.key.0, text.clone());
+        assert!(before.is_none_or(|before| before == text), "a repeat says something else");
+    }
+    counted
+}
+
+/// Sends only so much of a body, and goes.
+fn cut_off(gateway: &Gateway, key: &str, body: &[u8], end: usize) {
+    let address = gateway.server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST /drains/cloudflare HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // Whoever is refused early does not read the rest.
+    drop(stream.write_all(&body[..end]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_however_a_log_is_delivered_its_events_are_the_same() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let mut lines = lines(&mut random);
+    let whole = lines.join("\n");
+    // Cut first, while nothing of it is known.
+    for _ in 0..10 {
+        cut_off(&gateway, &key, whole.as_bytes(), random.random_range(0..whole.len()));
+    }
+    let taken = gateway.drain("cloudflare", &key, whole.clone()).await;
+    assert_eq!(taken.status, 200, "seed {seed}: {}", taken.body);
+    let kept = usize::try_from(taken.body["kept"].as_u64().unwrap()).unwrap();
+    for _ in 0..5 {
+        lines.shuffle(&mut random);
+        let from = random.random_range(0..lines.len());
+        assert_eq!(gateway.drain("cloudflare", &key, lines[from..].join("\n")).await.status, 200);
+    }
+    let elsewhere = gateway.beside().await;
+    assert_eq!(elsewhere.drain("cloudflare", &key, whole).await.status, 200);
+    assert_eq!(counted(&gateway).await.len(), kept, "seed {seed}");
+}

@@ -1,0 +1,296 @@
+//! `GET /content-owners/crawlers` and `/content-owners/coverage` against a second, naive reading of docs/api/reads.md, in memory.
+
+use crate::model::{Read, owners, random_rows, refill, representative};
+use crate::world::{NEW_YEAR_MS, Observation, World, seen};
+use chrono::DateTime;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::StatusCode;
+use schemas::event::SourceRole;
+use schemas::ids::OrgId;
+use schemas::instant;
+use serde_json::{Value, json};
+use service_kit::testing::random_seed;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+const ROUNDS: usize = 120;
+const HOUR_MS: i64 = 3_600_000;
+/// Bots of the bundled table with their operators; the first is none.
+const BOTS: [(&str, &str, &str); 4] =
+    [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
+
+/// What a report of a server says of who asked: by its version, so that repeats say the same and others differ.
+struct Told {
+    bot: (&'static str, &'static str, &'static str),
+    verified: Option<bool>,
+    status: u16,
+    bytes: u64,
+}
+
+fn told(row: &Observation) -> Told {
+    let is_seen = row.source_role > 1 && row.event_type == "content_retrieved";
+    let pick = |of: u64| usize::try_from(row.version % of).unwrap();
+    Told {
+        bot: BOTS[if is_seen { pick(4) } else { 0 }],
+        verified: [None, Some(false), Some(true)][pick(3)],
+        status: [200, 206, 0][pick(3)],
+        bytes: row.version % 1_000,
+    }
+}
+
+/// The same as defaults of the columns: rows are given without them.
+async fn tell(world: &World) {
+    let names = |at: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {
+        BOTS.iter().map(|bot| format!("'{}'", at(bot))).collect::<Vec<_>>().join(", ")
+    };
+    let is_seen = "source_role IN ('edge', 'origin', 'index') AND event_type = 'content_retrieved'";
+    for (column, kind, default) in [
+        ("bot", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.0))),
+        ("operator", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.1))),
+        ("purpose", "LowCardinality(String)", format!("if({is_seen}, [{}][version % 4 + 1], '')", names(|bot| bot.2))),
+        ("verified", "Enum8('unknown' = 0, 'no' = 1, 'yes' = 2)", "['unknown', 'no', 'yes'][version % 3 + 1]".to_owned()),
+        ("response_status", "UInt16", "[200, 206, 0][version % 3 + 1]".to_owned()),
+        ("response_bytes", "UInt64", "version % 1000".to_owned()),
+    ] {
+        world.command(&format!("ALTER TABLE observations MODIFY COLUMN {column} {kind} DEFAULT {default}")).await;
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    retrievals: u64,
+    bytes: u64,
+    corroborated: u64,
+    statuses: BTreeMap<u16, u64>,
+}
+
+type Crawler = (&'static str, &'static str, &'static str, Option<bool>);
+
+/// The items of a read, and the clicks that stand under no operator.
+fn expected(retrievals: &[Vec<&Observation>]) -> (Vec<Value>, u64) {
+    let (mut counted, mut clicks): (BTreeMap<Crawler, Counted>, BTreeMap<&str, u64>) = (BTreeMap::new(), BTreeMap::new());
+    for of in retrievals {
+        let shown = representative(of);
+        if shown.event_type == "content_engaged" && matches!(shown.link, 1 | 2) {
+            *clicks.entry(operator_of(&shown.agent_id)).or_default() += 1;
+        }
+        let naming: Vec<&Observation> = of.iter().copied().filter(|row| !told(row).bot.0.is_empty()).collect();
+        if shown.event_type != "content_retrieved" || naming.is_empty() {
+            continue;
+        }
+        let Told { bot, verified, status, bytes } = told(representative(&naming));
+        let of_crawler = counted.entry((bot.1, bot.0, bot.2, verified)).or_default();
+        of_crawler.retrievals += 1;
+        of_crawler.bytes += bytes;
+        *of_crawler.statuses.entry(status).or_default() += 1;
+        of_crawler.corroborated += u64::from(is_corroborated(of));
+    }
+    let by_operator =
+        |operator: &str| counted.iter().filter(|(of, _)| of.0 == operator).map(|(_, of)| of.retrievals).sum::<u64>();
+    let mut items: Vec<_> = counted.iter().collect();
+    items.sort_by(|(a, one), (b, other)| other.retrievals.cmp(&one.retrievals).then(a.cmp(b)));
+    let items = items.into_iter().map(|((operator, bot, purpose, verified), of)| {
+        let clicks = clicks.get(operator).copied().unwrap_or_default();
+        json!({"operator": operator, "bot": bot, "purpose": purpose, "verified": verified, "retrievals": of.retrievals,
+            "bytes": of.bytes, "corroborated": of.corroborated, "corroborated_share": of.corroborated as f64 / of.retrievals as f64,
+            "statuses": of.statuses.iter().map(|(status, count)| json!({"status": status, "count": count})).collect::<Vec<_>>(),
+            "operator_clicks": clicks,
+            "retrievals_per_click": (clicks > 0).then(|| by_operator(operator) as f64 / clicks as f64)})
+    });
+    (items.collect(), clicks.get("").copied().unwrap_or_default())
+}
+
+/// Claimed by an agent, and seen by a server of somebody else.
+fn is_corroborated(of: &[&Observation]) -> bool {
+    let is_claim = |row: &&&Observation| {
+        let role = row.counted_role();
+        role <= 1 && (role == 1 || !row.as_owners_see().1.is_nil())
+    };
+    let claimants: BTreeSet<Uuid> = of.iter().filter(is_claim).map(|row| row.org_id).collect();
+    let mut servers = of.iter().filter(|row| matches!(row.source_role, 2 | 3)).map(|row| row.org_id);
+    !claimants.is_empty() && servers.any(|server| !claimants.contains(&server))
+}
+
+fn operator_of(agent: &str) -> &'static str {
+    BOTS[1..].iter().find(|(bot, ..)| agent.contains(bot)).map_or("", |(_, operator, _)| operator)
+}
+
+/// Agents that say whose bot they are, and one that does not.
+fn with_agents(rows: Vec<Observation>) -> Vec<Observation> {
+    let named = |agent: &str| match agent {
+        "alpha" => "ChatGPT-User/1.0".to_owned(),
+        "beta" => "ClaudeBot".to_owned(),
+        other => other.to_owned(),
+    };
+    rows.into_iter().map(|row| Observation { agent_id: named(&row.agent_id), ..row }).collect()
+}
+
+#[tokio::test]
+async fn s1_every_page_of_crawlers_equals_the_model() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let world = World::new().await;
+    let owners = owners(&world).await;
+    tell(&world).await;
+    world.command("SYSTEM STOP MERGES observations").await;
+    let (mut compared, mut clicks, mut several) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        let rows = with_agents(random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
+        refill(&world, &rows, &mut random).await;
+        let read = Read::random(&mut random);
+        let (owner, query) = (&owners[read.owner], read.query());
+        let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let trace = format!("seed {seed} round {round} {read:?}");
+        let answer = world.get(&owner.key, "/content-owners/crawlers", &query).await;
+        let Some(retrievals) = read.seen(&rows) else {
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{trace}");
+            continue;
+        };
+        assert_eq!(answer.status, StatusCode::OK, "{trace}: {}", answer.text);
+        let mut found = answer.json();
+        let (items, unattributed) = expected(&retrievals);
+        for item in found["items"].as_array_mut().unwrap() {
+            item.as_object_mut().unwrap().remove("refused");
+        }
+        assert_eq!((&found["items"], &found["total"]), (&json!(items), &json!(items.len())), "{trace}");
+        assert_eq!(found["unattributed_clicks"], unattributed, "{trace}");
+        if items.len() > 1 {
+            let (limit, offset) = (random.random_range(1..3), random.random_range(0..items.len()));
+            let (first, passed) = (limit.to_string(), offset.to_string());
+            let part = [&query[..], &[("limit", first.as_str()), ("offset", passed.as_str())]].concat();
+            let mut page = world.page(&owner.key, "/content-owners/crawlers", &part).await;
+            for item in page["items"].as_array_mut().unwrap() {
+                item.as_object_mut().unwrap().remove("refused");
+            }
+            assert_eq!(page["items"], json!(items[offset..(offset + limit).min(items.len())]), "{trace} {limit} {offset}");
+            assert_eq!(page["total"], items.len(), "{trace}");
+        }
+        compared += items.len();
+        clicks += items.iter().filter(|item| item["operator_clicks"] != 0).count();
+        several += retrievals.iter().filter(|of| is_corroborated(of)).count();
+    }
+    assert!(
+        compared > 10 && several > 5,
+        "hardly anything compared: {compared} items, {clicks} with clicks, {several} corroborated, seed {seed}"
+    );
+}
+
+/// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
+async fn drained(world: &World, org: OrgId, hours: &[(i64, i64, Value)]) {
+    for (hour, lines, refused) in hours {
+        sqlx::query(
+            "INSERT INTO drain_hours (source, organization_id, provider, hour, batch, lines, kept, people, bad, dropped, refused, \
+             bytes, lag_ms, received_at) VALUES ($1, $2, 'ndjson', $3, $4, $5, 0, 0, 0, '{}', $6, 0, 0, now())",
+        )
+        .bind(Uuid::from_u128(7))
+        .bind(org.0)
+        .bind(DateTime::from_timestamp_millis(NEW_YEAR_MS + hour * HOUR_MS).unwrap())
+        .bind(Uuid::now_v7().as_bytes().as_slice())
+        .bind(lines)
+        .bind(refused)
+        .execute(&world.stores.pool)
+        .await
+        .unwrap();
+    }
+}
+
+fn hour(number: i64) -> String {
+    instant::text(DateTime::from_timestamp_millis(NEW_YEAR_MS + number * HOUR_MS).unwrap())
+}
+
+#[tokio::test]
+async fn hours_without_a_line_say_so_and_are_never_a_zero() {
+    let world = World::new().await;
+    let (owner, other) = (world.seed().owner_of("a.test").await, world.seed().owner_of("b.test").await);
+    drained(&world, owner.id, &[(1, 10, json!({})), (1, 5, json!({})), (2, 3, json!({})), (3, 0, json!({})), (7, 1, json!({}))])
+        .await;
+    drained(&world, other.id, &[(4, 9, json!({}))]).await;
+    // An edge worker's report makes its hour known; an agent's claim does not.
+    let reports = [
+        seen("a.test", 1).role(SourceRole::Edge).after(5 * HOUR_MS),
+        seen("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
+    ];
+    world.insert(&reports).await;
+    let window = [("since", hour(0)), ("until", hour(8))];
+    let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
+    let spans = |told: &Value| -> Vec<(String, String, bool)> {
+        let of = |span: &Value| {
+            (span["start"].as_str().unwrap().to_owned(), span["end"].as_str().unwrap().to_owned(), span["covered"] == true)
+        };
+        told["coverage"]["spans"].as_array().unwrap().iter().map(of).collect()
+    };
+    let expected: Vec<_> = [(0, 1, false), (1, 3, true), (3, 5, false), (5, 6, true), (6, 7, false), (7, 8, true)]
+        .map(|(start, end, covered)| (hour(start), hour(end), covered))
+        .into();
+    for path in ["/content-owners/coverage", "/content-owners/crawlers"] {
+        let told = world.page(&owner.key, path, &window).await;
+        assert_eq!(spans(&told), expected, "{path}");
+        assert_eq!((&told["coverage"]["hours_covered"], &told["coverage"]["hours_uncovered"]), (&json!(4), &json!(4)), "{path}");
+        let open = world.page(&owner.key, path, &[]).await;
+        assert_eq!(spans(&open), expected[1..], "{path}: from the first line to the last");
+    }
+    let theirs = world.page(&other.key, "/content-owners/coverage", &window).await;
+    assert_eq!(theirs["coverage"]["hours_covered"], 1, "nobody's coverage is another's");
+    let nobodys = world.seed().owner_of("c.test").await;
+    let none = world.page(&nobodys.key, "/content-owners/coverage", &[]).await;
+    assert_eq!(none["coverage"], json!({"hours_covered": 0, "hours_uncovered": 0, "spans": []}));
+}
+
+#[tokio::test]
+async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("a.test").await;
+    tell(&world).await;
+    drained(
+        &world,
+        owner.id,
+        &[
+            (0, 10, json!({"GPTBot": {"403": 4}, "CCBot": {"403": 9}})),
+            (1, 10, json!({"GPTBot": {"304": 1, "403": 2}})),
+            (2, 10, json!({"GPTBot": {"403": 100}})),
+        ],
+    )
+    .await;
+    // By their versions two reports of GPTBot and one of ClaudeBot.
+    let report = |key: u128, version: u64| seen("a.test", key).role(SourceRole::Edge).by(9).version(version);
+    world.insert(&[report(1, 1), report(2, 5), report(3, 3)]).await;
+    let until = hour(1);
+    let window = [("until", until.replace("01:00:00", "01:30:00"))];
+    let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
+    let told = world.page(&owner.key, "/content-owners/crawlers", &window).await;
+    let expected = [("CCBot", "Common Crawl", 403, 9), ("GPTBot", "OpenAI", 403, 6), ("GPTBot", "OpenAI", 304, 1)];
+    let refused = |(bot, operator, status, count)| json!({"bot": bot, "operator": operator, "status": status, "count": count});
+    assert_eq!(told["refused"], json!(expected.map(refused)));
+    let beside: BTreeMap<String, Value> = told["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| (format!("{} {}", item["bot"], item["verified"]), item["refused"].clone()))
+        .collect();
+    let expected = [("\"ClaudeBot\" null", 0), ("\"GPTBot\" false", 7), ("\"GPTBot\" true", 7)];
+    assert_eq!(beside, expected.map(|(bot, count)| (bot.to_owned(), json!(count))).into());
+    let narrowed = world.page(&owner.key, "/content-owners/crawlers", &[("domain", "a.test")]).await;
+    assert_eq!(
+        (&narrowed["refused"], &narrowed["items"][0]["refused"]),
+        (&Value::Null, &Value::Null),
+        "drains do not count it by host"
+    );
+}
+
+#[tokio::test]
+async fn crawlers_are_told_as_csv_and_lines_too() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("a.test").await;
+    tell(&world).await;
+    world.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).version(3)]).await;
+    let path = "/content-owners/crawlers";
+    let (status, kind, total, text) = world.get_as("text/csv", &owner.key, path).await;
+    assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));
+    let expected = "operator,bot,purpose,verified,retrievals,bytes,statuses,corroborated,corroborated_share,refused,operator_clicks,retrievals_per_click\n\
+        Anthropic,ClaudeBot,training,null,1,3,\"[{\"\"status\"\":200,\"\"count\"\":1}]\",0,0.0,0,0,null\n";
+    assert_eq!(text, expected);
+    let (_, kind, _, text) = world.get_as("application/x-ndjson", &owner.key, path).await;
+    assert_eq!((kind.as_str(), text.lines().count()), ("application/x-ndjson", 1));
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["bot"], "ClaudeBot");
+}

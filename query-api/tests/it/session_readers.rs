@@ -1,0 +1,256 @@
+//! Reads by the session of a person, for an organisation that they belong to: what the organisation's key is answered, noted
+//! in the audit trail, and over when the session or the membership is.
+
+use crate::world::{Observation, World, seen};
+use chrono::TimeDelta;
+use query_api::{Settings, State, router};
+use reqwest::{RequestBuilder, StatusCode};
+use schemas::event::SourceRole::{Agent, Edge};
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use service_kit::testing::{SeededOrg, TestServer, client};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+const READS: [&str; 9] = [
+    "/content-owners/summary",
+    "/content-owners/events",
+    "/content-owners/urls",
+    "/content-owners/corroboration",
+    "/content-owners/funnel",
+    "/content-owners/series",
+    "/agent/events",
+    "/agent/summary",
+    "/agent/series",
+];
+const FORMATS: [&str; 3] = ["application/json", "text/csv", "application/x-ndjson"];
+const EMAIL: &str = "ada@a.test";
+
+/// What a caller shows.
+#[derive(Clone, Copy, Debug)]
+enum Shows<'a> {
+    Key(&'a str),
+    Bearer(&'a str),
+    Cookie(&'a str),
+}
+
+impl Shows<'_> {
+    fn on(self, request: RequestBuilder) -> RequestBuilder {
+        match self {
+            Self::Key(key) => request.header("x-api-key", key),
+            Self::Bearer(session) => request.bearer_auth(session),
+            Self::Cookie(session) => request.header("cookie", format!("other=1; telemetry-session={session}")),
+        }
+    }
+}
+
+/// Everything of an answer that a caller sees, but for its own request id and the cursor, which says when the walk began.
+type Seen = (StatusCode, Vec<(String, String)>, String);
+
+async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
+    let response = shows.on(client().get(format!("{server}{path}"))).header("accept", accept).send().await.unwrap();
+    let headers =
+        response.headers().iter().filter(|(name, _)| !["x-request-id", "x-next-after", "date"].contains(&name.as_str()));
+    let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+    let status = response.status();
+    let mut text = response.text().await.unwrap();
+    if let Some((head, rest)) = text.split_once("\"request_id\":\"") {
+        text = format!("{head}{}", rest.split_once('"').unwrap().1);
+    }
+    (status, headers, text)
+}
+
+/// With the path's own parameters or without.
+fn with(path: &str, parameters: &str) -> String {
+    format!("{path}{}{parameters}", if path.contains('?') { '&' } else { '?' })
+}
+
+fn rows(agent: OrgId) -> Vec<Observation> {
+    let row = |key: u128, host: &str| {
+        let at = i64::try_from(key).unwrap() * 7_000_000;
+        [
+            seen(host, key).role(Edge).after(at),
+            seen(host, key).role(Agent).of(agent).session(key % 3 + 1).agent("bot").after(at + 3),
+        ]
+    };
+    (0..30)
+        .flat_map(|key| row(key, ["example.com", "news.example.com", "other.test"][usize::try_from(key % 3).unwrap()]))
+        .collect()
+}
+
+/// An owner, an agent that may read for it, and a person in both.
+async fn world() -> (World, SeededOrg, SeededOrg, String) {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("example.com").await;
+    let agent = world.seed().org("agent", OrgType::Agent).await;
+    world.seed().delegate(owner.id, agent.id).await;
+    world.insert(&rows(agent.id)).await;
+    let session = world.seed().session(EMAIL, TimeDelta::days(1)).await;
+    for org in [owner.id, agent.id] {
+        world.seed().join(EMAIL, org).await;
+    }
+    (world, owner, agent, session)
+}
+
+#[tokio::test]
+async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
+    let (world, owner, agent, session) = world().await;
+    let server = &world.server.url;
+    let filters =
+        ["", "?since=2026-01-01T01:00:00Z&until=2026-01-02", "?domain=news.example.com", "?limit=3&offset=2", "?since=bad"];
+    let delegated = format!("?delegated_from={}", owner.id);
+    let stranger = format!("?delegated_from={}", agent.id);
+    let mut answered = 0;
+    for org in [&owner, &agent] {
+        for read in READS {
+            for filter in filters.iter().copied().chain([delegated.as_str(), &stranger]) {
+                let path = format!("{read}{filter}");
+                let named = with(&path, &format!("organization_id={}", org.id));
+                let accept = FORMATS[(read.len() + filter.len()) % FORMATS.len()];
+                let expected = ask(server, Shows::Key(&org.key), accept, &path).await;
+                answered += usize::from(expected.0 == StatusCode::OK);
+                for shows in [Shows::Bearer(&session), Shows::Cookie(&session)] {
+                    assert_eq!(ask(server, shows, accept, &named).await, expected, "{named} {shows:?}");
+                }
+            }
+        }
+    }
+    assert!(answered > 40, "{answered}");
+    let whole =
+        ask(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
+    assert!(whole.2.contains("\"total_events\":20"), "{}", whole.2);
+    let names: Vec<_> = whole.1.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(whole.1.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("access-control-")), "no other site's page reads it: {names:?}");
+}
+
+#[tokio::test]
+async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike() {
+    let (world, owner, _, session) = world().await;
+    let (server, seed) = (&world.server.url, world.seed());
+    let (other, single) = (seed.owner_of("other.test").await, seed.session("single@a.test", TimeDelta::days(1)).await);
+    seed.join("single@a.test", owner.id).await;
+    let stranger = seed.session("stranger@a.test", TimeDelta::days(1)).await;
+    let document = "/sessions/01900000-0000-7000-8000-000000000000/document";
+    for read in READS.into_iter().chain([document]) {
+        let asking =
+            async |session: &str, parameters: &str| ask(server, Shows::Bearer(session), "*/*", &with(read, parameters)).await;
+        let of = |org: &dyn std::fmt::Display| format!("organization_id={org}");
+        let expected = asking(&session, &of(&Uuid::from_u128(7))).await;
+        assert_eq!(expected.0, StatusCode::FORBIDDEN, "{read}: {}", expected.2);
+        for session in [&session, &single, &stranger] {
+            assert_eq!(asking(session, &of(&other.id)).await, expected, "{read}");
+        }
+        assert_eq!(asking(&stranger, "").await, expected, "{read}: who belongs nowhere");
+        assert_eq!(asking(&single, &of(&owner.id)).await, asking(&single, "").await, "{read}: the only one needs no name");
+        for unclear in [String::new(), of(&"x"), of(&""), format!("{}&{}", of(&owner.id), of(&other.id))] {
+            let (status, _, text) = asking(&session, &unclear).await;
+            assert_eq!((status, text.contains("invalid_parameter")), (StatusCode::BAD_REQUEST, true), "{read} {unclear}: {text}");
+        }
+        for named in [owner.id, other.id] {
+            let (status, _, text) = ask(server, Shows::Key(&owner.key), "*/*", &with(read, &of(&named))).await;
+            assert_eq!(
+                (status, text.contains("invalid_parameter")),
+                (StatusCode::BAD_REQUEST, true),
+                "a key has its own: {text}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_decides_alone_and_two_sessions_are_none() {
+    let (world, owner, _, session) = world().await;
+    let other = world.seed().session("other@a.test", TimeDelta::days(1)).await;
+    world.seed().join("other@a.test", owner.id).await;
+    let url = format!("{}/content-owners/summary?organization_id={}", world.server.url, owner.id);
+    let get = || client().get(&url);
+    let cookie = |session: &str| format!("telemetry-session={session}");
+    for refused in [
+        get().bearer_auth(&session).header("x-api-key", "svc_pub_none"),
+        get().header("cookie", cookie(&session)).header("x-api-key", ""),
+        get().bearer_auth(&session).bearer_auth(&other),
+        get().bearer_auth(&session).header("cookie", cookie(&other)),
+        get().header("cookie", cookie(&session)).header("cookie", cookie(&other)),
+        get().header("cookie", format!("__Host-{}", cookie(&session))),
+        get().header("authorization", &session),
+        get().bearer_auth(&owner.key),
+        get().header("cookie", cookie(&owner.key)),
+        get(),
+    ] {
+        assert_eq!(refused.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    }
+    assert_eq!(get().bearer_auth(&session).header("cookie", cookie(&session)).send().await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at_any_process() {
+    const ROUNDS: usize = 40;
+    let (world, owner, ..) = world().await;
+    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let servers = [world.server.url.as_str(), second.url.as_str()];
+    let path = format!("/content-owners/summary?organization_id={}", owner.id);
+    let reads = async |server: &str, session: &str| ask(server, Shows::Bearer(session), "*/*", &path).await.0;
+    let ends = [
+        ("UPDATE user_sessions SET ended_at = now() WHERE user_id = $1", StatusCode::UNAUTHORIZED),
+        ("UPDATE user_sessions SET expires_at = now() WHERE user_id = $1", StatusCode::UNAUTHORIZED),
+        ("UPDATE user_sessions SET idle_until = now() WHERE user_id = $1", StatusCode::UNAUTHORIZED),
+        ("DELETE FROM memberships WHERE user_id = $1", StatusCode::FORBIDDEN),
+    ];
+    for round in 0..ROUNDS {
+        let email = format!("round-{round}@a.test");
+        let session = world.seed().session(&email, TimeDelta::days(1)).await;
+        let person = world.seed().join(&email, owner.id).await;
+        for server in servers {
+            assert_eq!(reads(server, &session).await, StatusCode::OK, "round {round}");
+        }
+        let (end, refused) = ends[round % ends.len()];
+        sqlx::query(end).bind(person.0).execute(&world.stores.pool).await.unwrap();
+        for server in servers.into_iter().chain(servers) {
+            assert_eq!(reads(server, &session).await, refused, "round {round}: {end}");
+        }
+    }
+}
+
+/// Who read for which organisation, as the audit trail says.
+async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
+    let rows = "SELECT actor_id, organization_id FROM audit_log WHERE action = 'telemetry.read' AND actor_kind = 'user' \
+        AND object_kind = 'user' AND object_id = actor_id ORDER BY id";
+    sqlx::query_as(rows).fetch_all(pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before_its_first_answer() {
+    let (world, owner, agent, session) = world().await;
+    let pool = &world.stores.pool;
+    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
+    let read = async |server: &str, session: &str, org: OrgId, path: &str| {
+        ask(server, Shows::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
+    };
+    // What cannot be written down is not answered.
+    let (server, summary) = (&world.server.url, "/content-owners/summary");
+    sqlx::query("REVOKE INSERT ON session_reads FROM telemetry_query").execute(pool).await.unwrap();
+    assert!(read(server, &session, owner.id, summary).await.is_server_error());
+    sqlx::query("GRANT INSERT ON session_reads TO telemetry_query").execute(pool).await.unwrap();
+    assert_eq!(audited(pool).await, []);
+
+    let person = world.seed().join(EMAIL, owner.id).await.0;
+    for server in [server, &second.url, server] {
+        for path in [summary, "/content-owners/urls"] {
+            assert_eq!(read(server, &session, owner.id, path).await, StatusCode::OK);
+            assert_eq!(audited(pool).await, [(person, owner.id.0)]);
+        }
+    }
+    assert_eq!(read(server, &session, agent.id, "/agent/summary").await, StatusCode::OK);
+    let again = world.seed().session(EMAIL, TimeDelta::days(1)).await;
+    assert_eq!(read(server, &again, owner.id, summary).await, StatusCode::OK);
+    assert_eq!(audited(pool).await, [(person, owner.id.0), (person, agent.id.0), (person, owner.id.0)], "another session");
+    assert_eq!(read(server, &again, OrgId(Uuid::from_u128(7)), summary).await, StatusCode::FORBIDDEN);
+    assert_eq!(audited(pool).await.len(), 3, "who is refused has read nothing");
+    // The note goes with its session; the trail stays.
+    sqlx::query("DELETE FROM user_sessions").execute(pool).await.unwrap();
+    let notes: i64 = sqlx::query_scalar("SELECT count(*) FROM session_reads").fetch_one(pool).await.unwrap();
+    assert_eq!((notes, audited(pool).await.len()), (0, 3));
+}

@@ -1,0 +1,92 @@
+//! An owner of several hosts: whose click it was that a token for one of them led to another, and that nobody else is told
+//! (docs/api/click-tokens.md#what-a-token-tells).
+
+use crate::sessions_world::Clicks;
+use crate::world::{NEW_YEAR_MS, Observation, seen};
+use schemas::site::Site;
+use serde_json::{Value, json};
+use service_kit::testing::SeededOrg;
+use uuid::Uuid;
+
+/// As it is stored: the URL is on another host than the token's link.
+const OTHER: i8 = 3;
+
+/// A click on `host` by a token whose link leads to `link`, and where nobody can own it to nowhere.
+fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: &str) -> Observation {
+    let link_site = Site::from_domain(link).map(|site| site.as_str().to_owned()).unwrap_or_default();
+    let row = seen(host, key).of(clicks.network.id).bound(clicks.agent.id, OTHER).agent("secret-agent").named("content_engaged");
+    Observation { session_id: session, link_site, ..row }.after(i64::try_from(key).unwrap())
+}
+
+/// Keys of the events of which the owner is told whose click they were, by every page of them; every other one is its reporter's.
+async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec<u128> {
+    let (agent, network) = (clicks.agent.id.to_string(), clicks.network.id.to_string());
+    let page = clicks.world.page(&owner.key, "/content-owners/events", query).await;
+    let is_told = |item: &Value| {
+        let whose = json!([item["platform_id"], item["agent_id"], item["session_id"] != ""]);
+        assert!([json!([agent, "secret-agent", true]), json!([network, "", false])].contains(&whose), "{item}");
+        item["session_id"] != ""
+    };
+    let told = page["items"].as_array().unwrap().iter().filter(|item| is_told(item));
+    let mut keys: Vec<u128> = told.map(|item| item["event_id"].as_str().unwrap().parse::<Uuid>().unwrap().as_u128()).collect();
+    keys.sort_unstable();
+    // The figures say the same.
+    let summary = clicks.world.summary(&owner.key, query).await;
+    assert_eq!(summary.total_sessions, keys.len() as u64, "{query:?}: {summary:?}");
+    let of_agent = summary.agents.iter().filter(|of| of.agent_id == "secret-agent").map(|of| of.event_count).sum::<u64>();
+    assert_eq!(of_agent, keys.len() as u64, "{query:?}: {summary:?}");
+    keys
+}
+
+#[tokio::test]
+async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_another_whatever_the_read_is_narrowed_to() {
+    let clicks = Clicks::start().await;
+    for host in ["shop.test", "deep.elsewhere.test"] {
+        clicks.world.seed().verify(clicks.owner.id, host).await;
+    }
+    let other = clicks.world.seed().owner_of("elsewhere.test").await;
+    clicks.world.seed().verify(other.id, "b.shop.test").await;
+    let links = [
+        (1, "shop.test", "example.com"),
+        (2, "shop.test", "news.example.com"),
+        (3, "example.com", "shop.test"),
+        // Of somebody else's host, whether beneath one's own or above it; of nobody's; of one that looks alike.
+        (4, "shop.test", "b.shop.test"),
+        (5, "shop.test", "a.b.shop.test"),
+        (6, "shop.test", "elsewhere.test"),
+        (7, "shop.test", "nobody.test"),
+        (8, "shop.test", "127.0.0.1"),
+        (9, "shop.test", "notexample.com"),
+        // Of one's own beneath somebody else's.
+        (10, "shop.test", "x.deep.elsewhere.test"),
+        // On somebody else's host.
+        (11, "elsewhere.test", "example.com"),
+        (12, "b.shop.test", "shop.test"),
+    ];
+    let rows: Vec<_> = links.iter().map(|(key, host, link)| clicked(&clicks, Uuid::from_u128(*key), *key, host, link)).collect();
+    clicks.world.insert(&rows[..7]).await;
+    clicks.world.compact().await;
+    clicks.world.insert(&rows[7..]).await;
+    for _ in 0..2 {
+        assert_eq!(told(&clicks, &clicks.owner, &[]).await, [1, 2, 3, 10]);
+        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "shop.test")]).await, [1, 2, 10], "by all hosts of the owner");
+        assert!(told(&clicks, &other, &[]).await.is_empty(), "not by the host of the event");
+        clicks.world.compact().await;
+    }
+}
+
+#[tokio::test]
+async fn a16_who_took_a_links_host_over_learns_nothing_of_what_happened_before() {
+    let clicks = Clicks::start().await;
+    clicks.world.seed().verify(clicks.owner.id, "shop.test").await;
+    let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();
+    let took_over = sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = 'shop.test'").bind(from);
+    took_over.execute(&clicks.world.stores.pool).await.unwrap();
+    let rows = [9, 10].map(|key| clicked(&clicks, Uuid::from_u128(key), key, "example.com", "shop.test"));
+    clicks.world.insert(&rows).await;
+    for _ in 0..2 {
+        assert_eq!(told(&clicks, &clicks.owner, &[]).await, [10]);
+        assert_eq!(told(&clicks, &clicks.owner, &[("domain", "example.com")]).await, [10]);
+        clicks.world.compact().await;
+    }
+}

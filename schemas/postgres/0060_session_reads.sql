@@ -1,0 +1,20 @@
+-- People read telemetry by the session they signed in with, for the organisations they belong to.
+
+-- For which organisation a session has read, each once, before its first answer. Goes with its session. Written by query-api.
+CREATE TABLE session_reads (
+    token_hash      bytea NOT NULL REFERENCES user_sessions ON DELETE CASCADE,
+    organization_id uuid NOT NULL REFERENCES organizations,
+    user_id         uuid NOT NULL REFERENCES users,
+    first_read_at   timestamptz NOT NULL,
+    PRIMARY KEY (token_hash, organization_id)
+);
+
+-- The trail has one writer, which is not query-api: the database itself puts the row there, in the transaction of the note.
+CREATE FUNCTION audit_session_read() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail)
+    VALUES (NEW.first_read_at, 'user', NEW.user_id, NEW.organization_id, 'telemetry.read', 'user', NEW.user_id, '{}');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER session_read_is_audited AFTER INSERT ON session_reads
+    FOR EACH ROW EXECUTE FUNCTION audit_session_read();

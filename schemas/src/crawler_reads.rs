@@ -1,0 +1,117 @@
+//! Who fetched an owner's content, and of which hours anybody tells (docs/api/reads.md#get-content-ownerscrawlers).
+//!
+//! Must not know how the figures are computed.
+
+use crate::ids::OrgId;
+use crate::pages::Page;
+use serde::{Deserialize, Serialize};
+
+/// `GET /content-owners/crawlers`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Crawlers {
+    /// Whose telemetry it is; the grantor's id on a delegated read.
+    pub organization_id: OrgId,
+    /// The domains covered, sorted.
+    pub domains: Vec<String>,
+    /// `since` as given, or null.
+    pub period_start: Option<String>,
+    /// `until` as given, or null.
+    pub period_end: Option<String>,
+    /// Clicks that came back from agents whose name is no bot's.
+    pub unattributed_clicks: u64,
+    /// Requests of bots that were answered with something else than content; null where one domain is asked for.
+    pub refused: Option<Vec<RefusedCount>>,
+    /// The hours of which anybody tells.
+    pub coverage: Coverage,
+    /// Most retrievals first.
+    #[serde(flatten)]
+    pub page: Page<CrawlerItem>,
+}
+
+/// The retrievals of one bot, from addresses of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CrawlerItem {
+    /// Whose bot it is, by the table of bots.
+    pub operator: String,
+    /// Its name; `other` where only the CDN says that it is one.
+    pub bot: String,
+    /// `training`, `search` or `user`.
+    pub purpose: String,
+    /// Whether it asked from an address of its operator; null where nothing is published, or nobody looked.
+    pub verified: Option<bool>,
+    /// Distinct retrievals.
+    pub retrievals: u64,
+    /// Bytes that were sent, as the server says.
+    pub bytes: u64,
+    /// Adds up to `retrievals`; by status, of which 0 is not known.
+    pub statuses: Vec<StatusCount>,
+    /// Retrievals that an agent of another organisation claims too.
+    pub corroborated: u64,
+    /// The same as a share of `retrievals`.
+    pub corroborated_share: f64,
+    /// Refused requests of this bot, whatever their address; null where one domain is asked for.
+    pub refused: Option<u64>,
+    /// Clicks that came back from the operator's agents; the same in each item of the operator.
+    pub operator_clicks: u64,
+    /// Retrievals of all the operator's bots for one such click; null without clicks.
+    pub retrievals_per_click: Option<f64>,
+}
+
+/// Retrievals that were answered with one status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusCount {
+    /// HTTP status; 0 where it is not known.
+    pub status: u16,
+    /// Distinct retrievals.
+    pub count: u64,
+}
+
+/// Requests of one bot that were refused with one status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedCount {
+    /// Whose bot it is.
+    pub operator: String,
+    /// Its name.
+    pub bot: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Lines.
+    pub count: u64,
+}
+
+/// `GET /content-owners/coverage`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageRead {
+    /// Whose telemetry it is; the grantor's id on a delegated read.
+    pub organization_id: OrgId,
+    /// The domains covered, sorted.
+    pub domains: Vec<String>,
+    /// `since` as given, or null.
+    pub period_start: Option<String>,
+    /// `until` as given, or null.
+    pub period_end: Option<String>,
+    /// The hours.
+    pub coverage: Coverage,
+}
+
+/// The hours of a window: those in which a server has told of anything, and those of which nothing is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Hours of which a server tells.
+    pub hours_covered: u64,
+    /// Hours of which none does: what they held is not known, and no figure of theirs is a zero.
+    pub hours_uncovered: u64,
+    /// Both in turn, from the first hour to the last.
+    pub spans: Vec<CoverageSpan>,
+}
+
+/// Hours in a row that are all covered, or all not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageSpan {
+    /// When the first hour begins.
+    pub start: String,
+    /// When the last one ends.
+    pub end: String,
+    /// Whether a server tells of them.
+    pub covered: bool,
+}

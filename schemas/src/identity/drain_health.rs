@@ -1,0 +1,93 @@
+//! How a drain fares: what it has sent in the last hours, and what became of it (docs/api/identity.md#health-of-a-drain).
+//!
+//! Must hold nothing of a line that was dropped but its number.
+
+use crate::ids::DrainId;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// Hours that the health of a drain tells of.
+pub const HEALTH_HOURS: i64 = 48;
+/// Bad lines that it shows.
+pub const HEALTH_BAD_LINES: i64 = 10;
+
+/// The last [`HEALTH_HOURS`] hours of a drain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DrainHealth {
+    /// Which one.
+    pub drain_id: DrainId,
+    /// RFC 3339: when the last batch was accepted, however long ago; null before the first.
+    #[serde(default, with = "crate::instant::optional")]
+    pub last_batch_at: Option<DateTime<Utc>>,
+    /// All hours together.
+    #[serde(flatten)]
+    pub figures: DrainFigures,
+    /// The newest bad lines, without addresses and cut.
+    pub bad_lines: Vec<BadLine>,
+    /// Every hour, oldest first.
+    pub hours: Vec<DrainHour>,
+}
+
+/// What became of lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainFigures {
+    /// All of them.
+    pub lines: u64,
+    /// Kept as retrievals.
+    pub kept: u64,
+    /// Of people: dropped, and nothing of them is known.
+    pub people: u64,
+    /// Not to be read.
+    pub bad: u64,
+    /// Dropped for another reason.
+    pub dropped: Vec<DroppedLines>,
+    /// Of bots, and answered with something else than content.
+    pub refused: Vec<RefusedLines>,
+    /// Bytes of the lines.
+    pub bytes: u64,
+    /// The longest time from a request to the acceptance of its line; null without a line.
+    pub lag_ms: Option<u64>,
+}
+
+/// Lines that were dropped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedLines {
+    /// A word.
+    pub reason: String,
+    /// Lines.
+    pub count: u64,
+}
+
+/// Lines of bots that one status refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedLines {
+    /// HTTP status.
+    pub status: u16,
+    /// Lines.
+    pub count: u64,
+}
+
+/// One line that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadLine {
+    /// A word.
+    pub reason: String,
+    /// Its beginning.
+    pub excerpt: String,
+    /// RFC 3339.
+    #[serde(with = "crate::instant")]
+    pub seen_at: DateTime<Utc>,
+}
+
+/// One hour. Of an hour without a line nothing is known: it has no figures, not even zeroes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainHour {
+    /// RFC 3339: when it begins.
+    #[serde(with = "crate::instant")]
+    pub hour: DateTime<Utc>,
+    /// Whether there was a line.
+    pub coverage: bool,
+    /// What became of its lines.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<DrainFigures>,
+}
