@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_has_a_reason() {
-        let newer = GOOD.replace("\"v\":1", "\"v\":6");
+        let newer = GOOD.replace("\"v\":1", &format!("\"v\":{}", RECORD_VERSION + 1));
         let none = GOOD.replace("\"v\":1", "\"v\":0");
         let early = GOOD.replace("1790000000000000", "-1");
         let late = GOOD.replace("\"at_ms\":1790000000000", "\"at_ms\":99999999999999");
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_events_of_a_record_that_is_set_aside_are_counted_where_it_says_any() {
-        let two = GOOD.replace("\"v\":1", "\"v\":6").replace("\"events\":[", "\"events\":[{\"key\":5},");
+        let newer = format!("\"v\":{}", RECORD_VERSION + 1);
+        let two = GOOD.replace("\"v\":1", &newer).replace("\"events\":[", "\"events\":[{\"key\":5},");
         for (payload, events) in [(two.as_str(), 2), ("{\"events\":[]}", 0), ("{\"events\":7}", 0), ("nothing", 0)] {
             assert_eq!(count_events(payload.as_bytes()), events, "{payload}");
         }

@@ -16,7 +16,7 @@ use crate::session::Session;
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
-const STEPS: [&str; 5] = ["format", "lint", "deny", "servers", "tests"];
+const STEPS: [&str; 6] = ["format", "lint", "deny", "servers", "build", "tests"];
 
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
@@ -61,6 +61,13 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
         session.fetch_postgres_tools()?;
         endpoints = Some(session.start()?);
         Ok(true)
+    })?;
+    // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
+    // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
+    report.step("build", || {
+        let mut cargo = errand::cargo(session.workspace.root());
+        cargo.args(["build", "--workspace", "--bins", "--tests"]);
+        run_cargo(cargo, session)
     })?;
     report.step("tests", || {
         let mut cargo = errand::cargo(session.workspace.root());
