@@ -8,7 +8,7 @@ use reqwest::{RequestBuilder, StatusCode};
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
-use service_kit::testing::{SeededOrg, TestServer, client};
+use service_kit::testing::{SeededOrg, TestServer, client, eventually};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -60,6 +60,12 @@ async fn ask(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
     (status, headers, text)
 }
 
+/// What is answered; a store that is too busy to answer is asked again. Of two requests one may find it so, whoever asks.
+async fn answered(server: &str, shows: Shows<'_>, accept: &str, path: &str) -> Seen {
+    let asked = async || Some(ask(server, shows, accept, path).await).filter(|seen| seen.0 != StatusCode::SERVICE_UNAVAILABLE);
+    eventually("the service answers", asked).await
+}
+
 /// With the path's own parameters or without.
 fn with(path: &str, parameters: &str) -> String {
     format!("{path}{}{parameters}", if path.contains('?') { '&' } else { '?' })
@@ -100,24 +106,26 @@ async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
         ["", "?since=2026-01-01T01:00:00Z&until=2026-01-02", "?domain=news.example.com", "?limit=3&offset=2", "?since=bad"];
     let delegated = format!("?delegated_from={}", owner.id);
     let stranger = format!("?delegated_from={}", agent.id);
-    let mut answered = 0;
-    for org in [&owner, &agent] {
+    let mut told = [0, 0];
+    for (org, told) in [&owner, &agent].into_iter().zip(&mut told) {
         for read in READS {
             for filter in filters.iter().copied().chain([delegated.as_str(), &stranger]) {
                 let path = format!("{read}{filter}");
                 let named = with(&path, &format!("organization_id={}", org.id));
                 let accept = FORMATS[(read.len() + filter.len()) % FORMATS.len()];
-                let expected = ask(server, Shows::Key(&org.key), accept, &path).await;
-                answered += usize::from(expected.0 == StatusCode::OK);
+                let expected = answered(server, Shows::Key(&org.key), accept, &path).await;
+                *told += usize::from(expected.0 == StatusCode::OK);
                 for shows in [Shows::Bearer(&session), Shows::Cookie(&session)] {
-                    assert_eq!(ask(server, shows, accept, &named).await, expected, "{named} {shows:?}");
+                    assert_eq!(answered(server, shows, accept, &named).await, expected, "{named} {shows:?}");
                 }
             }
         }
     }
-    assert!(answered > 40, "{answered}");
+    // The owner its six reads unfiltered, by window and by domain, and all but a series by page. The agent the same six for the
+    // owner, and its own three unfiltered and by window, and all but a series by page.
+    assert_eq!(told, [6 * 3 + 5, 6 + 3 * 2 + 2]);
     let whole =
-        ask(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
+        answered(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
     assert!(whole.2.contains("\"total_events\":20"), "{}", whole.2);
     let names: Vec<_> = whole.1.iter().map(|(name, _)| name.as_str()).collect();
     assert!(whole.1.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{names:?}");
