@@ -11,7 +11,7 @@ use crate::at_once::Reading;
 use crate::page::{self, Answering, Format};
 use crate::period::Period;
 use crate::reads::refuse_others;
-use crate::sql::{By, Cell, Split};
+use crate::sql::{By, Cell, Fact, Split};
 use crate::visibility::Visibility;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -76,12 +76,17 @@ pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) 
     })
 }
 
-const SPLITS: [KnownSplit<Split>; 5] = [
+const SPLITS: [KnownSplit<Split>; 10] = [
     ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
     ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions"]),
     ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
     ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions"]),
     ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions"]),
+    ("operator", Split::Answered(Fact::Operator), &["start", "operator", "total_events", "total_sessions"]),
+    ("bot", Split::Answered(Fact::Bot), &["start", "bot", "total_events", "total_sessions"]),
+    ("purpose", Split::Answered(Fact::Purpose), &["start", "purpose", "total_events", "total_sessions"]),
+    ("verified", Split::Answered(Fact::Verified), &["start", "verified", "total_events", "total_sessions"]),
+    ("status", Split::Answered(Fact::Status), &["start", "status", "total_events", "total_sessions"]),
 ];
 
 /// `GET /content-owners/series`, by day and not split when the caller does not say.
@@ -140,6 +145,15 @@ pub(crate) fn role_named(number: &str) -> String {
     role.map_or_else(String::new, |role| role.as_str().to_owned())
 }
 
+/// What the column of this name says; nothing where it is not known.
+fn verified_named(name: &str) -> Option<bool> {
+    match name {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
 fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
     let (whose, name) = cell.value;
     let mut item = SeriesItem {
@@ -154,6 +168,11 @@ fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
         Split::Role => item.source_role = Some(role_named(&name)),
         Split::Agent => (item.platform_id, item.agent_id) = (Some(whose), Some(name)),
         Split::Platform => item.platform_id = Some(whose),
+        Split::Answered(Fact::Operator) => item.operator = Some(name),
+        Split::Answered(Fact::Bot) => item.bot = Some(name),
+        Split::Answered(Fact::Purpose) => item.purpose = Some(name),
+        Split::Answered(Fact::Verified) => item.verified = Some(verified_named(&name)),
+        Split::Answered(Fact::Status) => item.status = Some(name.parse().unwrap_or_default()),
     }
     item
 }
@@ -167,7 +186,10 @@ mod tests {
         let said = find_split(&SPLITS, Some("domain")).unwrap_err();
         assert_eq!(
             (said.code(), said.detail()),
-            (Code::InvalidParameter, "The parameter split is none of none, type, role, agent, platform.")
+            (
+                Code::InvalidParameter,
+                "The parameter split is none of none, type, role, agent, platform, operator, bot, purpose, verified, status."
+            )
         );
         for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
             assert_eq!(find_split(&SPLITS, asked).unwrap().1, found, "{asked:?}");

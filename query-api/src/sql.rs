@@ -5,6 +5,7 @@
 //! statement (values go as server-side parameters), and must not count from more than one snapshot: all figures of a read are of one query.
 
 mod agent_figures;
+mod answered;
 mod caps;
 mod crawlers;
 mod event_page;
@@ -42,6 +43,7 @@ use values::Values;
 use within::Within;
 
 pub(crate) use agent_figures::OwnFigure;
+pub(crate) use answered::Fact;
 pub(crate) use crawlers::CrawlerRow;
 pub use plans::{Asked, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};

@@ -4,7 +4,7 @@
 
 use crate::ids::OrgId;
 use crate::reads::{SourceCount, TypeCount};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// `GET /content-owners/series`, and with another item `GET /agent/series`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,10 +47,30 @@ pub struct SeriesItem {
     /// Split by agent: as the reporter names it; empty when it names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// Split by operator: whose bot fetched; empty where no server names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// Split by bot: its name; empty where no server names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bot: Option<String>,
+    /// Split by purpose: `training`, `search` or `user`; empty where no server names a bot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// Split by verified: whether the bot asked from an address of its operator; null where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "even_null")]
+    pub verified: Option<Option<bool>>,
+    /// Split by status: HTTP status; 0 where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     /// Distinct events, each in the bucket of the report that represents it.
     pub total_events: u64,
     /// Distinct sessions of this bucket: a session that lasts is in several.
     pub total_sessions: u64,
+}
+
+/// A member that is there and null is not one that is missing.
+fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<bool>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 /// The own figures of one bucket, or of one value in it.
@@ -171,6 +191,17 @@ pub struct OutcomeValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_by_verified_says_that_it_is_not_known() {
+        for (verified, told) in [(None, "null"), (Some(true), "true"), (Some(false), "false")] {
+            let item = SeriesItem { verified: Some(verified), ..SeriesItem::default() };
+            let text = serde_json::to_string(&item).unwrap();
+            assert!(text.contains(&format!("\"verified\":{told},")), "{text}");
+            assert_eq!(serde_json::from_str::<SeriesItem>(&text).unwrap(), item);
+        }
+        assert!(!serde_json::to_string(&SeriesItem::default()).unwrap().contains("verified"));
+    }
 
     #[test]
     fn a_value_of_more_than_64_bits_is_written_to_the_last_digit() {

@@ -46,6 +46,14 @@ pub(super) fn roles() -> Column {
     Column { base: "roles".to_owned(), open: open.to_owned() }
 }
 
+/// Which reports count, as `known`: when each was received, by whom, and as which observer.
+pub(super) fn identities() -> Column {
+    let base = "arrayZip(arrayPushFront(others.received, received), arrayPushFront(others.org, org), \
+                arrayPushFront(others.observer, observer)) AS known";
+    let open = "arrayMap(report -> (report.2, report.3, report.4), told) AS known";
+    Column { base: base.to_owned(), open: open.to_owned() }
+}
+
 /// Where its rows lie: `site` and `event_key`.
 pub(super) fn key() -> [Column; 2] {
     let key = "bitOr(bitShiftLeft(toUInt128(key_high), 64), toUInt128(key_low)) AS event_key";

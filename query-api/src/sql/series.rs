@@ -4,6 +4,7 @@
 //! window, and must be made of its own words and of the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::Telemetry;
+use super::answered::{Fact, valued};
 use super::faces::NONE;
 use super::owned::Owned;
 use super::retrievals::{reports, shown, with};
@@ -51,6 +52,8 @@ pub(crate) enum Split {
     Agent,
     /// Reporting organisation alone.
     Platform,
+    /// What a server says of the request: a retrieval is under one value.
+    Answered(Fact),
 }
 
 /// What a bucket of one's own series is split by.
@@ -182,9 +185,9 @@ impl Telemetry {
 /// Of the retrievals in the window, in each bucket and under each value, how many there are and how many sessions saw them.
 /// Each session of a value in a bucket is one row first, with how many retrievals it is the first report of that value of.
 pub(super) fn owners(owned: &Owned, split: Split) -> String {
-    let nobody = format!("arrayMap(role -> {NONE}, all_role)");
-    let unnamed = "arrayMap(role -> '', all_role)".to_owned();
-    let all = "arrayMap(role -> toUInt8(1), all_role)".to_owned();
+    let nobody = format!("arrayMap(of -> {NONE}, sessions)");
+    let unnamed = "arrayMap(of -> '', sessions)".to_owned();
+    let all = "arrayMap(of -> toUInt8(1), sessions)".to_owned();
     // Whether each report stands under a value, whose it is, and its name.
     let (counted, whose, names) = match split {
         Split::Nothing => (all, nobody, unnamed),
@@ -194,6 +197,11 @@ pub(super) fn owners(owned: &Owned, split: Split) -> String {
         }
         Split::Agent => ("are_agents".to_owned(), "platforms".to_owned(), "agents".to_owned()),
         Split::Platform => ("are_agents".to_owned(), "platforms".to_owned(), unnamed),
+        Split::Answered(_) => (all, nobody, "arrayMap(of -> value, sessions)".to_owned()),
+    };
+    let reports = match split {
+        Split::Answered(fact) => valued(owned, fact),
+        _ => reports(owned, vec![shown("at"), shown("event_type")]),
     };
     let cells = format!(
         "SELECT bucket, is_value, if(of = {NONE}, '', toString(of)) AS whose, name, sum(begun) AS events, \
@@ -207,7 +215,6 @@ pub(super) fn owners(owned: &Owned, split: Split) -> String {
            GROUP BY bucket, is_value, of, name, session) \
          GROUP BY bucket, is_value, of, name",
         bucket = bucket("at"),
-        reports = reports(owned, vec![shown("at"), shown("event_type")]),
     );
     told(&with(owned, &[("cells", &cells)]))
 }

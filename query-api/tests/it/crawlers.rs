@@ -21,14 +21,14 @@ const BOTS: [(&str, &str, &str); 4] =
     [("", "", ""), ("GPTBot", "OpenAI", "training"), ("ChatGPT-User", "OpenAI", "user"), ("ClaudeBot", "Anthropic", "training")];
 
 /// What a report of a server says of who asked: by its version, so that repeats say the same and others differ.
-struct Told {
-    bot: (&'static str, &'static str, &'static str),
-    verified: Option<bool>,
-    status: u16,
+pub(crate) struct Told {
+    pub(crate) bot: (&'static str, &'static str, &'static str),
+    pub(crate) verified: Option<bool>,
+    pub(crate) status: u16,
     bytes: u64,
 }
 
-fn told(row: &Observation) -> Told {
+pub(crate) fn told(row: &Observation) -> Told {
     let is_seen = row.source_role > 1 && row.event_type == "content_retrieved";
     let pick = |of: u64| usize::try_from(row.version % of).unwrap();
     Told {
@@ -40,7 +40,7 @@ fn told(row: &Observation) -> Told {
 }
 
 /// The same as defaults of the columns: rows are given without them.
-async fn tell(world: &World) {
+pub(crate) async fn tell(world: &World) {
     let names = |at: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {
         BOTS.iter().map(|bot| format!("'{}'", at(bot))).collect::<Vec<_>>().join(", ")
     };

@@ -29,7 +29,7 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
     }
     if list == "series" {
         query.append_pair("by", ["hour", "day", "day", "week"].choose(random).unwrap());
-        query.append_pair("split", ["none", "type", "role", "agent", "platform", "url"].choose(random).unwrap());
+        query.append_pair("split", ["none", "type", "role", "agent", "platform", "bot", "status", "url"].choose(random).unwrap());
     }
     query.finish()
 }

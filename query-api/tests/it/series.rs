@@ -10,7 +10,7 @@ use service_kit::testing::client;
 
 const DAY_MS: i64 = 86_400_000;
 const OWNERS: &str = "/content-owners/series";
-const SPLITS: [&str; 5] = ["none", "type", "role", "agent", "platform"];
+const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operator", "bot", "purpose", "verified", "status"];
 
 /// A retrieval that two agents and an edge saw around midnight, repeated; and one that nobody but the edge saw.
 async fn world_of_two_days() -> (World, String) {
