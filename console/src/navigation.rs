@@ -34,6 +34,7 @@ const OWNER: &[Line] = &[
     ("What happened", "Agents", "agents", true),
     ("Set up", "Get started", "start", false),
     ("Set up", "Domains", "domains", false),
+    ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
     ("Share", "Partners", "partners", false),
     ("Share", "Webhooks", "webhooks", false),
@@ -42,6 +43,7 @@ const OWNER: &[Line] = &[
 ];
 
 const AGENT: &[Line] = &[
+    ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
     ("Share", "Partners", "partners", false),
     ("Share", "Webhooks", "webhooks", false),

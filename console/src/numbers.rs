@@ -31,6 +31,18 @@ pub(crate) struct Change {
 #[serde(transparent)]
 pub(crate) struct Time(pub(crate) DateTime<Utc>);
 
+/// A size: `<data value="1234">1.2 kB</data>`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Bytes(pub(crate) u64);
+
+/// How long something took, in the unit that suits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Millis(pub(crate) u64);
+
+impl HtmlSafe for Bytes {}
+impl HtmlSafe for Millis {}
 impl HtmlSafe for Count {}
 impl HtmlSafe for Share {}
 impl HtmlSafe for Change {}
@@ -52,6 +64,30 @@ pub(crate) fn grouped(number: u64) -> String {
 impl Display for Count {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "<data value=\"{}\">{}</data>", self.0, grouped(self.0))
+    }
+}
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "<data value=\"{}\">", self.0)?;
+        let units = [("kB", 1_000_u64), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000)];
+        match units.iter().rev().find(|(_, size)| self.0 >= *size) {
+            Some((unit, size)) => write!(f, "{}.{}&nbsp;{unit}</data>", grouped(self.0 / size), self.0 % size * 10 / size),
+            None => write!(f, "{}&nbsp;B</data>", self.0),
+        }
+    }
+}
+
+impl Display for Millis {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let seconds = self.0 / 1_000;
+        write!(f, "<data value=\"{}\">", self.0)?;
+        match seconds {
+            0 => write!(f, "{}&nbsp;ms</data>", self.0),
+            1..120 => write!(f, "{seconds}.{}&nbsp;s</data>", self.0 % 1_000 / 100),
+            120..7_200 => write!(f, "{}&nbsp;min</data>", seconds / 60),
+            _ => write!(f, "{}&nbsp;h</data>", grouped(seconds / 3_600)),
+        }
     }
 }
 
@@ -128,6 +164,19 @@ mod tests {
         assert_eq!(shown(999), "<data value=\"999\">999</data>");
         assert_eq!(shown(1_000), "<data value=\"1000\">1,000</data>");
         assert_eq!(shown(u64::MAX), "<data value=\"18446744073709551615\">18,446,744,073,709,551,615</data>");
+    }
+
+    #[test]
+    fn sizes_and_times_are_in_the_unit_that_suits_them() {
+        let size = |number| Bytes(number).to_string().replace("&nbsp;", " ");
+        assert_eq!(size(999), "<data value=\"999\">999 B</data>");
+        assert_eq!(size(1_000), "<data value=\"1000\">1.0 kB</data>");
+        assert_eq!(size(12_990_000_000), "<data value=\"12990000000\">12.9 GB</data>");
+        assert!(size(u64::MAX).ends_with(">18,446,744.0 TB</data>"), "{}", size(u64::MAX));
+        let time = |number| Millis(number).to_string().replace("&nbsp;", " ");
+        let shown = [0, 999, 1_000, 119_999, 120_000, 7_200_000].map(time);
+        let text = shown.each_ref().map(|shown| shown.split(['>', '<']).nth(2).unwrap());
+        assert_eq!(text, ["0 ms", "999 ms", "1.0 s", "119.9 s", "2 min", "2 h"]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, corroboration, domains, events, funnel, home, keys, members, organizations, overview, pages, partners, settings,
-    sign_in, start, webhooks,
+    agents, corroboration, domains, drain, drains, events, funnel, home, keys, members, organizations, overview, pages, partners,
+    settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -44,6 +44,11 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))
         .route("/console/o/{organization}/domains/{id}/verify", post(domains::verify))
         .route("/console/o/{organization}/domains/{id}/release", post(domains::release))
+        .route("/console/o/{organization}/drains", get(drains::list).post(drains::create))
+        .route("/console/o/{organization}/drains/{id}", get(drain::show))
+        .route("/console/o/{organization}/drains/{id}/lines", get(drain::lines))
+        .route("/console/o/{organization}/drains/{id}/rotate", post(drain::rotate))
+        .route("/console/o/{organization}/drains/{id}/delete", post(drain::delete))
         .route("/console/o/{organization}/keys", get(keys::show).post(keys::mint))
         .route("/console/o/{organization}/keys/{id}/revoke", post(keys::revoke))
         .route("/console/o/{organization}/partners", get(partners::show).post(partners::ask))

@@ -5,6 +5,8 @@
 pub(crate) mod agents;
 pub(crate) mod corroboration;
 pub(crate) mod domains;
+pub(crate) mod drain;
+pub(crate) mod drains;
 pub(crate) mod events;
 pub(crate) mod funnel;
 pub(crate) mod home;

@@ -3,6 +3,7 @@
 //! Must not look inside the console: a page is what its reader sees.
 
 mod browser;
+mod drains;
 mod figures;
 mod protection;
 mod reader;
@@ -11,7 +12,7 @@ mod story;
 use reader::Reader;
 
 /// The screens of an owner's organisation, beneath its address.
-const OWNER_SCREENS: [&str; 13] = [
+const OWNER_SCREENS: [&str; 14] = [
     "overview",
     "events",
     "pages",
@@ -20,6 +21,7 @@ const OWNER_SCREENS: [&str; 13] = [
     "agents",
     "start",
     "domains",
+    "drains",
     "keys",
     "partners",
     "webhooks",

@@ -2,12 +2,15 @@
 //!
 //! Must not load anything into a page but the checker, which the driver runs beside the page's own policy.
 
-use super::OWNER_SCREENS;
+use super::drains::{address, drains, feed, pasted_key};
+use super::{OWNER_SCREENS, Reader};
 use crate::demo::Demo;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::path::{Path, PathBuf};
 
+/// Pixels of a telephone's screen.
+const PHONE_WIDTH: u32 = 390;
 const AXE_VERSION: &str = "4.14.1";
 
 struct Browser {
@@ -83,6 +86,12 @@ impl Browser {
         self.command("/cookie", &cookie).await;
     }
 
+    /// Shows pages as a telephone does.
+    async fn be_a_telephone(&self) {
+        let screen = json!({"width": PHONE_WIDTH, "height": 844, "deviceScaleFactor": 2, "mobile": true});
+        self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
+    }
+
     /// What the browser complained of since it was last asked.
     async fn complaints(&self) -> Vec<Value> {
         let said = self.command("/se/log", &json!({"type": "browser"})).await;
@@ -116,8 +125,10 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
         let shown = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches").await;
         assert_eq!(shown, is_dark, "the browser shows what was asked for");
         let mut addresses = vec![demo.url("/sign-in"), demo.url("/sign-in?token=abc"), demo.url("/console/organizations")];
+        addresses.extend([new_drain(&demo).await.0, demo.url(&format!("{}?with=vercel", drains(&demo)))]);
         addresses.extend(OWNER_SCREENS.map(|screen| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))));
         browser.sign_in(&demo, "OWNER_SESSION").await;
+        let mut addresses_shown = Vec::new();
         for address in addresses {
             browser.open(&address).await;
             let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.transferSize])").await;
@@ -133,6 +144,13 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
             browser.run(&axe).await;
             let barriers = browser.run_until_done(CHECK).await;
             assert_eq!(barriers, json!([]), "{address}, dark: {is_dark}");
+            addresses_shown.push(address);
+        }
+        browser.be_a_telephone().await;
+        for address in addresses_shown {
+            browser.open(&address).await;
+            let width = browser.run("return document.documentElement.scrollWidth").await;
+            assert_eq!(width, PHONE_WIDTH, "{address}: no page is wider than a telephone");
         }
     }
 }
@@ -156,5 +174,39 @@ async fn u5_the_first_event_arrives_without_reloading() {
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
     let time = browser.run("return document.querySelector('#arrival time').hasAttribute('data-local')").await;
     assert_eq!(time, true, "also what arrives is in the reader's zone");
+    assert!(browser.complaints().await.is_empty());
+}
+
+/// The address of a new drain's page, and its key.
+async fn new_drain(demo: &Demo) -> (String, String) {
+    let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
+    let page = owner.open(&format!("{}?with=code", drains(demo))).await;
+    let page = owner.press(&page, "/drains", &[("name", "our server")]).await;
+    (demo.url(&address(&page)), pasted_key(&page).unwrap())
+}
+
+/// Lines are told of while the page is open.
+#[tokio::test]
+async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
+    let demo = Demo::start().await;
+    let (address, key) = new_drain(&demo).await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.open(&address).await;
+    browser.run("window.isTheSamePage = true").await;
+    let text = "return document.getElementById('lines').textContent";
+    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting for the first line"));
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let line = |agent: &str| {
+        format!(
+            "{{\"time\":\"{now}\",\"host\":\"www.example.com\",\"url\":\"/{agent}\",\"method\":\"GET\",\"user_agent\":\"{agent}\",\"status\":200}}\n"
+        )
+    };
+    assert_eq!(feed(&demo, &key, &["GPTBot/1.2", "Mozilla/5.0", "Mozilla/4.0"].map(line).concat()).await, 200);
+    eventually("the lines are on the page", || async {
+        browser.run(text).await.as_str()?.contains("3 lines, 1 AI, 2 people\u{2019}s dropped").then_some(())
+    })
+    .await;
+    assert_eq!(browser.run("return window.isTheSamePage").await, true);
     assert!(browser.complaints().await.is_empty());
 }

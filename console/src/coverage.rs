@@ -1,0 +1,152 @@
+//! Hours of which a server has told, and those of which nothing is known: as a strip, in words, and as a table.
+//!
+//! Must not show an hour without a line as a zero, and must say nothing of hours that have not begun.
+
+use crate::numbers::{Time, grouped};
+use askama::filters::HtmlSafe;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use std::fmt::{Display, Formatter, Result};
+
+const WIDTH: i64 = 960;
+
+/// Hours in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Span {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) covered: bool,
+}
+
+/// Spans that follow each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Coverage {
+    pub(crate) spans: Vec<Span>,
+}
+
+impl Span {
+    pub(crate) fn hours(&self) -> u64 {
+        u64::try_from((self.end.0 - self.start.0).num_hours()).unwrap_or_default()
+    }
+}
+
+impl Coverage {
+    /// Hours that follow each other, each with whether it is covered.
+    pub(crate) fn of_hours(hours: impl Iterator<Item = (DateTime<Utc>, bool)>) -> Self {
+        let mut spans: Vec<Span> = Vec::new();
+        for (start, covered) in hours {
+            let end = Time(start + TimeDelta::hours(1));
+            match spans.last_mut().filter(|last| last.covered == covered && last.end.0 == start) {
+                Some(last) => last.end = end,
+                None => spans.push(Span { start: Time(start), end, covered }),
+            }
+        }
+        Self { spans }
+    }
+
+    /// Without the hours that have not begun at a moment.
+    pub(crate) fn until(self, now: DateTime<Utc>) -> Self {
+        let begun = self.spans.into_iter().filter(|span| span.start.0 <= now);
+        let spans = begun.map(|span| {
+            let since = (now - span.start.0).num_hours() + 1;
+            Span { end: Time(span.end.0.min(span.start.0 + TimeDelta::hours(since))), ..span }
+        });
+        Self { spans: spans.collect() }
+    }
+
+    pub(crate) fn covered(&self) -> u64 {
+        self.spans.iter().filter(|span| span.covered).map(Span::hours).sum()
+    }
+
+    pub(crate) fn uncovered(&self) -> u64 {
+        self.spans.iter().filter(|span| !span.covered).map(Span::hours).sum()
+    }
+
+    /// In a sentence.
+    pub(crate) fn told(&self) -> String {
+        let hours = |number: u64| if number == 1 { "one hour".to_owned() } else { format!("{} hours", grouped(number)) };
+        match (self.covered(), self.uncovered()) {
+            (0, 0) => "No hour has passed.".to_owned(),
+            (0, _) => "No server has told of any hour: what was fetched then is not known.".to_owned(),
+            (_, 0) => "A server has told of every hour.".to_owned(),
+            (covered, uncovered) => {
+                format!("A server has told of {}. Nothing is known of {}: that is not a zero.", hours(covered), hours(uncovered))
+            }
+        }
+    }
+
+    pub(crate) fn strip(&self) -> Strip<'_> {
+        Strip(self)
+    }
+}
+
+/// The spans beside each other, hatched where nothing is known.
+pub(crate) struct Strip<'a>(&'a Coverage);
+
+impl HtmlSafe for Strip<'_> {}
+
+impl Display for Strip<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let spans = &self.0.spans;
+        let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return Ok(()) };
+        write!(
+            f,
+            "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 16\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">\
+             <defs><pattern id=\"unknown\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+             <path d=\"M0 8L8 0\"/></pattern></defs>",
+            self.0.told()
+        )?;
+        let whole = (last.end.0 - first.start.0).num_minutes().max(1);
+        let at = |time: Time| (time.0 - first.start.0).num_minutes() * WIDTH / whole;
+        for span in spans {
+            let (left, width) = (at(span.start), at(span.end) - at(span.start));
+            let look = if span.covered { "class=\"covered\"" } else { "class=\"uncovered\" fill=\"url(#unknown)\"" };
+            write!(f, "<rect {look} x=\"{left}\" y=\"0\" width=\"{width}\" height=\"16\"/>")?;
+        }
+        f.write_str("</svg>")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    fn hours(from: &str, covered: &[bool]) -> Coverage {
+        let start = at(from);
+        Coverage::of_hours(covered.iter().zip(0..).map(|(covered, hour)| (start + TimeDelta::hours(hour), *covered)))
+    }
+
+    #[test]
+    fn hours_of_one_kind_that_follow_each_other_are_one_span() {
+        let coverage = hours("2026-03-01T00:00:00Z", &[true, true, false, true]);
+        assert_eq!(
+            coverage.spans.iter().map(|span| (span.hours(), span.covered)).collect::<Vec<_>>(),
+            [(2, true), (1, false), (1, true)]
+        );
+        assert_eq!((coverage.covered(), coverage.uncovered()), (3, 1));
+    }
+
+    #[test]
+    fn hours_that_have_not_begun_are_neither_covered_nor_not() {
+        let day = hours("2026-03-01T00:00:00Z", &[[true].as_slice(), &[false; 23]].concat());
+        for (now, uncovered) in [("2026-03-01T00:30:00Z", 0), ("2026-03-01T01:00:00Z", 1), ("2026-03-01T05:59:59Z", 5)] {
+            assert_eq!(day.clone().until(at(now)).uncovered(), uncovered, "{now}");
+        }
+        assert_eq!(day.clone().until(at("2026-03-02T12:00:00Z")), day);
+        assert_eq!(day.until(at("2026-02-28T00:00:00Z")).spans, []);
+    }
+
+    #[test]
+    fn an_hour_without_a_line_is_hatched_and_told() {
+        let coverage = hours("2026-03-01T00:00:00Z", &[true, false]);
+        let strip = coverage.strip().to_string();
+        assert!(strip.contains("<rect class=\"covered\" x=\"0\" y=\"0\" width=\"480\""), "{strip}");
+        assert!(strip.contains("<rect class=\"uncovered\" fill=\"url(#unknown)\" x=\"480\" y=\"0\" width=\"480\""), "{strip}");
+        assert!(coverage.told().contains("not a zero"), "{}", coverage.told());
+        assert_eq!(Coverage::default().strip().to_string(), "");
+    }
+}

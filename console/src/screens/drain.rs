@@ -1,0 +1,272 @@
+//! One drain: what to paste, whether lines arrive, how they fared in the last two days, another key, and deleting it.
+//!
+//! Must show a key only in the answer to the form that made it.
+
+use super::Outcome;
+use crate::State;
+use crate::coverage::Coverage;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Bytes, Count, Millis, Time, grouped};
+use crate::platforms::{self, Block, Platform};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+pub(super) const DRAINS: &str = "/api/v1/identity/drains";
+
+#[derive(Deserialize)]
+pub(crate) struct Drain {
+    pub(crate) id: Uuid,
+    pub(crate) name: String,
+    pub(crate) provider: String,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) role: String,
+    pub(crate) created_at: Time,
+    /// Only in the answer that makes one.
+    #[serde(default)]
+    pub(crate) key: String,
+}
+
+#[derive(Deserialize)]
+struct Health {
+    last_batch_at: Option<Time>,
+    #[serde(flatten)]
+    figures: Figures,
+    bad_lines: Vec<BadLine>,
+    hours: Vec<Hour>,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    lines: Count,
+    kept: Count,
+    people: Count,
+    bad: Count,
+    bytes: Bytes,
+    dropped: Vec<Dropped>,
+    refused: Vec<Refused>,
+    lag_ms: Option<Millis>,
+}
+
+#[derive(Deserialize)]
+struct Dropped {
+    reason: String,
+    count: Count,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    status: u16,
+    count: Count,
+}
+
+#[derive(Deserialize)]
+struct BadLine {
+    reason: String,
+    excerpt: String,
+    seen_at: Time,
+}
+
+/// Without figures there was no line.
+#[derive(Deserialize)]
+struct Hour {
+    hour: DateTime<Utc>,
+    coverage: bool,
+    #[serde(flatten)]
+    figures: Option<Figures>,
+}
+
+impl Dropped {
+    /// Why, in words.
+    fn told(&self) -> String {
+        match self.reason.as_str() {
+            "method" => "neither GET nor HEAD".to_owned(),
+            "subrequest" => "asked by the CDN itself".to_owned(),
+            "other_host" => "of a host that is not this drain's".to_owned(),
+            "asset" => "styles, scripts, pictures and the like".to_owned(),
+            "no_request" => "about no request".to_owned(),
+            other => other.replace('_', " "),
+        }
+    }
+}
+
+impl Figures {
+    fn dropped_in_all(&self) -> Count {
+        Count(self.dropped.iter().map(|dropped| dropped.count.0).sum())
+    }
+
+    fn refused_in_all(&self) -> Count {
+        Count(self.refused.iter().map(|refused| refused.count.0).sum())
+    }
+}
+
+impl Hour {
+    fn start(&self) -> Time {
+        Time(self.hour)
+    }
+}
+
+/// A key that was made just now.
+pub(crate) struct Made {
+    pub(crate) key: String,
+    /// Whether there was one before.
+    pub(crate) is_another: bool,
+}
+
+#[derive(Template)]
+#[template(path = "drain.html")]
+pub(crate) struct DrainPage {
+    frame: Frame,
+    home: String,
+    may_change: bool,
+    drain: Drain,
+    /// Those that feed such a drain.
+    platforms: Vec<&'static Platform>,
+    platform: &'static Platform,
+    blocks: Vec<Block>,
+    made: Option<Made>,
+    coverage: Coverage,
+    /// Newest first.
+    hours: Vec<Hour>,
+    arrival: Lines,
+    problem: Outcome,
+}
+
+/// What has arrived; a part of the page that is asked for again while it is open.
+#[derive(Template)]
+#[template(path = "parts/drain_lines.html")]
+pub(crate) struct Lines {
+    here: String,
+    last_batch_at: Option<Time>,
+    figures: Figures,
+    bad_lines: Vec<BadLine>,
+}
+
+impl askama::filters::HtmlSafe for Lines {}
+
+impl Lines {
+    /// How soon the page asks again: at once while somebody waits for the first line.
+    fn pause(&self) -> &'static str {
+        if self.last_batch_at.is_none() { "2s" } else { "10s" }
+    }
+
+    /// What became of the lines, in one line.
+    fn told(&self) -> String {
+        let Figures { lines, kept, people, .. } = &self.figures;
+        if lines.0 == 0 {
+            return "Lines have arrived, but none of the last 48 hours".to_owned();
+        }
+        let word = if lines.0 == 1 { "line" } else { "lines" };
+        format!("{} {word}, {} AI, {} people\u{2019}s dropped", grouped(lines.0), grouped(kept.0), grouped(people.0))
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Chosen {
+    #[serde(default)]
+    with: String,
+}
+
+/// `GET /console/o/{organization}/drains/{id}`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    Query(Chosen { with }): Query<Chosen>,
+) -> Result<Page<DrainPage>, Failure> {
+    view(&state, &member, id(&named)?, platforms::named(&with), None, None).await
+}
+
+/// `GET /console/o/{organization}/drains/{id}/lines`
+pub(crate) async fn lines(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Lines>, Failure> {
+    let id = id(&named)?;
+    Ok(Page(Lines::of(&member, id, health(&member, id).await?).0))
+}
+
+/// `POST /console/o/{organization}/drains/{id}/rotate`
+pub(crate) async fn rotate(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Page<DrainPage>, Failure> {
+    let id = id(&named)?;
+    match member.api().change::<Drain>(Method::POST, &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
+        Ok(drain) => view(&state, &member, id, None, Some(Made { key: drain.key, is_another: true }), None).await,
+        Err(failure) => view(&state, &member, id, None, None, Some(failure.refusal()?)).await,
+    }
+}
+
+/// `POST /console/o/{organization}/drains/{id}/delete`
+pub(crate) async fn delete(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Response, Failure> {
+    let id = id(&named)?;
+    match member.api().send(Method::DELETE, &format!("{DRAINS}/{id}"), None).await {
+        Ok(_) => Ok(Redirect::to(&format!("{}/drains", member.organization.home())).into_response()),
+        Err(failure) => Ok(view(&state, &member, id, None, None, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+/// The page of a drain; of several platforms that feed such a one, the chosen one's texts.
+pub(super) async fn view(
+    state: &State,
+    member: &Member,
+    id: Uuid,
+    chosen: Option<&'static Platform>,
+    made: Option<Made>,
+    problem: Outcome,
+) -> Result<Page<DrainPage>, Failure> {
+    let drain: Drain = member.api().get(&format!("{DRAINS}/{id}"), &Vec::new()).await?;
+    let (arrival, mut hours) = Lines::of(member, id, health(member, id).await?);
+    let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
+    hours.reverse();
+    let platforms = platforms::of_provider(&drain.provider);
+    let chosen = chosen.filter(|chosen| chosen.provider == drain.provider);
+    let platform = chosen.or(platforms.first().copied()).ok_or_else(|| unknown(&drain.provider))?;
+    Ok(Page(DrainPage {
+        frame: member.frame("Drains", "").live(),
+        home: member.organization.home(),
+        may_change: member.organization.is_owner(),
+        blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.key.as_str())),
+        drain,
+        platforms,
+        platform,
+        made,
+        coverage,
+        hours,
+        arrival,
+        problem,
+    }))
+}
+
+async fn health(member: &Member, id: Uuid) -> Result<Health, Failure> {
+    member.api().get(&format!("{DRAINS}/{id}/health"), &Vec::new()).await
+}
+
+impl Lines {
+    /// The part of the page, and the hours, which are not asked for again.
+    fn of(member: &Member, id: Uuid, health: Health) -> (Self, Vec<Hour>) {
+        let here = format!("{}/drains/{id}", member.organization.home());
+        let Health { last_batch_at, figures, bad_lines, hours } = health;
+        (Self { here, last_batch_at, figures, bad_lines }, hours)
+    }
+}
+
+fn unknown(provider: &str) -> Failure {
+    Failure::away(anyhow::anyhow!("no platform feeds a drain of the provider {provider}"))
+}
+
+fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
+    named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}

@@ -1,0 +1,114 @@
+//! Drains: the logs of CDNs and servers that are taken, and connecting another one.
+//!
+//! Must leave it to the API which hosts a drain may have.
+
+use super::Outcome;
+use super::drain::{self, DRAINS, Drain, DrainPage, Made};
+use crate::State;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Count, Time};
+use crate::platforms::{self, Platform};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use futures::future::try_join_all;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "drains.html")]
+pub(crate) struct Drains {
+    frame: Frame,
+    home: String,
+    may_change: bool,
+    is_owner_of_content: bool,
+    drains: Vec<(Drain, Fared)>,
+    platforms: &'static [Platform],
+    chosen: Option<&'static Platform>,
+    typed: Typed,
+    problem: Outcome,
+}
+
+/// How a drain has fared, as far as the list shows it.
+#[derive(Deserialize)]
+struct Fared {
+    last_batch_at: Option<Time>,
+    lines: Count,
+    kept: Count,
+}
+
+/// What was typed before it was refused.
+#[derive(Default)]
+struct Typed {
+    name: String,
+    hosts: String,
+    asked: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Chosen {
+    #[serde(default)]
+    with: String,
+}
+
+/// `GET /console/o/{organization}/drains`, and with `?with=` the form of a platform.
+pub(crate) async fn list(member: Member, Query(Chosen { with }): Query<Chosen>) -> Result<Page<Drains>, Failure> {
+    view(&member, platforms::named(&with), Typed::default(), None).await
+}
+
+/// `POST /console/o/{organization}/drains`: the page of the new drain, with its key.
+pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
+    let platform = platforms::named(&form.text("with")).ok_or(Failure::NotFound)?;
+    let typed = Typed { name: form.text("name"), hosts: form.text("hosts"), asked: form.text("asked") };
+    let hosts: Vec<&str> = typed.hosts.split([' ', ',', '\n', '\r', '\t']).filter(|host| !host.is_empty()).collect();
+    let mut asked = json!({"name": typed.name, "provider": platform.provider, "hosts": hosts});
+    let role = form.text("role");
+    if let Some(role) = platform.role.or(Some(role.as_str()).filter(|role| !role.is_empty())) {
+        asked["role"] = json!(role);
+    }
+    if let Some((member, _)) = platform.asks.filter(|_| !typed.asked.is_empty()) {
+        asked[member] = json!(typed.asked);
+    }
+    match member.api().change::<Drain>(Method::POST, DRAINS, &asked).await {
+        Ok(made) => Ok(made_page(&state, &member, &made, platform).await?.into_response()),
+        Err(failure) => Ok(view(&member, Some(platform), typed, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+async fn made_page(
+    state: &State,
+    member: &Member,
+    made: &Drain,
+    platform: &'static Platform,
+) -> Result<Page<DrainPage>, Failure> {
+    let new = Made { key: made.key.clone(), is_another: false };
+    drain::view(state, member, made.id, Some(platform), Some(new), None).await
+}
+
+async fn view(
+    member: &Member,
+    chosen: Option<&'static Platform>,
+    typed: Typed,
+    problem: Outcome,
+) -> Result<Page<Drains>, Failure> {
+    let (api, none) = (member.api(), Vec::new());
+    let drains: Vec<Drain> = api.get(DRAINS, &none).await?;
+    let paths: Vec<String> = drains.iter().map(|drain| format!("{DRAINS}/{}/health", drain.id)).collect();
+    let fared: Vec<Fared> = try_join_all(paths.iter().map(|path| api.get(path, &none))).await?;
+    Ok(Page(Drains {
+        frame: member.frame("Drains", ""),
+        home: member.organization.home(),
+        may_change: member.organization.is_owner(),
+        is_owner_of_content: member.is_owner_of_content(),
+        drains: drains.into_iter().zip(fared).collect(),
+        platforms: platforms::all(),
+        chosen,
+        typed,
+        problem,
+    }))
+}
