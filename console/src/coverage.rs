@@ -24,6 +24,12 @@ pub(crate) struct Coverage {
     pub(crate) spans: Vec<Span>,
 }
 
+/// `GET /content-owners/coverage`
+#[derive(Deserialize)]
+pub(crate) struct Covered {
+    pub(crate) coverage: Coverage,
+}
+
 impl Span {
     pub(crate) fn hours(&self) -> u64 {
         u64::try_from((self.end.0 - self.start.0).num_hours()).unwrap_or_default()

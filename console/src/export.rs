@@ -19,11 +19,12 @@ use std::sync::Arc;
 const PAGE: u64 = 1_000;
 
 /// The lists, by the name in the address.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 6] = [
     ("events", "/content-owners/events"),
     ("pages", "/content-owners/urls"),
     ("corroboration", "/content-owners/corroboration"),
     ("funnel", "/content-owners/funnel"),
+    ("crawlers", "/content-owners/crawlers"),
     ("series", "/content-owners/series"),
 ];
 

@@ -32,6 +32,7 @@ const OWNER: &[Line] = &[
     ("What happened", "Corroboration", "corroboration", true),
     ("What happened", "Funnel", "funnel", true),
     ("What happened", "Agents", "agents", true),
+    ("What happened", "Crawlers", "crawlers", true),
     ("Set up", "Get started", "start", false),
     ("Set up", "Domains", "domains", false),
     ("Set up", "Drains", "drains", false),

@@ -41,6 +41,12 @@ pub(crate) struct Bytes(pub(crate) u64);
 #[serde(transparent)]
 pub(crate) struct Millis(pub(crate) u64);
 
+/// How many of one thing there are for one of another.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Ratio(pub(crate) f64);
+
+impl HtmlSafe for Ratio {}
 impl HtmlSafe for Bytes {}
 impl HtmlSafe for Millis {}
 impl HtmlSafe for Count {}
@@ -75,6 +81,12 @@ impl Display for Bytes {
             Some((unit, size)) => write!(f, "{}.{}&nbsp;{unit}</data>", grouped(self.0 / size), self.0 % size * 10 / size),
             None => write!(f, "{}&nbsp;B</data>", self.0),
         }
+    }
+}
+
+impl Display for Ratio {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "<data value=\"{0}\">{0:.1}</data>", self.0)
     }
 }
 

@@ -3,8 +3,8 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, corroboration, domains, drain, drains, events, funnel, home, keys, members, organizations, overview, pages, partners,
-    settings, sign_in, start, webhooks,
+    agents, corroboration, crawlers, domains, drain, drains, events, funnel, home, keys, members, organizations, overview, pages,
+    partners, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -39,6 +39,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/corroboration", get(corroboration::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/agents", get(agents::show))
+        .route("/console/o/{organization}/crawlers", get(crawlers::show))
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))

@@ -4,6 +4,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod corroboration;
+pub(crate) mod crawlers;
 pub(crate) mod domains;
 pub(crate) mod drain;
 pub(crate) mod drains;

@@ -7,6 +7,7 @@ use crate::State;
 use crate::answers::{Corroborated, FunnelItem, List, Series, SourceCount, Summary};
 use crate::api::Asker;
 use crate::chart::{Chart, Sparkline};
+use crate::coverage::{Coverage, Covered};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Change, Count, Share, grouped};
@@ -43,6 +44,7 @@ pub(crate) struct Overview {
     behind: Behind,
     agents: Vec<FunnelItem>,
     sources: Vec<SourceCount>,
+    coverage: Coverage,
 }
 
 /// One of the five figures; `figure` and `change` are safe as they are.
@@ -83,7 +85,7 @@ pub(crate) async fn show(
     let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
     let (shown, by_agent) = (series(split), window.parameters_and(&[("by", "agent"), ("limit", AGENTS)]));
     let (before, by_type) = (window.before(), series("type"));
-    let (now, earlier, types, drawn, funnel, seen, seen_earlier) = tokio::try_join!(
+    let (now, earlier, types, drawn, funnel, seen, seen_earlier, hours) = tokio::try_join!(
         summary(&api, window),
         summary(&api, &before),
         api.get::<Series>("/content-owners/series", &by_type),
@@ -91,6 +93,7 @@ pub(crate) async fn show(
         api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
         corroboration(&api, window),
         corroboration(&api, &before),
+        covered(&api, window),
     )?;
     let is_hourly = window.bucket() == "hour";
     let types = Chart::of("Events", &types.items, is_hourly, |item| item.event_type.clone()).ordered(&TYPES);
@@ -111,12 +114,17 @@ pub(crate) async fn show(
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &shown),
         agents: funnel.items,
         sources: now.events_by_source,
+        coverage: hours.coverage.until(state.clock.now()),
         filters,
     }))
 }
 
 async fn summary(api: &Asker, window: &Window) -> Result<Summary, Failure> {
     api.get("/content-owners/summary", &window.parameters()).await
+}
+
+async fn covered(api: &Asker, window: &Window) -> Result<Covered, Failure> {
+    api.get("/content-owners/coverage", &window.parameters()).await
 }
 
 /// Every row, however many pages they take.

@@ -12,13 +12,14 @@ mod story;
 use reader::Reader;
 
 /// The screens of an owner's organisation, beneath its address.
-const OWNER_SCREENS: [&str; 14] = [
+const OWNER_SCREENS: [&str; 15] = [
     "overview",
     "events",
     "pages",
     "corroboration",
     "funnel",
     "agents",
+    "crawlers",
     "start",
     "domains",
     "drains",

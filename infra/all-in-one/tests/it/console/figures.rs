@@ -114,3 +114,53 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
         assert_eq!(lines.to_string(), text(&events["total"]), "{context}: the file has every event");
     }
 }
+
+/// Retrievals as a server saw them, of several bots, sizes and answers.
+fn fetches(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
+    let event = |number: usize| {
+        let at = now - TimeDelta::minutes(random.random_range(0..3 * 24 * 60));
+        let bot = ["GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "ChatGPT-User/1.0"][random.random_range(0..4)];
+        let status = [200, 206][random.random_range(0..2)];
+        json!({
+            "type": "content_retrieved", "timestamp": at.to_rfc3339(), "source_role": "edge",
+            "content_url": format!("https://www.example.com/{number}"),
+            "data": {"user_agent": bot, "response_status": status, "response_bytes": random.random_range(0..99_999)},
+        })
+    };
+    (0..30).map(event).collect()
+}
+
+#[tokio::test]
+async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_are_no_zeroes() {
+    let demo = Demo::start().await;
+    let seed = random_seed();
+    let now = Clock::System.now();
+    let events = fetches(&mut StdRng::seed_from_u64(seed), now);
+    let sent = demo.post(demo.env("OWNER_KEY"), &json!({"events": events})).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    demo.counts(events.len() as u64).await;
+    let mut reader = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let window = format!("since={}&until={}", now.date_naive() - TimeDelta::days(4), now.date_naive() - TimeDelta::days(1));
+
+    let told_of = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/crawlers?{window}")).await.body;
+    let page = reader.open(&format!("{home}/crawlers?{window}")).await;
+    let names = ["operator", "bot", "retrievals", "bytes", "operator_clicks"];
+    assert_eq!(shown(&page, &[0, 1, 4, 5, 9]), told(&told_of, &names), "seed {seed}: {}", page.html);
+    for item in told_of["items"].as_array().unwrap() {
+        let share = format!("value=\"{}/{}\"", item["corroborated"], item["retrievals"]);
+        assert!(page.html.contains(&share), "seed {seed}: {share}");
+    }
+    let file = reader.open(&format!("{home}/export/crawlers.csv?{window}")).await;
+    let lines = csv::Reader::from_reader(file.html.as_bytes()).into_records().count();
+    assert_eq!(lines.to_string(), text(&told_of["total"]), "seed {seed}");
+
+    let (covered, uncovered) = (&told_of["coverage"]["hours_covered"], &told_of["coverage"]["hours_uncovered"]);
+    for screen in ["crawlers", "overview"] {
+        let page = reader.open(&format!("{home}/{screen}?{window}")).await;
+        let sentence =
+            format!("A server has told of {covered} hours. Nothing is known of {uncovered} hours: that is not a zero.");
+        assert!(page.html.contains(&sentence), "seed {seed}, {screen}: {sentence}");
+        assert!(page.html.contains("class=\"uncovered\""), "seed {seed}, {screen}");
+    }
+}

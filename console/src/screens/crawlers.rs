@@ -1,0 +1,112 @@
+//! Crawlers: who fetched, for what, how it was answered, and how many came back. What servers saw, beside what agents claim.
+//!
+//! Must show what a server did not tell as not known, and never as a zero.
+
+use super::{Behind, Filters, Pager};
+use crate::State;
+use crate::coverage::Coverage;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Bytes, Count, Ratio, Share};
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const LIMIT: u64 = 50;
+
+/// `GET /content-owners/crawlers`
+#[derive(Deserialize)]
+struct Answer {
+    items: Vec<Crawler>,
+    total: u64,
+    unattributed_clicks: Count,
+    /// Nothing where one domain is asked for: drains do not count by host.
+    refused: Option<Vec<Refused>>,
+    coverage: Coverage,
+}
+
+#[derive(Deserialize)]
+struct Crawler {
+    operator: String,
+    bot: String,
+    purpose: String,
+    verified: Option<bool>,
+    retrievals: Count,
+    bytes: Bytes,
+    statuses: Vec<Status>,
+    corroborated: Count,
+    refused: Option<Count>,
+    operator_clicks: Count,
+    retrievals_per_click: Option<Ratio>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    status: u16,
+    count: Count,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    operator: String,
+    bot: String,
+    status: u16,
+    count: Count,
+}
+
+impl Crawler {
+    fn corroborated_share(&self) -> Share {
+        Share::of(self.corroborated, self.retrievals)
+    }
+
+    /// What the operator says that it fetches for.
+    fn purpose_told(&self) -> &str {
+        match self.purpose.as_str() {
+            "training" => "to train models",
+            "search" => "for a search index",
+            "user" => "because a person asks",
+            other => other,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "crawlers.html")]
+pub(crate) struct Crawlers {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    crawlers: Vec<Crawler>,
+    unattributed_clicks: Count,
+    refused: Option<Vec<Refused>>,
+    coverage: Coverage,
+    pager: Pager,
+    behind: Behind,
+}
+
+/// `GET /console/o/{organization}/crawlers`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Crawlers>, Failure> {
+    let filters = Filters::read(&state, &member, "crawlers", &asked).await?;
+    let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
+    let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
+    let answer: Answer = member.api().get("/content-owners/crawlers", &parameters).await?;
+    let address = format!("{}?{}", filters.here, filters.window.query());
+    Ok(Page(Crawlers {
+        frame: member.frame("Crawlers", &filters.window.query()),
+        home: member.organization.home(),
+        crawlers: answer.items,
+        unattributed_clicks: answer.unattributed_clicks,
+        refused: answer.refused,
+        coverage: answer.coverage.until(state.clock.now()),
+        pager: Pager::numbered(address, answer.total, asked.offset, LIMIT),
+        behind: Behind::of(&state, &member, "crawlers", "/content-owners/crawlers", &parameters),
+        filters,
+    }))
+}
