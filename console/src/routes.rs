@@ -3,8 +3,8 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, corroboration, crawlers, domains, drain, drains, events, funnel, home, keys, members, organizations, overview, pages,
-    partners, settings, sign_in, start, webhooks,
+    agents, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, organizations,
+    overview, pages, partners, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -26,6 +26,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/", get(home::root))
         .route("/sign-in", get(sign_in::show).post(sign_in::ask))
         .route("/sign-in/finish", post(sign_in::finish))
+        .route("/sign-in/invite", get(invite::show).post(invite::accept))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/assets/{name}", get(assets::serve))
         // a person

@@ -11,6 +11,7 @@ pub(crate) mod drains;
 pub(crate) mod events;
 pub(crate) mod funnel;
 pub(crate) mod home;
+pub(crate) mod invite;
 pub(crate) mod keys;
 pub(crate) mod members;
 pub(crate) mod organizations;

@@ -203,7 +203,7 @@ pub(crate) async fn invite_member(
     let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
     let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(letters::send_invite(&state.pool, &state.mailer, letter, state.now()).await)))
+    Ok((StatusCode::CREATED, Json(letters::send_invite(&state, letter).await)))
 }
 
 /// `GET /api/v1/identity/organizations/{id}/invites`: open ones, oldest first.

@@ -3,6 +3,7 @@
 //! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
 //! the caller can do something about it. Must not log what a mail says.
 
+use crate::State;
 use crate::domains::registrations::Voucher;
 use crate::email_address::EmailAddress;
 use crate::mail::Mailer;
@@ -21,11 +22,11 @@ pub(crate) struct Letter {
 }
 
 /// Mails an invite, and notes when; without that note the invite has to be made again.
-pub(crate) async fn send_invite(pool: &PgPool, mailer: &Mailer, letter: Letter, now: DateTime<Utc>) -> Invite {
+pub(crate) async fn send_invite(state: &State, letter: Letter) -> Invite {
     let Letter { invite, to, token } = letter;
-    let id = invite.id;
-    match mail_invite(pool, mailer, &invite, &to, &token).await {
-        Ok(()) => Invite { mailed_at: note_mailed(pool, id, now).await.then_some(now), ..invite },
+    let (id, now) = (invite.id, state.now());
+    match mail_invite(state, &invite, &to, &token).await {
+        Ok(()) => Invite { mailed_at: note_mailed(&state.pool, id, now).await.then_some(now), ..invite },
         Err(error) => {
             tracing::error!(invite = %id, "an invite could not be mailed: {error:#}");
             invite
@@ -33,18 +34,16 @@ pub(crate) async fn send_invite(pool: &PgPool, mailer: &Mailer, letter: Letter, 
     }
 }
 
-async fn mail_invite(
-    pool: &PgPool,
-    mailer: &Mailer,
-    invite: &Invite,
-    to: &EmailAddress,
-    token: &PlainInvite,
-) -> anyhow::Result<()> {
-    let organization = shown_name(pool, invite.organization_id).await?;
+/// The link first, where there is a page for people; programs find the token in a line of its own.
+async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &PlainInvite) -> anyhow::Result<()> {
+    let organization = shown_name(&state.pool, invite.organization_id).await?;
     let until = instant::text(invite.expires_at);
+    let link = state.sign_in.invite_link(token);
+    let open =
+        link.map(|link| format!("Open this link to accept, signed in with this address:\n\n{link}\n\n")).unwrap_or_default();
     let text = format!(
-        "You are invited to {organization} as {role}.\n\n\
-         The organisation's id is {id}. Sign in with this address, then claim the invite with this token until {until}:\n\n\
+        "You are invited to {organization} as {role}.\n\n{open}\
+         It can be accepted once, until {until}. The organisation's id is {id}. Programs sign in with this address and claim the invite with this token:\n\n\
          {token}\n\n\
          POST /api/v1/identity/invites/claim {{\"token\": \"...\"}}\n\n\
          Whoever did not expect this mail can ignore it.\n",
@@ -52,7 +51,7 @@ async fn mail_invite(
         id = invite.organization_id,
         token = token.reveal(),
     );
-    mailer.send(to, &format!("You are invited to {organization}"), &text).await
+    state.mailer.send(to, &format!("You are invited to {organization}"), &text).await
 }
 
 /// What a mail to somebody else may call an organisation: its name beside a domain that it holds. Whoever has proved nothing

@@ -140,7 +140,7 @@ pub(crate) async fn provision_organization(
     let organization = founding::read(&mut transaction, org).await?;
     transaction.commit().await?;
     let invite = match letter {
-        Some(letter) => Some(letters::send_invite(&state.pool, &state.mailer, letter, state.now()).await),
+        Some(letter) => Some(letters::send_invite(&state, letter).await),
         None => None,
     };
     Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))

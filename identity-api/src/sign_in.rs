@@ -22,6 +22,7 @@ use crate::State;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use cookies::Cookies;
+use schemas::secrets::PlainInvite;
 use service_kit::client_address::{ClientAddress, ClientSettings};
 use service_kit::http::ApiError;
 use service_kit::rates::Rates;
@@ -62,6 +63,14 @@ impl SignIn {
             own
         };
         self.page.clone().unwrap_or_else(own)
+    }
+
+    /// Where an invite's mail leads: beneath the page of sign-in mails, where one is named; programs alone claim otherwise.
+    pub(crate) fn invite_link(&self, token: &PlainInvite) -> Option<Url> {
+        let mut link = self.page.clone()?;
+        link.path_segments_mut().ok()?.pop_if_empty().push("invite");
+        link.query_pairs_mut().append_pair("token", token.reveal());
+        Some(link)
     }
 
     /// An absolute address of this surface.

@@ -46,7 +46,7 @@ pub(crate) async fn invite_first_owner(
     let invitation = Invitation { org, email: &email, role: Role::Owner, provisioned_by: Some(partner.org), quota };
     let letter = invites::invite(&mut transaction, partner.author, invitation, now).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(letters::send_invite(&state.pool, &state.mailer, letter, state.now()).await)))
+    Ok((StatusCode::CREATED, Json(letters::send_invite(&state, letter).await)))
 }
 
 /// The organisation, locked, when this partner provisioned it and nobody is in it: a claim holds the same lock.

@@ -1,13 +1,16 @@
 //! Invites: mailed, claimed once by the invited, listed, withdrawn, out of time.
 
-use crate::desk::{Desk, NOBODY};
+use crate::desk::{Desk, NOBODY, sign_in};
 use crate::people::{CLAIM, invites_of, members_of};
 use chrono::TimeDelta;
+use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::INVITE_LIFETIME;
 use schemas::instant;
 use schemas::secrets::PlainInvite;
 use serde_json::json;
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
 
 #[tokio::test]
 async fn who_is_invited_claims_the_membership_once() {
@@ -59,6 +62,22 @@ async fn the_mail_to_the_invited_holds_the_token_that_claims() {
     assert!(mail.contains("To: bob@a.test\r\n") && mail.contains("You are invited to an organisation as member"), "{mail}");
     let bob = desk.person("bob@a.test").await;
     assert_eq!(desk.claim(&bob, &token).await.text("role"), "member");
+}
+
+#[tokio::test]
+async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
+    let page = Some("https://console.example.com/sign-in".parse().unwrap());
+    let settings = SignInSettings { sign_in_url: page, ..sign_in() };
+    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let ada = desk.person("ada@a.test").await;
+    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
+    assert_eq!(desk.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
+    let token = mailed_token(&desk);
+    let mail = desk.mails().pop().unwrap();
+    let link = format!("\r\n\r\nhttps://console.example.com/sign-in/invite?token={token}\r\n\r\n");
+    assert!(mail.find(&link).unwrap() < mail.find(&format!("\r\n{token}\r\n")).unwrap(), "{mail}");
+    let bob = desk.person("bob@a.test").await;
+    assert_eq!(desk.claim(&bob, &token).await.status, 200);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod browser;
 mod drains;
 mod figures;
+mod invites;
 mod protection;
 mod reader;
 mod story;

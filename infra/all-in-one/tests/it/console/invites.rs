@@ -1,0 +1,62 @@
+//! An invite is accepted in a browser, from the link of its mail.
+
+use super::Reader;
+use crate::demo::Demo;
+use service_kit::testing::eventually;
+
+const INVITED: &str = "colleague@example.net";
+
+/// A path of the console that a mail to somebody says, with what follows it.
+async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
+    let link = eventually("the mail arrives", || async {
+        let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
+        let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let own = mails.find(|mail| mail.contains(&format!("To: {email}")) && mail.contains(path))?;
+        own.split_whitespace().find(|word| word.contains(path)).map(str::to_owned)
+    })
+    .await;
+    link.strip_prefix(demo.env("BASE_URL")).expect("the link leads to the console").to_owned()
+}
+
+#[tokio::test]
+async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobody_else() {
+    let demo = Demo::start().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let members = format!("/console/o/{}/members", demo.env("OWNER_ORG_ID"));
+    let page = owner.open(&members).await;
+    owner.press(&page, "/members", &[("email", INVITED), ("role", "member")]).await;
+    let link = mailed(&demo, INVITED, "/sign-in/invite?token=").await;
+
+    let mut stranger = Reader::signed_in(&demo, "USER_SESSION");
+    let page = stranger.open(&link).await;
+    let refused = stranger.press(&page, "/sign-in/invite", &[]).await;
+    assert!(refused.html.contains("for another address") && refused.html.contains("Request <code>"), "{}", refused.html);
+
+    let mut invited = Reader::nobody(&demo);
+    let page = invited.open(&link).await;
+    assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "nobody learns the token from the page");
+    assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the address"), "{}", page.html);
+    invited.press(&page, "/sign-in", &[("email", INVITED)]).await;
+    let sign_in = mailed(&demo, INVITED, "/sign-in?token=").await;
+    let page = invited.open(&sign_in).await;
+    invited.press(&page, "/sign-in/finish", &[]).await;
+    for _ in 0..2 {
+        let page = invited.open(&link).await;
+        assert!(page.html.contains("Accept the invite"), "opening it accepts nothing: {}", page.html);
+    }
+    let landing = invited.open(&link).await;
+    let page = invited.press(&landing, "/sign-in/invite", &[]).await;
+    assert!(page.status == 200 && page.html.contains("Example Publisher"), "{}: {}", page.address, page.html);
+    let again = invited.press(&landing, "/sign-in/invite", &[]).await;
+    assert!(again.html.contains("role=\"alert\""), "it is accepted once: {}", again.html);
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_is_text_and_is_refused() {
+    let demo = Demo::start().await;
+    let mut somebody = Reader::signed_in(&demo, "USER_SESSION");
+    let page = somebody.open("/sign-in/invite?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(!page.html.contains("<script>alert"), "{}", page.html);
+    let refused = somebody.press(&page, "/sign-in/invite", &[]).await;
+    assert!(refused.html.contains("There is no such invite"), "{}", refused.html);
+}
