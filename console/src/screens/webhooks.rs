@@ -1,4 +1,4 @@
-//! Webhooks: endpoints, what was sent to each and how it fared, sending again, another secret, and disabling.
+//! Webhooks: endpoints, what was sent to each and how it fared, sending again, a test, another secret, disabling and deleting.
 //!
 //! Must show a secret only in the answer to the form that made it.
 
@@ -139,8 +139,29 @@ pub(crate) async fn rotate(member: Member, Path(named): Path<HashMap<String, Str
     }
 }
 
+/// `POST /console/o/{organization}/webhooks/{id}/test`
+pub(crate) async fn test(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let id = id(&named, "id")?;
+    acted(&member, id, member.api().send(Method::POST, &format!("{WEBHOOKS}/{id}/test"), None).await.map(drop)).await
+}
+
 /// `POST /console/o/{organization}/webhooks/{id}/disable`
 pub(crate) async fn disable(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    set_disabled(&member, id(&named, "id")?, true).await
+}
+
+/// `POST /console/o/{organization}/webhooks/{id}/enable`
+pub(crate) async fn enable(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    set_disabled(&member, id(&named, "id")?, false).await
+}
+
+async fn set_disabled(member: &Member, id: Uuid, disabled: bool) -> Result<Response, Failure> {
+    let body = json!({"disabled": disabled});
+    acted(member, id, member.api().send(Method::PATCH, &format!("{WEBHOOKS}/{id}"), Some(&body)).await.map(drop)).await
+}
+
+/// `POST /console/o/{organization}/webhooks/{id}/delete`
+pub(crate) async fn delete(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let id = id(&named, "id")?;
     match member.api().send(Method::DELETE, &format!("{WEBHOOKS}/{id}"), None).await {
         Ok(_) => Ok(Redirect::to(&format!("{}/webhooks", member.organization.home())).into_response()),
@@ -151,9 +172,15 @@ pub(crate) async fn disable(member: Member, Path(named): Path<HashMap<String, St
 /// `POST /console/o/{organization}/webhooks/{id}/deliveries/{delivery}/redeliver`
 pub(crate) async fn redeliver(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let (id, delivery) = (id(&named, "id")?, id(&named, "delivery")?);
-    match member.api().send(Method::POST, &format!("{WEBHOOKS}/{id}/deliveries/{delivery}/redeliver"), None).await {
-        Ok(_) => Ok(Redirect::to(&format!("{}/webhooks/{id}", member.organization.home())).into_response()),
-        Err(failure) => Ok(one(&member, id, None, Some(failure.refusal()?)).await?.into_response()),
+    let path = format!("{WEBHOOKS}/{id}/deliveries/{delivery}/redeliver");
+    acted(&member, id, member.api().send(Method::POST, &path, None).await.map(drop)).await
+}
+
+/// Back to the endpoint, or its page with what was refused.
+async fn acted(member: &Member, id: Uuid, done: Result<(), Failure>) -> Result<Response, Failure> {
+    match done {
+        Ok(()) => Ok(Redirect::to(&format!("{}/webhooks/{id}", member.organization.home())).into_response()),
+        Err(failure) => Ok(one(member, id, None, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 

@@ -9,6 +9,7 @@ mod invites;
 mod protection;
 mod reader;
 mod story;
+mod webhooks;
 
 use reader::Reader;
 
