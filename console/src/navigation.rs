@@ -37,19 +37,23 @@ const OWNER: &[Line] = &[
     ("Set up", "Domains", "domains", false),
     ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
+    ("Set up", "Refused reports", "refused", false),
     ("Share", "Partners", "partners", false),
     ("Share", "Webhooks", "webhooks", false),
     ("Organisation", "Members", "members", false),
     ("Organisation", "Settings", "settings", false),
+    ("Organisation", "Audit trail", "audit", false),
 ];
 
 const AGENT: &[Line] = &[
     ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
+    ("Set up", "Refused reports", "refused", false),
     ("Share", "Partners", "partners", false),
     ("Share", "Webhooks", "webhooks", false),
     ("Organisation", "Members", "members", false),
     ("Organisation", "Settings", "settings", false),
+    ("Organisation", "Audit trail", "audit", false),
 ];
 
 const PERSON: &[(&str, &str, &str)] = &[("You", "Organisations", "/console/organizations")];

@@ -3,8 +3,8 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, organizations,
-    overview, pages, partners, settings, sign_in, start, webhooks,
+    agents, audit, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, organizations,
+    overview, pages, partners, refused, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -68,6 +68,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/members/{id}/role", post(members::change_role))
         .route("/console/o/{organization}/members/{id}/remove", post(members::remove))
         .route("/console/o/{organization}/members/invites/{id}/withdraw", post(members::withdraw))
+        .route("/console/o/{organization}/audit", get(audit::show))
+        .route("/console/o/{organization}/refused", get(refused::show))
         .route("/console/o/{organization}/settings", get(settings::show).post(settings::change))
         .route("/console/o/{organization}/export/{file}", get(export::serve))
         .route("/console/{*rest}", get(home::nothing_here))

@@ -3,6 +3,7 @@
 //! Must ask the API only through the reader's own [`crate::api::Asker`].
 
 pub(crate) mod agents;
+pub(crate) mod audit;
 pub(crate) mod corroboration;
 pub(crate) mod crawlers;
 pub(crate) mod domains;
@@ -18,6 +19,7 @@ pub(crate) mod organizations;
 pub(crate) mod overview;
 pub(crate) mod pages;
 pub(crate) mod partners;
+pub(crate) mod refused;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod start;
@@ -45,11 +47,17 @@ pub(crate) struct Filters {
 impl Filters {
     /// The bar of a screen of an organisation.
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &Asked) -> Result<Self, Failure> {
+        let filters = Self::without_domains(state, member, screen, asked)?;
+        Ok(Self { domains: proved_domains(&member.api()).await?, ..filters })
+    }
+
+    /// The same for an organisation that has no domains.
+    pub(crate) fn without_domains(state: &State, member: &Member, screen: &str, asked: &Asked) -> Result<Self, Failure> {
         let window = Window::of(asked, state.clock.now())?;
         let kept = [("by", &asked.by), ("split", &asked.split)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, domains: proved_domains(&member.api()).await?, here, kept })
+        Ok(Self { window, domains: Vec::new(), here, kept })
     }
 
     /// What is kept, behind other parameters.
@@ -108,12 +116,26 @@ pub(crate) struct Pager {
     pub(crate) after: Option<String>,
     /// Whether such a list is not at its beginning.
     pub(crate) is_later: bool,
+    /// Whether `total` is all of the list, and not as far as it was looked at.
+    pub(crate) is_whole: bool,
 }
 
 impl Pager {
     /// A list that is paged by numbers.
     pub(crate) fn numbered(address: String, total: u64, offset: u64, limit: u64) -> Self {
-        Self { total, offset, limit, address, back_label: "Previous", after: None, is_later: false }
+        Self { total, offset, limit, address, back_label: "Previous", after: None, is_later: false, is_whole: true }
+    }
+
+    /// A list that goes on by a cursor.
+    pub(crate) fn by_cursor(address: String, total: u64, limit: u64, after: Option<String>, is_later: bool) -> Self {
+        Self { back_label: "Newest", after, is_later, ..Self::numbered(address, total, 0, limit) }
+    }
+
+    /// A list that does not say how long it is, asked for with one item more than a page shows.
+    pub(crate) fn of_part<T>(address: String, items: &mut Vec<T>, offset: u64, limit: u64) -> Self {
+        let total = offset.saturating_add(items.len() as u64);
+        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Self { is_whole: false, ..Self::numbered(address, total, offset, limit) }
     }
 
     pub(crate) fn is_needed(&self) -> bool {
@@ -131,7 +153,7 @@ impl Pager {
         if let Some(after) = &self.after {
             return Some(self.at("after", after));
         }
-        let next = self.offset + self.limit;
+        let next = self.offset.saturating_add(self.limit);
         (!self.is_later && self.back_label == "Previous" && next < self.total).then(|| self.at("offset", &next.to_string()))
     }
 
@@ -140,8 +162,10 @@ impl Pager {
         if self.after.is_some() || self.is_later {
             return format!("{total} in all");
         }
-        let last = (self.offset + self.limit).min(self.total);
-        format!("{}\u{2013}{} of {total}", crate::numbers::grouped(self.offset + 1), crate::numbers::grouped(last))
+        let last = self.offset.saturating_add(self.limit).min(self.total);
+        let shown =
+            format!("{}\u{2013}{}", crate::numbers::grouped(self.offset.saturating_add(1)), crate::numbers::grouped(last));
+        if self.is_whole { format!("{shown} of {total}") } else { shown }
     }
 
     fn at(&self, name: &str, value: &str) -> String {

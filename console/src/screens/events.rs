@@ -61,20 +61,11 @@ pub(crate) async fn show(
     let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
     let (page, next) = member.api().get_with_next::<Event>("/content-owners/events", &parameters).await?;
     let address = format!("{}?{}", filters.here, filters.window.query());
-    let pager = Pager {
-        total: page.total,
-        offset: 0,
-        limit: LIMIT,
-        address,
-        back_label: "Newest",
-        after: next,
-        is_later: !asked.after.is_empty(),
-    };
     Ok(Page(Events {
         frame: member.frame("Events", &filters.window.query()),
         home: member.organization.home(),
         events: page.items,
-        pager,
+        pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: Behind::of(&state, &member, "events", "/content-owners/events", &parameters),
         filters,
     }))

@@ -8,13 +8,14 @@ mod figures;
 mod invites;
 mod protection;
 mod reader;
+mod records;
 mod story;
 mod webhooks;
 
 use reader::Reader;
 
 /// The screens of an owner's organisation, beneath its address.
-const OWNER_SCREENS: [&str; 15] = [
+const OWNER_SCREENS: [&str; 17] = [
     "overview",
     "events",
     "pages",
@@ -30,4 +31,6 @@ const OWNER_SCREENS: [&str; 15] = [
     "webhooks",
     "members",
     "settings",
+    "audit",
+    "refused",
 ];

@@ -1,0 +1,103 @@
+//! The audit trail: what was changed for the organisation, by whom, newest first.
+//!
+//! Must show what others wrote as text and nothing else.
+
+use super::{Behind, Pager};
+use crate::State;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::Time;
+use crate::session::Member;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+const AUDIT: &str = "/api/v1/identity/audit";
+const LIMIT: u64 = 50;
+
+#[derive(Deserialize)]
+struct Entry {
+    at: Time,
+    actor: Actor,
+    action: String,
+    object_kind: String,
+    object_id: Option<String>,
+    detail: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Actor {
+    kind: String,
+    name: Option<String>,
+}
+
+impl Entry {
+    /// Who did it; those who are nobody of the organisation's own have no name.
+    fn who(&self) -> &str {
+        match (self.actor.name.as_deref(), self.actor.kind.as_str()) {
+            (Some(name), _) => name,
+            (None, "operator") => "an operator",
+            (None, "system") => "the service",
+            (None, "key") => "a key",
+            (None, _) => "somebody else",
+        }
+    }
+
+    /// The parameter that shows its kind alone.
+    fn query(&self) -> String {
+        only(&self.action)
+    }
+
+    /// What is told besides, as text.
+    fn details(&self) -> Vec<(&str, String)> {
+        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.detail.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), told(value))).collect()
+    }
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+pub(crate) struct Audit {
+    frame: Frame,
+    home: String,
+    action: String,
+    entries: Vec<Entry>,
+    pager: Pager,
+    behind: Behind,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    action: String,
+    #[serde(default)]
+    offset: u64,
+}
+
+/// `GET /console/o/{organization}/audit`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(Asked { action, offset }): Query<Asked>,
+) -> Result<Page<Audit>, Failure> {
+    let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
+    if !action.is_empty() {
+        parameters.push(("action", action.clone()));
+    }
+    let mut entries: Vec<Entry> = member.api().get(AUDIT, &parameters).await?;
+    let home = member.organization.home();
+    Ok(Page(Audit {
+        frame: member.frame("Audit trail", ""),
+        pager: Pager::of_part(format!("{home}/audit?{}", only(&action)), &mut entries, offset, LIMIT),
+        behind: Behind::of(&state, &member, "", AUDIT, &parameters),
+        home,
+        action,
+        entries,
+    }))
+}
+
+fn only(action: &str) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).append_pair("action", action).finish()
+}
