@@ -19,13 +19,15 @@ use std::sync::Arc;
 const PAGE: u64 = 1_000;
 
 /// The lists, by the name in the address.
-const LISTS: [(&str, &str); 6] = [
+const LISTS: [(&str, &str); 8] = [
     ("events", "/content-owners/events"),
     ("pages", "/content-owners/urls"),
     ("corroboration", "/content-owners/corroboration"),
     ("funnel", "/content-owners/funnel"),
     ("crawlers", "/content-owners/crawlers"),
     ("series", "/content-owners/series"),
+    ("own-events", "/agent/events"),
+    ("own-series", "/agent/series"),
 ];
 
 /// How far a list has been told.

@@ -46,6 +46,8 @@ const OWNER: &[Line] = &[
 ];
 
 const AGENT: &[Line] = &[
+    ("What you reported", "Reported", "reported", true),
+    ("What you reported", "Own events", "reports", true),
     ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
     ("Set up", "Refused reports", "refused", false),

@@ -4,7 +4,7 @@
 
 use crate::screens::{
     agents, audit, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, organizations,
-    overview, pages, partners, refused, settings, sign_in, start, webhooks,
+    overview, pages, partners, refused, reported, reports, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -68,6 +68,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/members/{id}/role", post(members::change_role))
         .route("/console/o/{organization}/members/{id}/remove", post(members::remove))
         .route("/console/o/{organization}/members/invites/{id}/withdraw", post(members::withdraw))
+        .route("/console/o/{organization}/reported", get(reported::show))
+        .route("/console/o/{organization}/reports", get(reports::show))
+        .route("/console/o/{organization}/sessions/{id}", get(reports::document))
         .route("/console/o/{organization}/audit", get(audit::show))
         .route("/console/o/{organization}/refused", get(refused::show))
         .route("/console/o/{organization}/settings", get(settings::show).post(settings::change))

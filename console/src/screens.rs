@@ -20,6 +20,8 @@ pub(crate) mod overview;
 pub(crate) mod pages;
 pub(crate) mod partners;
 pub(crate) mod refused;
+pub(crate) mod reported;
+pub(crate) mod reports;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
 pub(crate) mod start;

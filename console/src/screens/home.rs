@@ -32,6 +32,6 @@ pub(crate) async fn nothing_here(_: SignedIn) -> Failure {
 }
 
 fn first_screen(organization: &Membership) -> String {
-    let screen = if organization.org_type == OrgKind::ContentOwner { "overview" } else { "keys" };
+    let screen = if organization.org_type == OrgKind::ContentOwner { "overview" } else { "reported" };
     format!("{}/{screen}", organization.home())
 }

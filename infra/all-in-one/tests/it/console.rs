@@ -9,6 +9,7 @@ mod invites;
 mod protection;
 mod reader;
 mod records;
+mod reported;
 mod story;
 mod webhooks;
 
@@ -34,3 +35,6 @@ const OWNER_SCREENS: [&str; 17] = [
     "audit",
     "refused",
 ];
+
+/// The screens that only an agent's or a platform's organisation has.
+const AGENT_SCREENS: [&str; 2] = ["reported", "reports"];

@@ -1,6 +1,6 @@
 //! What pages of others, strangers and hostile texts can do: nothing.
 
-use super::{OWNER_SCREENS, Reader};
+use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -49,14 +49,15 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
     let demo = Demo::start().await;
     let (own, agents) = (home(&demo, "OWNER_ORG_ID"), home(&demo, "AGENT_ORG_ID"));
     let mut told = String::new();
-    for screen in OWNER_SCREENS {
+    for screen in OWNER_SCREENS.into_iter().chain(AGENT_SCREENS) {
         told += screen;
         for who in ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION", ""] {
             let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::signed_in(&demo, who) };
             let page = reader.open(&format!("{own}/{screen}")).await;
             let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
             told += &format!(" {seen}");
-            assert_eq!(page.html.contains("Example Publisher"), who == "OWNER_SESSION", "{who} at {screen}");
+            let is_shown = page.html.contains("Example Publisher");
+            assert_eq!(is_shown, who == "OWNER_SESSION" && page.status == 200, "{who} at {screen}");
         }
         let by_agent = Reader::signed_in(&demo, "AGENT_SESSION").open(&format!("{agents}/{screen}")).await.status;
         told += &format!(" | {by_agent}\n");
@@ -150,6 +151,12 @@ async fn what_a_stranger_writes_is_text_on_every_page() {
         shown += usize::from(page.html.contains("alert(1)"));
     }
     assert!(shown >= 4, "the text is shown on {shown} pages");
+    let mut agent = Reader::signed_in(&demo, "AGENT_SESSION");
+    for screen in AGENT_SCREENS {
+        let page = agent.open(&format!("{}/{screen}", home(&demo, "AGENT_ORG_ID"))).await;
+        assert!(page.status == 200 && page.html.contains("alert(1)"), "{screen}: {}", page.html);
+        assert!(!page.html.contains("<script>alert") && !page.html.contains("<img src=x"), "{screen}");
+    }
 }
 
 fn uuid_like() -> String {

@@ -1,0 +1,104 @@
+//! What an agent or a platform reported itself, what others did with its click tokens, and how its sessions ended.
+//!
+//! Must show each figure as the API answers it, and nothing of who reported a click.
+
+use super::{Behind, Filters};
+use crate::State;
+use crate::answers::{Series, SourceCount, TypeCount};
+use crate::chart::Chart;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::Count;
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use axum::extract::{Query, State as Shared};
+use serde::Deserialize;
+use serde_json::Number;
+use std::sync::Arc;
+
+/// `GET /agent/summary`
+#[derive(Deserialize)]
+struct Summary {
+    total_events: Count,
+    total_sessions: Count,
+    events_by_type: Vec<TypeCount>,
+    events_by_source: Vec<SourceCount>,
+    agents: Vec<OwnAgent>,
+    clicks: Clicks,
+    outcomes: Outcomes,
+}
+
+#[derive(Deserialize)]
+struct OwnAgent {
+    agent_id: String,
+    event_count: Count,
+    session_count: Count,
+}
+
+#[derive(Deserialize)]
+struct Clicks {
+    total_events: Count,
+    total_sessions: Count,
+    events_by_type: Vec<TypeCount>,
+}
+
+#[derive(Deserialize)]
+struct Outcomes {
+    total: Count,
+    by_type: Vec<OutcomeCount>,
+    by_currency: Vec<OutcomeValue>,
+}
+
+#[derive(Deserialize)]
+struct OutcomeCount {
+    outcome_type: String,
+    count: Count,
+}
+
+/// A sum of minor units may be longer than 64 bits: it is shown digit for digit.
+#[derive(Deserialize)]
+struct OutcomeValue {
+    currency: String,
+    count: Count,
+    value_amount: Number,
+}
+
+impl Summary {
+    fn is_empty(&self) -> bool {
+        self.total_events.0 + self.clicks.total_events.0 + self.outcomes.total.0 == 0
+    }
+}
+
+#[derive(Template)]
+#[template(path = "reported.html")]
+pub(crate) struct Reported {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    summary: Summary,
+    chart: Chart,
+    behind: Behind,
+}
+
+/// `GET /console/o/{organization}/reported`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Reported>, Failure> {
+    let filters = Filters::without_domains(&state, &member, "reported", &asked)?;
+    let (api, window) = (member.api(), &filters.window);
+    let split = window.parameters_and(&[("by", window.bucket()), ("split", "type")]);
+    let whole = window.parameters();
+    let (summary, series) =
+        tokio::try_join!(api.get::<Summary>("/agent/summary", &whole), api.get::<Series>("/agent/series", &split))?;
+    Ok(Page(Reported {
+        frame: member.frame("Reported", &window.query()),
+        home: member.organization.home(),
+        summary,
+        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone()),
+        behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
+        filters,
+    }))
+}

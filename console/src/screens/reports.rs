@@ -1,0 +1,89 @@
+//! The events that an organisation reported itself, and those of others by its click tokens; a session of its own as a document.
+//!
+//! Must show what others wrote as text and nothing else.
+
+use super::{Behind, Filters, Pager};
+use crate::State;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::Time;
+use crate::session::Member;
+use crate::window::Asked;
+use askama::Template;
+use axum::body::Body;
+use axum::extract::{Path, Query, State as Shared};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const LIMIT: u64 = 50;
+
+#[derive(Deserialize)]
+struct Report {
+    event_id: String,
+    session_id: String,
+    event_type: String,
+    content_url: String,
+    event_timestamp: Time,
+    event_data: Map<String, Value>,
+    agent_id: String,
+    source_role: String,
+    reported_by: String,
+}
+
+impl Report {
+    /// What was reported besides, as text.
+    fn facts(&self) -> Vec<(&str, String)> {
+        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.event_data.iter().map(|(name, value)| (name.as_str(), told(value))).collect()
+    }
+
+    fn is_own(&self) -> bool {
+        self.reported_by == "self"
+    }
+}
+
+#[derive(Template)]
+#[template(path = "reports.html")]
+pub(crate) struct Reports {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    reports: Vec<Report>,
+    pager: Pager,
+    behind: Behind,
+}
+
+/// `GET /console/o/{organization}/reports`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Reports>, Failure> {
+    let filters = Filters::without_domains(&state, &member, "reports", &asked)?;
+    let limit = LIMIT.to_string();
+    let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
+    let (page, next) = member.api().get_with_next::<Report>("/agent/events", &parameters).await?;
+    let address = format!("{}?{}", filters.here, filters.window.query());
+    Ok(Page(Reports {
+        frame: member.frame("Own events", &filters.window.query()),
+        home: member.organization.home(),
+        reports: page.items,
+        pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
+        behind: Behind::of(&state, &member, "own-events", "/agent/events", &parameters),
+        filters,
+    }))
+}
+
+/// `GET /console/o/{organization}/sessions/{id}`: the archival document, as a file.
+pub(crate) async fn document(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
+    let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
+    let document = member.api().text(&format!("/sessions/{id}/document"), &Vec::new(), "application/json").await?;
+    let name = format!("attachment; filename=\"session-{id}.json\"");
+    let body = Body::new(axum::http::Response::from(document).into_body());
+    Ok(([(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
+}
