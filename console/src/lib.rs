@@ -29,8 +29,9 @@ use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::http::Transport;
 use service_kit::settings::ProcessSettings;
-use service_kit::{health, http, server};
+use service_kit::{health, http, process, server};
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -118,6 +119,15 @@ impl State {
     fn public_base(&self) -> &str {
         self.public_url.as_str().trim_end_matches('/')
     }
+}
+
+/// The process that `cli` asks for, until its end.
+pub async fn start(cli: Cli) -> ExitCode {
+    if let Some(Command::Health) = cli.command {
+        return health::report_own(cli.process.listen).await;
+    }
+    let process = cli.process.clone();
+    process::serve(&process, |stop| run(cli, Clock::System, stop)).await
 }
 
 /// Serves until `stop`, then drains requests.

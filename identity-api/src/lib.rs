@@ -53,8 +53,9 @@ use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
-use service_kit::{http, openapi, server, stores};
+use service_kit::{http, openapi, process, server, stores};
 use sqlx::PgPool;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -253,6 +254,19 @@ pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// The process that `cli` asks for, until its end.
+pub async fn start(cli: Cli) -> ExitCode {
+    let Cli { command, process, settings } = cli.clone();
+    match command {
+        Some(Command::Health) => health::report_own(process.listen).await,
+        Some(Command::Migrate) => process::once(async { migrate(&settings.for_errands(process.profile)?).await }).await,
+        Some(Command::Admin(admin)) => {
+            process::once(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
+        }
+        None => process::serve(&process, |stop| run(cli, Clock::System, stop)).await,
+    }
 }
 
 /// Serves until `stop`, then drains requests.

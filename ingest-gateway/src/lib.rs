@@ -85,9 +85,10 @@ use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, openapi, server, stores};
+use service_kit::{http, openapi, process, server, stores};
 use sessions::{SessionMemory, Sightings};
 use sqlx::PgPool;
+use std::process::ExitCode;
 use std::sync::Arc;
 use tokens::ClickTokens;
 use tokio_util::sync::CancellationToken;
@@ -267,6 +268,15 @@ pub fn routes(state: Arc<State>) -> Router {
         // With nothing.
         .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
         .with_state(state)
+}
+
+/// The process that `cli` asks for, until its end.
+pub async fn start(cli: Cli) -> ExitCode {
+    if let Some(Command::Health) = cli.command {
+        return health::report_own(cli.process.listen).await;
+    }
+    let process = cli.process.clone();
+    process::serve(&process, |stop| run(cli, Clock::System, stop)).await
 }
 
 /// Serves until `stop`, then drains requests and the producer.

@@ -75,8 +75,9 @@ use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
-use service_kit::{http, openapi, server, stores};
+use service_kit::{http, openapi, process, server, stores};
 use sqlx::PgPool;
+use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -233,6 +234,15 @@ fn router_over(transport: Transport, state: Arc<State>) -> Router {
     let probes = state.probes();
     let own = routes(state).merge(health::routes(probes)).merge(openapi::routes(&[Surface::Query]));
     http::with_boundary_over(transport, own)
+}
+
+/// The process that `cli` asks for, until its end.
+pub async fn start(cli: Cli) -> ExitCode {
+    if let Some(Command::Health) = cli.command {
+        return health::report_own(cli.process.listen).await;
+    }
+    let process = cli.process.clone();
+    process::serve(&process, |stop| run(cli, stop)).await
 }
 
 /// Serves until `stop`.

@@ -54,7 +54,8 @@ use service_kit::health::{self, Probe};
 use service_kit::measures;
 use service_kit::roles::{self, Judged, Role};
 use service_kit::settings::{ClickHouseSettings, KafkaSettings, Needed, PostgresSettings, ProcessSettings, Profile};
-use service_kit::{http, kafka, openapi, server, stores};
+use service_kit::{http, kafka, openapi, process, server, stores, telemetry};
+use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -142,6 +143,36 @@ impl Tuning {
     pub(crate) fn block_age(&self) -> Duration {
         Duration::from_millis(self.block_age_ms)
     }
+}
+
+/// The process that `cli` asks for, until its end.
+pub async fn start(cli: Cli) -> ExitCode {
+    let Cli { command, process, settings } = cli;
+    let command = command.unwrap_or(Command::Run);
+    // All but these two need the log and the stores.
+    let settings = match &command {
+        Command::Deliver(own) => return process::serve(&process, |stop| deliver::run(&process, own, stop)).await,
+        Command::Health => return health::report_own(process.listen).await,
+        _ => settings.or_refuse(),
+    };
+    let settings = || settings.under(process.profile);
+    match command {
+        Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
+        Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
+        Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
+        Command::Settled => errand(&process, async { print_settled(&settings()?).await }).await,
+        Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
+        _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
+    }
+}
+
+/// A mode that ends by itself; it may have to say that it waits for a store.
+async fn errand(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    process::once(async {
+        telemetry::start_logs(settings)?;
+        work.await
+    })
+    .await
 }
 
 /// Creates what is missing: topics, database, tables. Safe to repeat, also by several processes at once.

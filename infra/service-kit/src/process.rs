@@ -4,6 +4,8 @@
 
 use crate::crash_point;
 use crate::server::DRAIN_DEADLINE;
+use crate::settings::ProcessSettings;
+use crate::telemetry;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +24,19 @@ pub fn main(all: impl Future<Output = ExitCode>) -> ExitCode {
     let code = runtime.block_on(all);
     runtime.shutdown_timeout(BLOCKED_GRACE);
     code
+}
+
+/// A process that works until it is asked to stop, with logs and metrics: [`run`] once both are there.
+pub async fn serve<F, Fut>(settings: &ProcessSettings, work: F) -> ExitCode
+where
+    F: FnOnce(CancellationToken) -> Fut,
+    Fut: Future<Output = anyhow::Result<()>>,
+{
+    if let Err(error) = telemetry::start(settings) {
+        eprintln!("{error:#}");
+        return ExitCode::FAILURE;
+    }
+    run(work).await
 }
 
 /// Runs `work` with a token that the first SIGTERM or SIGINT cancels. A second signal, or a drain that takes too

@@ -14,6 +14,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Command, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -195,12 +196,25 @@ fn database_name(name: &str) -> Result<String, String> {
 
 /// Reads the settings of a process, or ends it with one line that names the setting, the value and the fix.
 pub fn parse<S: Parser>() -> S {
-    let settings = S::try_parse().unwrap_or_else(|refusal| refuse(&refusal, &S::command()));
-    if let Some(unknown) = first_unknown(&S::command(), environment_names()) {
+    parse_from(std::env::args_os())
+}
+
+/// The same from these words, of which the first is the program's name.
+pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>>) -> S {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let program = S::command();
+    let command = asked(&program, words.get(1));
+    let settings = S::try_parse_from(&words).unwrap_or_else(|refusal| refuse(&refusal, command));
+    if let Some(unknown) = first_unknown(command, environment_names()) {
         eprintln!("unknown setting {unknown}: remove it from the environment, or correct its name (--help lists every setting)");
         std::process::exit(2);
     }
     settings
+}
+
+/// The subcommand that is asked for, by which settings are then judged: another one's may have the same name.
+fn asked<'a>(program: &'a Command, word: Option<&OsString>) -> &'a Command {
+    word.and_then(|word| program.find_subcommand(word)).unwrap_or(program)
 }
 
 /// Help and version go out as they are; everything else becomes a single line.

@@ -1,0 +1,5 @@
+//! The program as an operator meets it.
+//!
+//! Must not look inside the services.
+
+mod subcommands;
