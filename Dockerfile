@@ -1,5 +1,5 @@
-# One image with the five binaries; who runs it says which: `docker run IMAGE query-api --help`.
-# Health checks stand in docker-compose.yml, because each binary listens elsewhere.
+# One image with the one program; who runs it says which service: `docker run IMAGE query-api --help`.
+# Health checks stand in docker-compose.yml, because each service listens elsewhere.
 
 FROM rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
 # This image has what librdkafka's configure and make need: a C compiler, make, the headers of zlib, and
@@ -12,10 +12,8 @@ COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/source/target,sharing=locked \
     cargo clean --release --workspace \
- && cargo build --release --locked \
-        --package ingest-gateway --package stream-workers --package query-api --package identity-api --package web-console \
- && install -D --target-directory=/binaries \
-        target/release/ingest-gateway target/release/stream-workers target/release/query-api target/release/identity-api target/release/console
+ && cargo build --release --locked --package telemetry \
+ && install -D target/release/telemetry /binaries/telemetry
 
 FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 # Whom to trust over HTTPS; copied, so that this stage installs nothing.
@@ -24,3 +22,4 @@ COPY --from=build /binaries/ /usr/local/bin/
 # No account with this number exists anywhere: it owns nothing but this one folder, and a volume mounted there.
 RUN install --directory --owner=10001 --group=10001 /var/lib/ingest-gateway
 USER 10001:10001
+ENTRYPOINT ["telemetry"]

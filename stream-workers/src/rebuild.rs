@@ -1,4 +1,4 @@
-//! `stream-workers rebuild`: an empty ClickHouse is filled from the log.
+//! `telemetry stream-workers rebuild`: an empty ClickHouse is filled from the log.
 //!
 //! Must not begin on a table that holds rows, and must not call a table whole that the log cannot fill.
 
@@ -36,7 +36,7 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
     let rows = rows(&settings.clickhouse).await.context("CLICKHOUSE_URL: the rows of the table cannot be counted")?;
     ensure!(
         rows == 0,
-        "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
+        "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `telemetry stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
     );
     // It may have rows of observations that are gone; `prepare` makes it anew, and fills it with what a worker has inserted.
     retrieval_index::discard(&settings.clickhouse).await.context("CLICKHOUSE_URL: the index cannot be dropped")?;

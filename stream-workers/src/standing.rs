@@ -78,7 +78,7 @@ pub async fn standing(kafka: &KafkaSettings, group: &str) -> anyhow::Result<BTre
     let observer = Observer::of(kafka, group)?;
     let no_answer = || format!("KAFKA_BROKERS={}: the topic {} cannot be asked about", kafka.kafka_brokers, kafka.topic);
     let ends = observer.ends().await.with_context(no_answer)?;
-    ensure!(!ends.is_empty(), "topic {} does not exist: create it with `stream-workers prepare`", kafka.topic);
+    ensure!(!ends.is_empty(), "topic {} does not exist: create it with `telemetry stream-workers prepare`", kafka.topic);
     let committed = observer.committed(ends.keys().copied().collect()).await.with_context(no_answer)?;
     let of = |partition| committed.get(&partition).copied().unwrap_or_else(|| Settled::anew(0));
     Ok(ends.into_iter().map(|(partition, end)| (partition, (of(partition), end))).collect())

@@ -77,7 +77,7 @@ impl Store {
             None => Ok(()),
             Some(name) => {
                 bail!(
-                    "table {OBSERVATIONS} has no column {name}; run `stream-workers prepare`, or add it as schemas/clickhouse/observations.sql has it"
+                    "table {OBSERVATIONS} has no column {name}; run `telemetry stream-workers prepare`, or add it as schemas/clickhouse/observations.sql has it"
                 )
             }
         }

@@ -1,4 +1,4 @@
-//! `identity-api admin access-request …`
+//! `telemetry identity-api admin access-request …`
 //!
 //! Must decide by `access_requests::review`, as the HTTP surface does.
 

@@ -1,4 +1,4 @@
-//! `identity-api admin domain …`
+//! `telemetry identity-api admin domain …`
 //!
 //! Must leave it to the database that a host has one verified owner at a time.
 

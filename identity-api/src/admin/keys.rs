@@ -1,4 +1,4 @@
-//! `identity-api admin key …`
+//! `telemetry identity-api admin key …`
 //!
 //! Must print a raw key only when it is minted.
 

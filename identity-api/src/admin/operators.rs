@@ -1,4 +1,4 @@
-//! `identity-api admin operator …`
+//! `telemetry identity-api admin operator …`
 //!
 //! Must change people by `people` only.
 

@@ -1,4 +1,4 @@
-//! `identity-api admin organization …`
+//! `telemetry identity-api admin organization …`
 //!
 //! Must create organisations by `founding` only.
 

@@ -1,4 +1,4 @@
-//! `identity-api admin partner …`
+//! `telemetry identity-api admin partner …`
 //!
 //! Must change trust by `partners` only.
 

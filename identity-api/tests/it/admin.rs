@@ -1,4 +1,4 @@
-//! `identity-api admin …`: the real binary, every subcommand: its help, what it does, what it refuses, as JSON and as
+//! `telemetry identity-api admin …`: the real binary, every subcommand: its help, what it does, what it refuses, as JSON and as
 //! a table.
 //!
 //! Must look at what came of it over HTTP, as callers see it.
@@ -10,7 +10,6 @@ use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::directory::Directory;
 use service_kit::testing::TestProcess;
-use std::path::Path;
 
 /// What a run left behind.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ async fn run(desk: &Desk, words: &str) -> Ran {
 async fn run_words(desk: &Desk, words: &[&str]) -> Ran {
     let mail_dir = desk.mail_dir.path().display().to_string();
     let settings = [("DATABASE_URL", desk.stores.postgres.database_url.as_str()), ("TELEMETRY_MAIL_DIR", &mail_dir)];
-    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), words, &settings);
+    let mut process = TestProcess::service(words, &settings);
     let code = process.exit_code().await;
     Ran { code, stdout: process.stdout(), stderr: process.stderr() }
 }
@@ -274,9 +273,8 @@ async fn partners_are_trusted_and_no_longer() {
 
 #[tokio::test]
 async fn without_a_database_it_says_so_in_one_line() {
-    let binary = Path::new(env!("CARGO_BIN_EXE_identity-api"));
     for (settings, code) in [(vec![], 2), (vec![("DATABASE_URL", "postgres://nobody:hunter2@127.0.0.1:1/nothing")], 1)] {
-        let mut process = TestProcess::start(binary, &["admin", "operator", "list", "--json"], &settings);
+        let mut process = TestProcess::service(&["admin", "operator", "list", "--json"], &settings);
         assert_eq!(process.exit_code().await, Some(code));
         let said = process.stderr();
         assert!(said.lines().count() == 1 && said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores, client, eventually, free_address};
-use std::path::Path;
 use url::Url;
 
 #[tokio::test]
@@ -25,7 +24,7 @@ async fn s11_x22_no_session_token_or_client_secret_is_logged_at_trace() {
         ("TELEMETRY_OIDC_PROVIDERS", providers.to_string()),
         ("TELEMETRY_OIDC_ALLOW", forged.host().to_owned()),
     ];
-    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &settings);
+    let mut process = TestProcess::service(&[], &settings);
     let auth = format!("http://{listen}/api/v1/identity/auth");
     process.answers(&format!("http://{listen}/ready")).await;
     let asked = client().post(format!("{auth}/magic-link")).json(&json!({"email": "jane@example.com"})).send().await.unwrap();

@@ -59,3 +59,9 @@ mod ways_in;
 mod webhook_standing;
 mod webhooks;
 mod www_domains;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(identity_api::start);
+}

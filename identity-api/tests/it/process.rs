@@ -5,7 +5,6 @@
 use service_kit::sealing::SecretsKey;
 use service_kit::testing::{TestProcess, TestStores};
 use std::net::TcpListener;
-use std::path::Path;
 
 /// A port of the system's choice: the usual one may be a running stack's.
 const METRICS: (&str, &str) = ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0");
@@ -19,7 +18,7 @@ async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_
     for key in [None, Some("hunter2")] {
         let settings: Vec<(&str, &str)> =
             [database, METRICS].into_iter().chain(key.map(|key| ("TELEMETRY_SECRETS_KEY", key))).collect();
-        let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &settings);
+        let mut process = TestProcess::service(&[], &settings);
         assert_eq!(process.exit_code().await, Some(1), "{key:?}");
         let said = process.stderr();
         let last = said.lines().last().unwrap();
@@ -28,7 +27,7 @@ async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_
     }
     let key = SecretsKey::mint();
     let without_mail = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal())];
-    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &without_mail);
+    let mut process = TestProcess::service(&[], &without_mail);
     assert_eq!(process.exit_code().await, Some(1));
     let said = process.stderr();
     let last = said.lines().last().unwrap();
@@ -37,14 +36,9 @@ async fn without_a_key_for_secrets_a_way_to_send_mail_and_a_public_name_it_does_
     let mail = ("TELEMETRY_MAIL_DIR", folder.path().to_str().unwrap());
     let listen = ("TELEMETRY_LISTEN", "0.0.0.0:0");
     let for_everybody = [database, METRICS, ("TELEMETRY_SECRETS_KEY", key.reveal()), mail, listen];
-    let mut process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_identity-api")), &[], &for_everybody);
+    let mut process = TestProcess::service(&[], &for_everybody);
     assert_eq!(process.exit_code().await, Some(1));
     let said = process.stderr();
     assert!(said.lines().last().unwrap().contains("TELEMETRY_PUBLIC_URL"), "{said}");
-    let binary = Path::new(env!("CARGO_BIN_EXE_identity-api"));
-    assert_eq!(
-        TestProcess::start(binary, &["migrate"], &[database, METRICS]).exit_code().await,
-        Some(0),
-        "only serving needs it"
-    );
+    assert_eq!(TestProcess::service(&["migrate"], &[database, METRICS]).exit_code().await, Some(0), "only serving needs it");
 }

@@ -48,7 +48,7 @@ pub struct ReadBenchOptions {
     /// Fill through the log and worker processes, as a deployment is filled, instead of by the worker's insert alone
     #[arg(long)]
     pub through_log: bool,
-    /// With --through-log: folder of the services' binaries, instead of building them
+    /// With --through-log: folder of the program `telemetry`, instead of building it
     #[arg(long, value_name = "DIR", requires = "through_log")]
     pub binaries: Option<PathBuf>,
     /// Rows a second that arrive during the last part of the run, two blocks a second
@@ -157,7 +157,7 @@ pub struct Conduct {
 /// The fixed list.
 #[derive(Args, Clone, Debug)]
 pub struct BenchOptions {
-    /// Folder of the services' binaries, instead of building them
+    /// Folder of the program `telemetry`, instead of building it
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
     /// A setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated

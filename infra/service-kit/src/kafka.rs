@@ -106,7 +106,7 @@ pub async fn check_topics(settings: &KafkaSettings) -> anyhow::Result<()> {
     let admin = admin(settings)?;
     for (topic, least) in limits(settings) {
         let Some(found) = topic_config(&admin, settings, topic).await? else {
-            bail!("topic {topic} does not exist: create it with `stream-workers prepare`");
+            bail!("topic {topic} does not exist: create it with `telemetry stream-workers prepare`");
         };
         let fix = |setting: &str| format!("run kafka-configs.sh --alter --topic {topic} --add-config {setting}");
         let limit = found.number("max.message.bytes").unwrap_or(0);

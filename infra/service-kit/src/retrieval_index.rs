@@ -57,9 +57,9 @@ impl Description {
 pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     let asked = stores::clickhouse(settings)?.query(DESCRIPTION).bind(OBSERVATIONS).bind(RETRIEVAL_INDEX);
     let found: Option<Description> = asked.fetch_optional().await.map_err(|error| stores::absent_clickhouse(settings, &error))?;
-    let fix = "run `stream-workers prepare`";
+    let fix = "run `telemetry stream-workers prepare`";
     let Some(found) = found else {
-        anyhow::bail!("table {RETRIEVAL_INDEX} does not exist: create it with `stream-workers prepare`");
+        anyhow::bail!("table {RETRIEVAL_INDEX} does not exist: create it with `telemetry stream-workers prepare`");
     };
     ensure!(
         found.has_our_keys(),

@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
 
-/// What `identity-api migrate` executes after the migrations.
+/// What `telemetry identity-api migrate` executes after the migrations.
 const GRANTS: &str = include_str!("../../../schemas/postgres/roles/grants.sql");
 
 /// Apart from every other lock of the database.
@@ -28,7 +28,7 @@ pub enum Role {
     Gateway,
     /// `stream-workers`
     Worker,
-    /// `stream-workers deliver`
+    /// `telemetry stream-workers deliver`
     Deliverer,
     /// `query-api`
     Query,

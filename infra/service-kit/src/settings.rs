@@ -11,7 +11,7 @@ pub use needed::Needed;
 use crate::http::Transport;
 use crate::kafka::security::KafkaSecurity;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Command, Parser};
+use clap::{Arg, Args, Command, Parser};
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -203,40 +203,39 @@ pub fn parse<S: Parser>() -> S {
 pub fn parse_from<S: Parser>(words: impl IntoIterator<Item = impl Into<OsString>>) -> S {
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let program = S::command();
-    let command = asked(&program, words.get(1));
-    let settings = S::try_parse_from(&words).unwrap_or_else(|refusal| refuse(&refusal, command));
-    if let Some(unknown) = first_unknown(command, environment_names()) {
+    let known = known_to(&program, words.get(1));
+    let settings = S::try_parse_from(&words).unwrap_or_else(|refusal| refuse(&refusal, &known));
+    if let Some(unknown) = first_unknown(&known, environment_names()) {
         eprintln!("unknown setting {unknown}: remove it from the environment, or correct its name (--help lists every setting)");
         std::process::exit(2);
     }
     settings
 }
 
-/// The subcommand that is asked for, by which settings are then judged: another one's may have the same name.
-fn asked<'a>(program: &'a Command, word: Option<&OsString>) -> &'a Command {
-    word.and_then(|word| program.find_subcommand(word)).unwrap_or(program)
+/// What may be set for the subcommand that is asked for: another one's may have the same name and another meaning.
+fn known_to<'a>(program: &'a Command, word: Option<&OsString>) -> Vec<&'a Arg> {
+    match word.and_then(|word| program.find_subcommand(word)) {
+        Some(subcommand) => program.get_arguments().chain(arguments(subcommand)).collect(),
+        None => arguments(program),
+    }
 }
 
 /// Help and version go out as they are; everything else becomes a single line.
-fn refuse(refusal: &clap::Error, command: &Command) -> ! {
+fn refuse(refusal: &clap::Error, known: &[&Arg]) -> ! {
     if refusal.use_stderr() {
-        eprintln!("{}", one_line(&refusal.to_string(), command));
+        eprintln!("{}", one_line(&refusal.to_string(), known));
         std::process::exit(2);
     }
     refusal.exit()
 }
 
 /// What clap says in several lines, with the names of the settings as the environment spells them.
-fn one_line(text: &str, command: &Command) -> String {
+fn one_line(text: &str, known: &[&Arg]) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage")).filter(|line| !line.is_empty()).collect();
     let line = lines.join(" ");
-    let is_named = |argument: &clap::Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
-    let mut names: Vec<&str> = arguments(command)
-        .into_iter()
-        .filter(|argument| is_named(argument))
-        .filter_map(|argument| argument.get_env()?.to_str())
-        .collect();
+    let is_named = |argument: &&&Arg| argument.get_long().is_some_and(|long| line.contains(&format!("--{long} ")));
+    let mut names: Vec<&str> = known.iter().filter(is_named).filter_map(|argument| argument.get_env()?.to_str()).collect();
     names.sort_unstable();
     names.dedup();
     let settings = if names.is_empty() { String::new() } else { format!("in the environment: {}; ", names.join(", ")) };
@@ -244,7 +243,7 @@ fn one_line(text: &str, command: &Command) -> String {
 }
 
 /// Those of its modes, too.
-fn arguments(command: &Command) -> Vec<&clap::Arg> {
+fn arguments(command: &Command) -> Vec<&Arg> {
     command.get_arguments().chain(command.get_subcommands().flat_map(arguments)).collect()
 }
 
@@ -252,8 +251,8 @@ fn environment_names() -> BTreeSet<String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
 }
 
-fn first_unknown(command: &Command, present: BTreeSet<String>) -> Option<String> {
-    let own = arguments(command).into_iter().filter_map(|argument| argument.get_env()?.to_str());
+fn first_unknown(known: &[&Arg], present: BTreeSet<String>) -> Option<String> {
+    let own = known.iter().filter_map(|argument| argument.get_env()?.to_str());
     let known: BTreeSet<&str> = own.chain(NAMES.lines()).collect();
     present.into_iter().find(|name| PREFIXES.iter().any(|own| name.starts_with(own)) && !known.contains(name.as_str()))
 }
@@ -272,7 +271,7 @@ mod tests {
     #[test]
     fn a_misspelt_setting_is_found_and_those_of_others_are_left_alone() {
         let present = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let unknown = |names| first_unknown(&Sample::command(), present(names));
+        let unknown = |names| first_unknown(&arguments(&Sample::command()), present(names));
         assert_eq!(unknown(&["TELEMETRY_LISTEN", "PATH", "KAFKA_OPTS"]), None);
         assert_eq!(unknown(&["TELEMETRY_OIDC_PROVIDERS", "TELEMETRY_SPILL_DIR", "WEBHOOK_ALLOW"]), None, "of another service");
         assert_eq!(unknown(&["TELEMETRY_LISTEM"]).as_deref(), Some("TELEMETRY_LISTEM"));
@@ -281,7 +280,7 @@ mod tests {
     #[test]
     fn a_refusal_is_one_line_that_names_the_setting() {
         let refusal = Sample::try_parse_from(["sample", "--listen", "here"]).err().unwrap().to_string();
-        let line = one_line(&refusal, &Sample::command());
+        let line = one_line(&refusal, &arguments(&Sample::command()));
         assert!(line.contains("'here'") && line.contains("in the environment: TELEMETRY_LISTEN;"), "{line}");
         assert_eq!(line.lines().count(), 1);
     }

@@ -100,7 +100,9 @@ fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Erro
     let database = options.get_database().unwrap_or(user);
     let fix = match refusal.code().as_deref() {
         Some("42P01") => {
-            return anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: the tables are missing; run `identity-api migrate`");
+            return anyhow::anyhow!(
+                "DATABASE_URL={host}:{port}/{database}: the tables are missing; run `telemetry identity-api migrate`"
+            );
         }
         Some("28P01" | "28000") => format!("correct the name or the password of the user {user}, or let it in"),
         Some("3D000") => format!("create the database {database}, or correct the name"),
@@ -127,7 +129,7 @@ pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhous
     if error.to_string().contains("(UNKNOWN_DATABASE)") {
         let database = &settings.clickhouse_database;
         return anyhow::anyhow!(
-            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `stream-workers prepare`, or correct the name"
+            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `telemetry stream-workers prepare`, or correct the name"
         );
     }
     let address = address(settings);
@@ -144,7 +146,7 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     match newest_applied(pool).await {
         Ok(found) if found >= newest => Ok(()),
-        Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `identity-api migrate`"),
+        Ok(_) => bail!("DATABASE_URL: the tables are older than this build; run `telemetry identity-api migrate`"),
         Err(sqlx::Error::Database(error)) => Err(refusing_postgres(pool, error.as_ref())),
         Err(error) => Err(absent_postgres(pool, &error)),
     }
@@ -217,7 +219,7 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
     for contract in schemas::store::CLICKHOUSE_TABLES {
         let found = table(contract.table, &client).await.map_err(|error| absent_clickhouse(settings, &error))?;
         let Some(found) = found else {
-            bail!("table {} does not exist: create it with `stream-workers prepare`", contract.table)
+            bail!("table {} does not exist: create it with `telemetry stream-workers prepare`", contract.table)
         };
         found.keep(contract)?;
         found.keep_settings()?;

@@ -17,7 +17,7 @@ pub use clickhouse_proxy::{ClickHouseProxy, ClickHouseRequest};
 pub use dns::{DnsRecord, TestDns};
 pub use log::{SetAside, TestLog};
 pub use npm::npm_package;
-pub use process::{TestProcess, free_address};
+pub use process::{TestProcess, be_the_service, free_address};
 pub use receiver::{TestAuthority, TestReceiver};
 pub use seed::{Seed, SeededOrg};
 pub use stores::TestStores;

@@ -32,3 +32,9 @@ mod strict;
 mod threat_table;
 mod threats;
 mod threats_sessions;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(ingest_gateway::start);
+}

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_ingest-gateway");
 const BROKER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A broker, a key, and a folder for the spill; gateways are started on them.
@@ -109,7 +108,7 @@ impl Site {
         let (own, url) = process_settings(&self.stores, &self.kafka, &self.spill());
         let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let all: Vec<(&str, String)> = own.into_iter().chain(given).collect();
-        let child = TestProcess::start(Path::new(BINARY), &[], &all);
+        let child = TestProcess::service(&[], &all);
         let sender = Sender { url: format!("{url}/events"), client: client(), key: self.key.clone() };
         Process { child, url, sender }
     }

@@ -157,14 +157,17 @@ async fn a_topic_that_breaks_the_contract_gets_nothing_and_refuses_a_start() {
     let mut site = Site::without_topics().await;
     let mut refused = site.launch(&[]);
     assert_eq!(refused.child.exit_code().await, Some(1));
-    assert!(refused.child.stderr().contains("create it with `stream-workers prepare`"), "{}", refused.child.stderr());
+    assert!(refused.child.stderr().contains("create it with `telemetry stream-workers prepare`"), "{}", refused.child.stderr());
 
     site.kill_broker().await;
     let gateway = site.start(&[]).await;
     assert_eq!(gateway.sender.post("kept").await.status, 201);
     site.restart_broker().await;
     let said = || gateway.child.stderr();
-    eventually("it names the fix", || async { said().contains("create it with `stream-workers prepare`").then_some(()) }).await;
+    eventually("it names the fix", || async {
+        said().contains("create it with `telemetry stream-workers prepare`").then_some(())
+    })
+    .await;
     assert_eq!(gateway.sender.post("kept-too").await.status, 201);
     service_kit::kafka::create_topics(&site.kafka).await.unwrap();
     site.drained().await;

@@ -1,13 +1,12 @@
 //! Sessions that only events named, while PostgreSQL is away and the gateway dies: they are there when both are back.
 
 use crate::harness::{retrieval, with};
-use crate::outage_harness::{BINARY, process_settings};
+use crate::outage_harness::process_settings;
 use local::private::Postgres;
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::settings::PostgresSettings;
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
-use std::path::Path;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +21,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
 
     let start = async || {
         let (settings, url) = process_settings(&stores, &stores.kafka, &folder.path().join("spill"));
-        let mut child = TestProcess::start(Path::new(BINARY), &[], &settings);
+        let mut child = TestProcess::service(&[], &settings);
         child.answers(&format!("{url}/health")).await;
         (child, url)
     };

@@ -4,12 +4,11 @@
 
 use crate::encodings::{ENCODINGS, compress};
 use crate::harness::{answer, retrieval, with};
-use crate::outage_harness::{BINARY, process_settings};
+use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::json;
 use service_kit::process::raise_open_files;
 use service_kit::testing::{Seed, TestProcess, TestStores, client, eventually};
-use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -43,8 +42,8 @@ impl Besieged {
         let (mut settings, url) = process_settings(&stores, &stores.kafka, spill.path());
         // All that besiege it have one address here.
         settings.push(("TELEMETRY_CONNECTIONS_PER_ADDRESS", "0".to_owned()));
-        let usual = format!("ulimit -S -n {USUAL_LIMIT} && exec \"$0\"");
-        let mut process = TestProcess::start(Path::new("/bin/sh"), &["-c", &usual, BINARY], &settings);
+        let usual = format!("ulimit -S -n {USUAL_LIMIT}");
+        let mut process = TestProcess::service_after(&usual, &settings);
         process.answers(&format!("{url}/health")).await;
         Self { process, url, key, client: client(), _spill: spill }
     }

@@ -3,11 +3,10 @@
 //! Must keep the names that `threat_table` lists.
 
 use crate::harness::{Answer, Gateway, answer, with};
-use crate::outage_harness::{BINARY, process_settings};
+use crate::outage_harness::process_settings;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::testing::{Seed, TestProcess, TestStores, client};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
@@ -119,14 +118,14 @@ async fn s10_a_started_session_outlives_a_gateway_killed_right_after_its_answer(
     let (settings, url) = process_settings(&stores, &stores.kafka, spill.path());
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let mut process = TestProcess::start(Path::new(BINARY), &[], &settings);
+        let mut process = TestProcess::service(&[], &settings);
         process.answers(&format!("{url}/health")).await;
         let started = post(&url, "/sessions/start", &key, &json!({"agent_id": "bot"})).await;
         process.kill_9().await;
         assert_eq!(started.status, 201, "{}", started.body);
         ids.push(started.body["session_id"].clone());
     }
-    let mut process = TestProcess::start(Path::new(BINARY), &[], &settings);
+    let mut process = TestProcess::service(&[], &settings);
     process.answers(&format!("{url}/health")).await;
     for id in ids {
         let reported = json!({"session_id": id, "events": [cited(id.as_str().unwrap())]});

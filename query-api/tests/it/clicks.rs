@@ -9,7 +9,6 @@ use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address};
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use uuid::Uuid;
 
 const PAGE: &str = "https://www.example.com/page";
@@ -257,7 +256,7 @@ async fn c13_no_token_is_logged_at_any_level() {
         ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
         ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
     ];
-    let process = TestProcess::start(Path::new(env!("CARGO_BIN_EXE_query-api")), &[], &settings);
+    let process = TestProcess::service(&[], &settings);
     let ask = async |token: &str| {
         let request = client().get(format!("http://{listen}/ctx/{token}")).header("x-api-key", &clicks.network.key);
         request.send().await.ok().map(|response| response.status())

@@ -41,3 +41,9 @@ mod visibility;
 mod walks;
 mod windows;
 mod world;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(query_api::start);
+}

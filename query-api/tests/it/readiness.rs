@@ -8,9 +8,8 @@ use query_api::{Cli, Settings, State, router};
 use reqwest::StatusCode;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestServer, client, eventually};
+use service_kit::testing::{TestProcess, TestServer, client, eventually};
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -31,12 +30,13 @@ async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up()
     let up: SocketAddr = world.server.url.trim_start_matches("http://").parse().unwrap();
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (listen, is_up) in [(up, true), (down, false)] {
-        let status = tokio::task::spawn_blocking(move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_query-api"));
-            let command = command.arg("health").env("TELEMETRY_LISTEN", listen.to_string());
-            command.env("CLICKHOUSE_URL", "http://localhost").env("DATABASE_URL", "postgres://localhost").status().unwrap()
-        });
-        assert_eq!(status.await.unwrap().success(), is_up);
+        let settings = [
+            ("TELEMETRY_LISTEN", listen.to_string()),
+            ("CLICKHOUSE_URL", "http://localhost".to_owned()),
+            ("DATABASE_URL", "postgres://localhost".to_owned()),
+        ];
+        let code = TestProcess::service(&["health"], &settings).exit_code().await;
+        assert_eq!(code, Some(i32::from(!is_up)));
     }
 }
 

@@ -1,9 +1,9 @@
--- What each service may do in PostgreSQL, and no more. `identity-api migrate` executes this whole file in one transaction after
+-- What each service may do in PostgreSQL, and no more. `telemetry identity-api migrate` executes this whole file in one transaction after
 -- the numbered files, every time: first everything is taken back, then what is listed is granted. Whoever adds a table says here
 -- who may do what with it. What the build before needs stays until the version after next, because both run during an upgrade.
 --
 -- None of these roles owns anything, so that none can disable a trigger, TRUNCATE, or grant itself more; the tables belong to
--- the account of `identity-api migrate`.
+-- the account of `telemetry identity-api migrate`.
 
 DO $$ BEGIN
     EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the account that owns the tables and one for each service, each with a password of its own from the environment
-# (POSTGRES_OWNER_PASSWORD, POSTGRES_GATEWAY_PASSWORD, …). Run once by an administrator of the server, before `identity-api migrate`,
+# (POSTGRES_OWNER_PASSWORD, POSTGRES_GATEWAY_PASSWORD, …). Run once by an administrator of the server, before `telemetry identity-api migrate`,
 # which grants each what it needs; the image of docker-compose.yml runs it when it makes its data. Safe to repeat: an account that is
 # there gets the password. It also takes from everybody what no service needs and only an administrator can take back.
 set -eu

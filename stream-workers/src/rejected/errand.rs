@@ -1,4 +1,4 @@
-//! `stream-workers rejected list|show|retry`: what operators do about dead letters.
+//! `telemetry stream-workers rejected list|show|retry`: what operators do about dead letters.
 //!
 //! Must put a record back as it was, once, and only where it can now be read; must let nothing that is stored act on a
 //! terminal.

@@ -1,4 +1,4 @@
-//! `stream-workers replay`: a part of the log is read again and inserted again, by the same decode, resolve, fold and
+//! `telemetry stream-workers replay`: a part of the log is read again and inserted again, by the same decode, resolve, fold and
 //! insert that the worker uses.
 //!
 //! Safe live, twice and overlapping: whatever is inserted lands on the keys it has. Must not commit for any group, must

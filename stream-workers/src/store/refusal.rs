@@ -62,9 +62,9 @@ impl Refusal {
 pub(crate) fn fix(error: &Error) -> &'static str {
     let Error::BadResponse(said) = error else { return "bring the columns to those of this build" };
     match code(said) {
-        Some(60 | 81) => "run `stream-workers prepare`",
+        Some(60 | 81) => "run `telemetry stream-workers prepare`",
         Some(192..=194 | 497 | 516) => "correct the account in CLICKHOUSE_URL, or what it may do",
-        _ => "run `stream-workers prepare`, and bring the columns to those of schemas/clickhouse/observations.sql",
+        _ => "run `telemetry stream-workers prepare`, and bring the columns to those of schemas/clickhouse/observations.sql",
     }
 }
 

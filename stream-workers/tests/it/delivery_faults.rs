@@ -10,7 +10,6 @@ use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use service_kit::testing::{TestProcess, TestStores, eventually, size};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,7 +86,7 @@ async fn without_a_key_or_with_one_that_is_none_a_deliverer_does_not_start_and_s
         let listen = [("TELEMETRY_LISTEN", "127.0.0.1:0"), ("TELEMETRY_METRICS_LISTEN", "127.0.0.1:0")];
         let key = key.map(|key| ("TELEMETRY_SECRETS_KEY", key));
         let settings: Vec<(&str, &str)> = settings.into_iter().chain(listen).chain(key).collect();
-        let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
+        let mut process = TestProcess::service(&["deliver"], &settings);
         assert_eq!(process.exit_code().await, Some(1), "{key:?}");
         let said = process.stderr();
         let last = said.lines().last().unwrap();

@@ -3,12 +3,11 @@
 //! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as it is meant.
 
 use crate::scrape;
-use crate::world::{BINARY, NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
+use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use service_kit::testing::{TestProcess, eventually, free_address, random_seed, size};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -163,7 +162,7 @@ async fn c6_two_workers_forced_onto_one_partition_change_no_row() {
     let mut environment = world.environment(&listen, &metrics);
     // it is still filling its block when it falls asleep
     environment.push(("TELEMETRY_BLOCK_AGE_MS", "30000".to_owned()));
-    let mut sleeper = TestProcess::start(Path::new(BINARY), &[], &environment);
+    let mut sleeper = TestProcess::service(&[], &environment);
     sleeper.answers(&format!("http://{listen}/ready")).await;
     world.put(&stream()).await;
     let records = u64::try_from(EVENTS).unwrap();

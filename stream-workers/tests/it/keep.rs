@@ -1,10 +1,9 @@
 //! What is kept for how long: the settings end up in the topic and in the table, and what is old leaves.
 
-use crate::world::{BINARY, World, event, record};
+use crate::world::{World, event, record};
 use service_kit::clock::Clock;
 use service_kit::kafka::{self, Retention};
 use service_kit::testing::{TestProcess, eventually, free_address};
-use std::path::Path;
 use std::time::Duration;
 use stream_workers::{Keep, prepare};
 
@@ -56,7 +55,7 @@ async fn observations_leave_after_the_days_that_are_set_and_stay_for_ever_when_n
     let (old, young) = (now - 40 * 86_400_000_000, now - 20 * 86_400_000_000);
     world.put(&[(0, record(1, old, &[event(1), event(2)])), (0, record(1, young, &[event(3)]))]).await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut worker = TestProcess::start(Path::new(BINARY), &[], &world.environment(&listen, &metrics));
+    let mut worker = TestProcess::service(&[], &world.environment(&listen, &metrics));
     world.log.caught_up(&world.group()).await;
     assert_eq!(worker.terminate().await, Some(0));
     assert_eq!((world.raw_rows().await, indexed(&world).await), (3, 3));

@@ -36,3 +36,9 @@ mod settled;
 mod turns;
 mod without_room;
 mod world;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(stream_workers::start);
+}

@@ -16,7 +16,6 @@ use service_kit::testing::{
 };
 use sqlx::PgPool;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stream_workers::deliver::{Ahead, DeliverSettings, Pace, deliver};
@@ -258,7 +257,7 @@ impl Office {
             ("DATABASE_URL", self.stores.signed_in_as(Role::Deliverer).postgres.database_url),
         ];
         let settings: Vec<_> = settings.into_iter().chain(others.iter().cloned()).collect();
-        let mut process = TestProcess::start(Path::new(crate::world::BINARY), &["deliver"], &settings);
+        let mut process = TestProcess::service(&["deliver"], &settings);
         process.answers(&format!("http://{listen}/ready")).await;
         process
     }

@@ -1,17 +1,16 @@
 //! The binary as an operator meets it: refusals, help, health, metrics, exit codes.
 
 use crate::scrape::says;
-use crate::world::{BINARY, NEW_YEAR_US, World, event, record};
+use crate::world::{NEW_YEAR_US, World, event, record};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use schemas::store::CLICKHOUSE_DDL;
 use service_kit::testing::{TestProcess, client, eventually, free_address};
 use service_kit::{kafka, stores};
-use std::path::Path;
 use stream_workers::prepare;
 
 /// Starts the binary with these settings, waits for its end and returns its exit code, stdout and stderr.
 async fn ended(arguments: &[&str], environment: &[(&'static str, String)]) -> (Option<i32>, String, String) {
-    let mut process = TestProcess::start(Path::new(BINARY), arguments, environment);
+    let mut process = TestProcess::service(arguments, environment);
     let code = process.exit_code().await;
     (code, process.stdout(), process.stderr())
 }
@@ -39,7 +38,10 @@ async fn refusal(environment: &[(&'static str, String)]) -> String {
 async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
     let world = World::new().await;
     let without_topic = set(environment(&world), "TELEMETRY_TOPIC", "test_absent");
-    assert_eq!(refusal(&without_topic).await, "topic test_absent does not exist: create it with `stream-workers prepare`");
+    assert_eq!(
+        refusal(&without_topic).await,
+        "topic test_absent does not exist: create it with `telemetry stream-workers prepare`"
+    );
 
     let alter = "ALTER TABLE observations MODIFY SETTING non_replicated_deduplication_window = 0";
     world.clickhouse.query(alter).execute().await.unwrap();
@@ -50,7 +52,7 @@ async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
     stores::check_clickhouse(&world.stores.clickhouse).await.expect("the fix fixes it");
 
     world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-    let missing = "table observations does not exist: create it with `stream-workers prepare`";
+    let missing = "table observations does not exist: create it with `telemetry stream-workers prepare`";
     assert_eq!(refusal(&environment(&world)).await, missing);
     let nobody = free_address();
     let line = refusal(&set(environment(&world), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
@@ -73,13 +75,16 @@ async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_f
         world.clickhouse.query(&wrong).execute().await.unwrap();
         let line = refusal(&environment(&world)).await;
         assert!(line.starts_with("table observations: ") && line.contains(said), "{line}");
-        assert!(line.ends_with("run RENAME TABLE observations TO observations_old, then `stream-workers rebuild`"), "{line}");
+        assert!(
+            line.ends_with("run RENAME TABLE observations TO observations_old, then `telemetry stream-workers rebuild`"),
+            "{line}"
+        );
     }
     world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
     prepare(&world.settings()).await.unwrap();
     world.clickhouse.query("ALTER TABLE observations DROP COLUMN turn_id").execute().await.unwrap();
     let line = refusal(&environment(&world)).await;
-    assert!(line.starts_with("table observations has no column turn_id; run `stream-workers prepare`"), "{line}");
+    assert!(line.starts_with("table observations has no column turn_id; run `telemetry stream-workers prepare`"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

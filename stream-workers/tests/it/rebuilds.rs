@@ -1,4 +1,4 @@
-//! `stream-workers rebuild` by the real binary: an empty store is filled from the log, and F27, a log whose beginning is gone.
+//! `telemetry stream-workers rebuild` by the real binary: an empty store is filled from the log, and F27, a log whose beginning is gone.
 
 use crate::replays::{figures, worked_off};
 use crate::world::{NEW_YEAR_US, event, record};
@@ -12,7 +12,9 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
     let (code, _, stderr) = world.command(&["rebuild"]).await;
     assert_eq!(code, Some(1));
     assert!(
-        stderr.contains("observations holds 200 rows: to read the log again into a table in use, run `stream-workers replay`"),
+        stderr.contains(
+            "observations holds 200 rows: to read the log again into a table in use, run `telemetry stream-workers replay`"
+        ),
         "{stderr}"
     );
     assert_eq!(stderr.trim().lines().count(), 1);
@@ -31,8 +33,10 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
     world.log.caught_up(&world.group()).await;
     world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
     world.put(&[(0, record(1, NEW_YEAR_US, &[event(201)]))]).await;
-    eventually("the worker waits for the table", || async { worker.stderr().contains("stream-workers prepare").then_some(()) })
-        .await;
+    eventually("the worker waits for the table", || async {
+        worker.stderr().contains("telemetry stream-workers prepare").then_some(())
+    })
+    .await;
     let (code, _, stderr) = world.command(&["rebuild"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     world.log.caught_up(&world.group()).await;

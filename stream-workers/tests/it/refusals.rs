@@ -112,7 +112,7 @@ async fn a_table_that_lacks_a_column_stops_the_worker_until_it_is_mended_and_not
         assert_eq!(world.log.uncommitted(&world.group()).await, 60, "{harm}: what is not inserted is not committed");
         let said = worker.lines("until this is mended").split_off(before);
         assert_eq!(said.len(), 1, "{harm}: said once, in one line: {said:?}");
-        assert!(said[0].contains("stream-workers prepare") && said[0].contains("\"level\":\"ERROR\""), "{said:?}");
+        assert!(said[0].contains("telemetry stream-workers prepare") && said[0].contains("\"level\":\"ERROR\""), "{said:?}");
 
         world.clickhouse.query(mend).execute().await.unwrap();
         world.log.caught_up(&world.group()).await;

@@ -1,4 +1,4 @@
-//! C7 and F26: `stream-workers replay` by the real binary, live, twice, in parts.
+//! C7 and F26: `telemetry stream-workers replay` by the real binary, live, twice, in parts.
 
 use crate::clicks::{by_token, issue, session, unresolved};
 use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};

@@ -4,12 +4,11 @@
 //! `SETTLED_ROUNDS=50` lets workers die as often.
 
 use crate::scrape::says;
-use crate::world::{BINARY, NEW_YEAR_US, PARTITIONS, World, event, record};
+use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use service_kit::testing::{TestProcess, free_address, random_seed, size};
-use std::path::Path;
 use std::time::Duration;
 use stream_workers::settled::{Counts, Settled};
 use stream_workers::standing;
@@ -50,7 +49,7 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
         let mut environment = world.environment(&free_address().to_string(), &free_address().to_string());
         let point = POINTS.get(round % 4);
         environment.extend(point.map(|point| ("FAIL_POINT", format!("{point}:1/1"))));
-        let mut worker = TestProcess::start(Path::new(BINARY), &[], &environment);
+        let mut worker = TestProcess::service(&[], &environment);
         match point {
             Some(_) => assert_eq!(worker.exit_code().await, None, "seed {seed}: it dies there: {}", worker.stderr()),
             None => {

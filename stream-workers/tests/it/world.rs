@@ -17,7 +17,6 @@ use stream_workers::{Keep, Settings, Tuning, standing, work};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stream-workers");
 pub(crate) const PARTITIONS: i32 = 6;
 /// 2026-01-01T00:00:00Z in microseconds.
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
@@ -86,7 +85,7 @@ impl World {
 
     /// The real binary in an environment that says that it listens here.
     pub(crate) async fn process_in(&self, listen: &str, environment: &[(&'static str, String)]) -> TestProcess {
-        let mut process = TestProcess::start(Path::new(BINARY), &[], environment);
+        let mut process = TestProcess::service(&[], environment);
         process.answers(&format!("http://{listen}/health")).await;
         process
     }
@@ -94,7 +93,7 @@ impl World {
     /// Lets the binary do something that ends by itself; its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let environment = self.environment(&free_address().to_string(), &free_address().to_string());
-        let mut process = TestProcess::start(Path::new(BINARY), arguments, &environment);
+        let mut process = TestProcess::service(arguments, &environment);
         let code = process.exit_code().await;
         (code, process.stdout(), process.stderr())
     }

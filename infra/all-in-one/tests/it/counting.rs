@@ -68,7 +68,7 @@ pub(crate) async fn put(pipeline: &Pipeline, records: &[(i32, String)]) -> Vec<S
     pipeline.log.put_all(records.iter().map(|(partition, record)| (*partition, record.as_bytes()))).await
 }
 
-/// Reads these records of the log again, by the code behind `stream-workers replay`.
+/// Reads these records of the log again, by the code behind `telemetry stream-workers replay`.
 async fn replay(pipeline: &Pipeline, origins: &[String]) {
     let mut first = std::collections::BTreeMap::new();
     for origin in origins {

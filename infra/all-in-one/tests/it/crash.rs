@@ -1,7 +1,7 @@
 //! C1 and C2 at the worst moment: the rows are stored, the worker does not know it, and dies.
 
 use crate::demo::{answer, retrieval};
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use crate::watch::{Watch, seen_by};
 use crate::withholding_proxy::WithholdingProxy;
 use schemas::identity::OrgType;
@@ -78,7 +78,7 @@ impl Front {
         let clickhouse = ClickHouseSettings { clickhouse_url: clickhouse_url.to_owned(), ..self.stores.clickhouse.clone() };
         let stores = TestStores { clickhouse, ..self.stores.clone() };
         let settings: Vec<_> = own.into_iter().chain(stores.environment()).collect();
-        let mut process = TestProcess::start(&beside("stream-workers"), &[], &settings);
+        let mut process = process("stream-workers", &[], &settings);
         process.answers(&format!("http://{listen}/ready")).await;
         (process, format!("http://{metrics}/metrics"))
     }

@@ -7,9 +7,8 @@ mod executed;
 mod found;
 mod tests_of;
 
-use crate::settings_table::binaries;
-use clap::Command;
 use clap::error::ErrorKind;
+use clap::{Command, CommandFactory};
 use found::{Found, curl_blocks, root};
 use std::collections::BTreeMap;
 use tests_of::Packages;
@@ -19,13 +18,9 @@ const SOME_ID: &str = "0195f3a0-0000-7000-8000-000000000099";
 
 /// The programs that read command lines of their own, by package.
 fn programs() -> BTreeMap<String, Command> {
-    let own = binaries().into_iter().map(|binary| (binary.get_name().to_owned(), binary));
-    let tools = [("local", local::cli::command()), ("loadgen", loadgen_command())];
-    own.chain(tools.map(|(name, command)| (name.to_owned(), command))).collect()
-}
-
-fn loadgen_command() -> Command {
-    <loadgen::options::Cli as clap::CommandFactory>::command()
+    let own = [("telemetry", telemetry::Cli::command()), ("all-in-one", all_in_one::Cli::command())];
+    let tools = [("local", local::cli::command()), ("loadgen", loadgen::options::Cli::command())];
+    own.into_iter().chain(tools).map(|(name, command)| (name.to_owned(), command)).collect()
 }
 
 /// The aliases of cargo, as `.cargo/config.toml` has them.
@@ -38,10 +33,13 @@ fn aliases() -> BTreeMap<String, Vec<String>> {
 /// Why a program would not take these words.
 fn refusal(program: &Command, words: &[String], is_whole: bool) -> Option<String> {
     // The one setting that has no default, which documents take from the environment.
-    let needs_database = program.get_arguments().any(|argument| argument.get_long() == Some("database-url"));
-    let database = ["--database-url", "postgres://localhost/telemetry"].into_iter().filter(|_| needs_database);
-    let words = words.iter().map(|word| if word == "ID" { SOME_ID } else { word });
-    let error = program.clone().try_get_matches_from(std::iter::once(program.get_name()).chain(database).chain(words)).err()?;
+    let service = words.first().and_then(|word| program.find_subcommand(word));
+    let needs_database = |service: &Command| service.get_arguments().any(|argument| argument.get_long() == Some("database-url"));
+    let database: &[&str] = if service.is_some_and(needs_database) { &["--database-url", "postgres://localhost/x"] } else { &[] };
+    let (service, rest) = words.split_at(words.len().min(1));
+    let rest = rest.iter().map(|word| if word == "ID" { SOME_ID } else { word });
+    let typed = service.iter().map(String::as_str).chain(database.iter().copied()).chain(rest);
+    let error = program.clone().try_get_matches_from(std::iter::once(program.get_name()).chain(typed)).err()?;
     let is_only_incomplete = matches!(
         error.kind(),
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand

@@ -51,3 +51,9 @@ mod watch;
 mod webhooks;
 mod whole_story;
 mod withholding_proxy;
+
+#[test]
+#[ignore = "the services themselves, which other tests start"]
+fn as_the_service() {
+    service_kit::testing::be_the_service(telemetry::start);
+}

@@ -3,13 +3,13 @@
 //! Must ask PostgreSQL who is there, and not the processes.
 
 use crate::demo::Demo;
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use crate::production::{clean, refusal, set};
 use local::private::Postgres;
 use service_kit::roles::Role;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
-use service_kit::testing::{TestAuthority, TestProcess, eventually};
+use service_kit::testing::{TestAuthority, eventually};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -87,7 +87,7 @@ async fn a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_o
         // As itself it goes on to what else is missing; the others start without it.
         let url = url.replacen("//telemetry@", &format!("//{}@", role.name()), 1);
         if arguments.contains(&"admin") {
-            let mut admin = TestProcess::start(&beside(service), arguments, &set(clean(), "DATABASE_URL", &url));
+            let mut admin = process(service, arguments, &set(clean(), "DATABASE_URL", &url));
             assert_eq!(admin.exit_code().await, Some(0), "{}", admin.stderr());
         }
         if matches!(role, Role::Worker | Role::Query) {

@@ -9,7 +9,7 @@ use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::roles::Role;
 use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use stream_workers::{Keep, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
@@ -115,7 +115,7 @@ impl Pipeline {
 
     /// Lets the real worker binary do something that ends by itself; its exit code, stdout and stderr.
     pub(crate) async fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let mut process = TestProcess::start(&beside("stream-workers"), arguments, &self.environment());
+        let mut process = process("stream-workers", arguments, &self.environment());
         let code = process.exit_code().await;
         (code, process.stdout(), process.stderr())
     }
@@ -131,7 +131,10 @@ impl Pipeline {
     }
 }
 
-/// A binary of another service, built beside the one under test.
-pub(crate) fn beside(name: &str) -> PathBuf {
-    Path::new(crate::demo::BINARY).with_file_name(name)
+/// A process of one service, as the program of the product runs it, or the all-in-one.
+pub(crate) fn process<N: AsRef<str>, V: AsRef<str>>(name: &str, arguments: &[&str], settings: &[(N, V)]) -> TestProcess {
+    if name == "all-in-one" {
+        return TestProcess::start(Path::new(crate::demo::BINARY), arguments, settings);
+    }
+    TestProcess::service(&[&[name], arguments].concat(), settings)
 }

@@ -3,12 +3,12 @@
 //!
 //! Must not look inside the services: real binaries, and real brokers where brokers are asked.
 
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use local::private::Kafka;
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
-use service_kit::testing::{TestProcess, TestStores, free_address};
+use service_kit::testing::{TestStores, free_address};
 
 pub(crate) type Settings = Vec<(&'static str, String)>;
 
@@ -22,7 +22,7 @@ pub(crate) fn set(mut settings: Settings, name: &'static str, value: &str) -> Se
 
 /// What the binary says when it ends, which it does with this code; of its log nothing.
 pub(crate) async fn refusal(service: &str, arguments: &[&str], settings: &Settings) -> String {
-    let mut process = TestProcess::start(&beside(service), arguments, settings);
+    let mut process = process(service, arguments, settings);
     let code = process.exit_code().await;
     let said = process.stderr();
     assert_eq!(code, Some(1), "{service} {arguments:?}: {said}");

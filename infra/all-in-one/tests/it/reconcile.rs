@@ -1,6 +1,6 @@
 //! The counters of a gateway and a worker add up: what was accepted is inserted, folded, rejected, or still in the spill.
 
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use local::private::{Kafka, Postgres};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl Watched {
             environment.push(("TELEMETRY_SPILL_DIR", spill.display().to_string()));
         }
         environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        let mut process = TestProcess::start(&beside(name), &[], &environment);
+        let mut process = process(name, &[], &environment);
         process.answers(&format!("http://{listen}/health")).await;
         Self { process, url: format!("http://{listen}"), metrics: format!("http://{metrics}/metrics") }
     }

@@ -1,4 +1,4 @@
-//! `docs/settings.md`: every setting of every binary, as the code reads them; and their names alone, by which each binary tells a
+//! `docs/settings.md`: every setting of every service, as the code reads them; and their names alone, by which each service tells a
 //! setting of another one from a misspelt one.
 //!
 //! Must not be written by hand: `WRITE_DOCS=1 cargo test -p all-in-one settings_table` writes the file anew.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The binaries, in the order of the pipeline.
+/// The services, in the order of the pipeline, and the all-in-one.
 pub(crate) fn binaries() -> [Command; 6] {
     [
         ingest_gateway::Cli::command(),
@@ -96,7 +96,8 @@ fn document() -> String {
             for argument in own {
                 let Some(setting) = argument.get_env() else {
                     let Row { option, default, value, meaning, .. } = row("", argument);
-                    let _ = writeln!(arguments, "| `{name}` | {option} | {default} | {value} | {meaning} |");
+                    let program = if name.starts_with("all-in-one") { "" } else { "telemetry " };
+                    let _ = writeln!(arguments, "| `{program}{name}` | {option} | {default} | {value} | {meaning} |");
                     continue;
                 };
                 let readers = settings.entry(row(&setting.to_string_lossy(), argument)).or_default();
@@ -118,7 +119,7 @@ const HEAD: &str = "# Settings
 
 Generated from the code: `WRITE_DOCS=1 cargo test -p all-in-one settings_table` writes this file, and a test fails when it is stale.
 
-Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
+Each service is a subcommand of the program `telemetry`. Each setting is a variable of the environment and an option of the command line, which wins. One file of settings does for every process: what another one reads is left
 alone. A variable that begins with `TELEMETRY_` or `WEBHOOK_` and stands nowhere below is refused, and so is a value that the binary cannot use: each time in one line that
 names the setting, the value and the fix.
 Which of them production needs, and what `TELEMETRY_PROFILE=production` refuses, stands in `operating.md`. A unit stands in the column of the value or in

@@ -3,14 +3,14 @@
 //!
 //! Must not look inside the services, and must learn of settings from the commands themselves: a new one is tested unasked.
 
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use crate::settings_table::{binaries, modes};
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use futures::{StreamExt, stream};
 use reqwest::Url;
 use service_kit::sealing::SecretsKey;
-use service_kit::testing::{TestProcess, TestStores, free_address};
+use service_kit::testing::{TestStores, free_address};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const NONSENSE: &str = "\u{2603} no such thing";
 
 /// Exit code, and what it says that is not log.
 async fn ended(binary: &str, arguments: &[&str], settings: &Settings) -> (Option<i32>, String, String) {
-    let mut process = TestProcess::start(&beside(binary), arguments, settings);
+    let mut process = process(binary, arguments, settings);
     let code = process.exit_code().await;
     let plain: Vec<String> = process.stderr().lines().filter(|line| !line.starts_with('{')).map(str::to_owned).collect();
     (code, process.stdout(), plain.join("\n"))
@@ -197,7 +197,13 @@ fn shared(
         cases.push(Case::of(service, "CLICKHOUSE_URL", &url, &begins, "start it, or correct the address"));
         cases.push(Case::of(service, "CLICKHOUSE_URL", "hunter2", "CLICKHOUSE_URL: not an HTTP address", "write http://"));
         let database = "TELEMETRY_CLICKHOUSE_DATABASE";
-        cases.push(Case::of(service, database, "nowhere", "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ", "`stream-workers prepare`"));
+        cases.push(Case::of(
+            service,
+            database,
+            "nowhere",
+            "TELEMETRY_CLICKHOUSE_DATABASE=nowhere: ",
+            "`telemetry stream-workers prepare`",
+        ));
     }
     cases.into_iter().map(|case| case.typed(mode)).collect()
 }

@@ -62,7 +62,7 @@ use world::World;
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// With which the services are built: they die where `FAIL_POINT` says so.
-pub(crate) const FEATURES: &[&str] = &["ingest-gateway/crash-points", "stream-workers/crash-points"];
+pub(crate) const FEATURES: &[&str] = &["telemetry/crash-points"];
 
 /// Load and reads after an outage.
 const AFTER_OUTAGE: Duration = Duration::from_secs(30);

@@ -37,7 +37,7 @@ pub struct ChaosOptions {
     /// Print the schedule of the seed and leave
     #[arg(long)]
     pub plan: bool,
-    /// Folder of the services' binaries, built with their feature crash-points, instead of building them
+    /// Folder of the program `telemetry`, built with its feature crash-points, instead of building it
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
 }

@@ -24,6 +24,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// How much of a log is shown when its service did not come up.
 const LOG_TAIL_BYTES: usize = 2_000;
 
+/// The program that every service is a subcommand of, and its package.
+pub(crate) const PROGRAM: &str = "telemetry";
+
 /// The services of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
@@ -41,7 +44,7 @@ impl Service {
     /// In the order in which they are started.
     pub const ALL: [Self; 4] = [Self::Identity, Self::Gateway, Self::Query, Self::Worker];
 
-    /// Name of the crate and of its binary.
+    /// Name of the crate and of the program's subcommand.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gateway => "ingest-gateway",
@@ -162,7 +165,7 @@ impl Launchpad {
         Ok(Running { service, url: seat.url(), child, log })
     }
 
-    /// Runs a service's binary for an errand, and answers what it printed on standard error.
+    /// Runs a service for an errand, and answers what it printed on standard error.
     pub(super) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
         let done = self.command(service).args(arguments).output().await;
         let done = done.with_context(|| format!("{} cannot be started", service.name()))?;
@@ -171,10 +174,10 @@ impl Launchpad {
         Ok(said)
     }
 
-    /// A service's binary with the settings of its stores, and no other.
+    /// A service with the settings of its stores, and no other.
     fn command(&self, service: Service) -> Command {
-        let mut command = Command::new(self.binaries.join(service.name()));
-        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
+        let mut command = Command::new(self.binaries.join(PROGRAM));
+        command.arg(service.name()).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(service.settings(&self.stores)).env("TELEMETRY_LOG", "warn").current_dir(&self.folder);
         // a Ctrl-C in the terminal is for the run, which stops them in order
         command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
@@ -242,7 +245,7 @@ pub(crate) fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
 }
 
-/// The folder of the services' binaries: the one that was given, or that of what is built now.
+/// The folder of the program: the one that was given, or that of what is built now.
 pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str]) -> anyhow::Result<PathBuf> {
     match given {
         Some(folder) => Ok(std::path::absolute(folder)?),
@@ -250,7 +253,7 @@ pub(crate) async fn binaries(root: &Path, given: Option<&Path>, features: &[&str
     }
 }
 
-/// Builds the services in the profile of this program and returns the folder of their binaries.
+/// Builds the services in the profile of this program and returns the folder of theirs.
 async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the running program's own file")?;
     let mut command = Command::new("cargo");
@@ -263,8 +266,7 @@ async fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     own.parent().map(Path::to_path_buf).context("the running program is in no folder")
 }
 
-/// What cargo is told to build; a feature has to be one of the packages that stand here, as `package/feature`.
+/// What cargo is told to build.
 fn selection<'a>(features: &[&'a str]) -> Vec<&'a str> {
-    let packages = Service::ALL.into_iter().flat_map(|service| ["--package", service.name()]);
-    packages.chain(features.iter().flat_map(|feature| ["--features", feature])).collect()
+    ["--package", PROGRAM].into_iter().chain(features.iter().flat_map(|feature| ["--features", feature])).collect()
 }

@@ -68,7 +68,7 @@ async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
 
     let mut arguments = vec!["--through-log"];
     // The worker that was built with this test; when it was not, the program builds it.
-    let folder = Path::new(PROGRAM).parent().filter(|folder| folder.join("stream-workers").is_file());
+    let folder = Path::new(PROGRAM).parent().filter(|folder| folder.join("telemetry").is_file());
     arguments.extend(folder.and_then(Path::to_str).into_iter().flat_map(|folder| ["--binaries", folder]));
     let output = reads(&arguments).await;
     let through = rows(&output);

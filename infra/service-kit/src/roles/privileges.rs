@@ -54,7 +54,7 @@ fn judge(pool: &PgPool, found: Privileges, role: Role) -> anyhow::Result<()> {
         _ => return Ok(()),
     };
     anyhow::bail!(
-        "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `identity-api migrate` makes",
+        "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `telemetry identity-api migrate` makes",
         role.name()
     );
 }
@@ -89,7 +89,7 @@ pub async fn refuse_privileged_once_there(settings: &PostgresSettings, role: Rol
 const ACCOUNTS: &str = include_str!("../../../../schemas/clickhouse/accounts.xml");
 
 /// Refuses an account of ClickHouse that could do more with our database, or with accounts, than the file of accounts grants its
-/// service; to read is granted to all. `stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
+/// service; to read is granted to all. `telemetry stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
 /// not.
 pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: Role) -> anyhow::Result<()> {
     let asked = stores::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;

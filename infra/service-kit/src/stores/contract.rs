@@ -23,7 +23,7 @@ impl Table {
     /// What no ALTER can mend: the table is put aside and filled anew from the log.
     pub(super) fn keep(&self, contract: &TableContract) -> anyhow::Result<()> {
         let Self { name, engine, sorting_key, partition_key, create_table_query } = self;
-        let fix = format!("run RENAME TABLE {name} TO {name}_old, then `stream-workers rebuild`");
+        let fix = format!("run RENAME TABLE {name} TO {name}_old, then `telemetry stream-workers rebuild`");
         // A replicated engine names its place first, and the version last.
         let is_versioned = create_table_query.contains(&format!("{engine}({})", contract.version))
             || create_table_query.contains(&format!(", {})", contract.version));
@@ -61,7 +61,7 @@ impl Table {
         }
         for (_, part) in CLICKHOUSE_REQUIRED_PARTS.iter().filter(|(table, _)| table == name) {
             if !create_table_query.contains(part) {
-                bail!("table {name} is older than this build ({part} is missing); run `stream-workers prepare`");
+                bail!("table {name} is older than this build ({part} is missing); run `telemetry stream-workers prepare`");
             }
         }
         Ok(())

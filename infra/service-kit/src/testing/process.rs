@@ -1,18 +1,44 @@
-//! A real binary as a child of its test: started with exactly the settings given, killed with it.
+//! A real process as a child of its test: started with exactly the settings given, killed with it.
+//!
+//! Cargo builds a program for the tests of its own package alone, and may leave an old one beside those of other packages. A
+//! test program that needs the service as a process is therefore that process itself: [`TestProcess::service`] starts it again.
 //!
 //! Must not inherit a setting: what the developer's shell or `cargo verify` exports is not the test's.
 
 use super::eventually;
+use clap::Parser;
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// A running binary; killed when dropped.
+/// The test that [`be_the_service`] is: it stands in the root of the test program and is ignored unless it is asked for.
+const SERVICE: [&str; 5] = ["as_the_service", "--exact", "--ignored", "--nocapture", "--test-threads=2"];
+/// What the service is started with, for the test that becomes it.
+const WORDS: &str = "TEST_SERVICE_WORDS";
+/// Stands between two of these words.
+const SEPARATOR: char = '\u{1f}';
+/// What the test runner prints before a test, on the service's standard output.
+const RUNNER_SAYS: &str = "\nrunning 1 test\n";
+
+/// The body of a test program's ignored test `as_the_service`: this process becomes the service, until its end.
+pub fn be_the_service<S, Fut>(start: impl FnOnce(S) -> Fut)
+where
+    S: Parser,
+    Fut: Future<Output = ExitCode>,
+{
+    let words = std::env::var_os(WORDS).expect("not a test by itself: other tests start it").to_string_lossy().into_owned();
+    let name = S::command().get_name().to_owned();
+    let words: Vec<String> = std::iter::once(name).chain(words.split_terminator(SEPARATOR).map(str::to_owned)).collect();
+    let ended = crate::process::main(async { start(crate::settings::parse_from(words)).await });
+    std::process::exit(i32::from(ended != ExitCode::SUCCESS));
+}
+
+/// A running process; killed when dropped.
 pub struct TestProcess {
     child: Child,
     stdout: Heard,
@@ -24,9 +50,21 @@ pub struct TestProcess {
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 impl TestProcess {
+    /// Starts the service that this test program becomes, with these arguments and this environment alone.
+    pub fn service<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, V)]) -> Self {
+        Self::start(&own_file(), &SERVICE, &with_words(arguments, settings))
+    }
+
+    /// The same from a shell that has run this first.
+    pub fn service_after<N: AsRef<str>, V: AsRef<str>>(first: &str, settings: &[(N, V)]) -> Self {
+        let (script, program) = (format!("{first} && exec \"$0\" \"$@\""), own_file());
+        let typed = ["-c", &script, program.to_str().expect("cargo's folders have plain names")];
+        Self::start(Path::new("/bin/sh"), &[&typed[..], &SERVICE].concat(), &with_words(&[], settings))
+    }
+
     /// Starts `program` with these arguments and, apart from the search path, this environment alone.
     pub fn start<N: AsRef<str>, V: AsRef<str>>(program: &Path, arguments: &[&str], settings: &[(N, V)]) -> Self {
-        assert!(program.is_file(), "{} is not there; build it: cargo build --workspace --bins", program.display());
+        assert!(program.is_file(), "{} is not there", program.display());
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "HOME"));
         command.envs(settings.iter().map(|(name, value)| (name.as_ref(), value.as_ref())));
@@ -56,7 +94,8 @@ impl TestProcess {
 
     /// What it has printed so far.
     pub fn stdout(&self) -> String {
-        text(&self.stdout)
+        let printed = text(&self.stdout);
+        printed.strip_prefix(RUNNER_SAYS).unwrap_or(&printed).to_owned()
     }
 
     /// What it has logged so far.
@@ -117,6 +156,16 @@ impl TestProcess {
         })
         .await;
     }
+}
+
+fn own_file() -> PathBuf {
+    std::env::current_exe().expect("a running program knows its file")
+}
+
+fn with_words<N: AsRef<str>, V: AsRef<str>>(arguments: &[&str], settings: &[(N, V)]) -> Vec<(String, String)> {
+    let words: String = arguments.iter().map(|word| format!("{word}{SEPARATOR}")).collect();
+    let own = settings.iter().map(|(name, value)| (name.as_ref().to_owned(), value.as_ref().to_owned()));
+    own.chain([(WORDS.to_owned(), words)]).collect()
 }
 
 /// An address on which nothing listens now.

@@ -4,7 +4,7 @@
 
 use crate::observability::metrics_list::faults_of_process;
 use crate::observability::rules;
-use crate::pipeline::beside;
+use crate::pipeline::process;
 use local::private::{ClickHouse, Kafka, Postgres};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ impl Stage {
         settings.retain(|(name, _)| more.iter().all(|(other, _)| name != other));
         settings.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let (binary, arguments): (&str, &[&str]) = if name == DELIVERER { (WORKER, &["deliver"]) } else { (name, &[]) };
-        let mut process = TestProcess::start(&beside(binary), arguments, &settings);
+        let mut process = process(binary, arguments, &settings);
         process.answers(&format!("{}/health", self.url(name))).await;
         self.processes.insert(name, process);
     }

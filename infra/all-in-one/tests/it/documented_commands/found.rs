@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs whose code spans are commands.
-const PROGRAMS: [&str; 8] =
-    ["cargo", "ingest-gateway", "stream-workers", "query-api", "identity-api", "docker", "promtool", "openssl"];
+const PROGRAMS: [&str; 5] = ["cargo", "telemetry", "docker", "promtool", "openssl"];
 
 /// A command as a document has it.
 pub(super) struct Found {

@@ -24,12 +24,12 @@ async fn refusal(store: &Store) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_before_is_refused_until_its_index_has_every_observation() {
     let store = store_of_before().await;
-    assert!(refusal(&store).await.contains("retrieval_index does not exist: create it with `stream-workers prepare`"));
+    assert!(refusal(&store).await.contains("retrieval_index does not exist: create it with `telemetry stream-workers prepare`"));
     // Ended right after the tables were made.
     for statement in CLICKHOUSE_DDL {
         store.run(statement).await;
     }
-    assert!(refusal(&store).await.contains("does not have every observation yet; run `stream-workers prepare`"));
+    assert!(refusal(&store).await.contains("does not have every observation yet; run `telemetry stream-workers prepare`"));
     // A worker of before goes on meanwhile.
     store.insert(400, 77, 700).await;
     stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
