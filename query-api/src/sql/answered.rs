@@ -41,18 +41,18 @@ impl Fact {
 }
 
 /// On an observation: it says whose request it was.
-const NAMES_A_BOT: &str = "bot != ''";
+pub(super) const NAMES_A_BOT: &str = "bot != ''";
 
 /// What is asked of each observation: an expression, one of the same type that says nothing, and whether it says anything.
-struct Asked<'a> {
-    value: &'a str,
-    nothing: &'a str,
-    says: &'a str,
+pub(super) struct Asked<'a> {
+    pub(super) value: &'a str,
+    pub(super) nothing: &'a str,
+    pub(super) says: &'a str,
 }
 
 /// One row per retrieval of `rows`, which name `event_key`, `known` and `kept`: what is `kept`, and what the first of its reports
 /// says that says anything, as `said`.
-fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &Asked<'_>) -> String {
+pub(super) fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &Asked<'_>) -> String {
     let Asked { value, nothing, says } = asked;
     format!(
         "SELECT kept, arraySort(arrayFilter(one -> has(known, (one.2, one.3, one.4)), told))[1].5 AS said \

@@ -4,14 +4,14 @@
 //! the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::Telemetry;
+use super::answered::{Asked, NAMES_A_BOT, said};
 use super::owned::Owned;
-use super::retrievals::{Column, key, reports, retrievals, shown, with};
+use super::retrievals::{identities, key, reporter, reports, retrievals, seen_by_servers, shown, with};
 use super::rows::{Found, PageRow, following};
 use super::statements::ON_PAGE;
 use crate::page::Paging;
 use crate::period::Period;
 use crate::visibility::Visibility;
-use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
@@ -83,43 +83,27 @@ impl Telemetry {
     }
 }
 
-/// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's. The index says which
-/// retrievals there are and who saw them, the observations which bot it was; both meet by key, without a set of all keys.
+/// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's. A click goes by
+/// another's token where its session is another's than its reporter's, and led to the host of the token's link.
 fn statement(owned: &Owned) -> String {
+    let asked = Asked {
+        value: "(toString(operator), toString(bot), toString(purpose), toInt8(verified), toUInt64(response_bytes), \
+                toUInt16(response_status))",
+        nothing: "('', '', '', toInt8(0), toUInt64(0), toUInt16(0))",
+        says: NAMES_A_BOT,
+    };
     let parts = format!(
-        "SELECT crawler.1 AS of, crawler.2 AS name, crawler.3 AS why, crawler.4 AS proved, count() AS fetched, \
-           sum(crawler.5) AS bytes, countIf(is_corroborated) AS corroborated, sumMap([crawler.6], [toUInt64(1)]) AS statuses \
-         FROM ( \
-           SELECT event_key, max(is_counted) AS counts, max(is_both) AS is_corroborated, \
-             argMinIf(found, (rank, received), found.2 != '') AS crawler \
-           FROM ( \
-             SELECT event_key, 1 AS is_counted, is_both, ('', '', '', toInt8(0), toUInt64(0), toUInt16(0)) AS found, \
-               toUInt8(0) AS rank, toUInt64(0) AS received \
-             FROM ({seen}) \
-             UNION ALL \
-             SELECT event_key, 0, 0, \
-               (toString(operator), toString(bot), toString(purpose), toInt8(verified), toUInt64(response_bytes), \
-                toUInt16(response_status)), \
-               if(source_role = '', 5, toUInt8(source_role)), bitNot(version) \
-             FROM {OBSERVATIONS} FINAL WHERE {on_hosts} AND bot != '') \
-           GROUP BY event_key HAVING counts = 1 AND crawler.2 != '') \
-         GROUP BY of, name, why, proved",
-        seen = seen(owned),
-        on_hosts = owned.on_hosts,
+        "SELECT said.1 AS of, said.2 AS name, said.3 AS why, said.4 AS proved, count() AS fetched, sum(said.5) AS bytes, \
+           countIf(kept) AS corroborated, sumMap([said.6], [toUInt64(1)]) AS statuses \
+         FROM ({said}) WHERE name != '' GROUP BY of, name, why, proved",
+        said = said(owned, &seen(owned), "toUInt8(0)", &asked),
     );
-    let clicks: Vec<Column> = key().into_iter().chain([shown("event_type"), shown("agent")]).collect();
+    let clicks = ["event_type", "agent", "link_site", "platform", "org"].map(shown);
     let clicked = format!(
-        "SELECT agent, count() AS clicks FROM ( \
-           SELECT event_key, max(by_agent) AS agent FROM ( \
-             SELECT event_key, toString(agent) AS by_agent, 1 AS is_counted, 0 AS is_linked, 0 AS rank, toUInt64(0) AS received \
-             FROM ({retrievals}) WHERE event_type = 'content_engaged' \
-             UNION ALL \
-             SELECT event_key, '', 0, link IN ('taken', 'same'), if(source_role = '', 5, toUInt8(source_role)), bitNot(version) \
-             FROM {OBSERVATIONS} FINAL WHERE {on_hosts} AND event_type = 'content_engaged') \
-           GROUP BY event_key HAVING max(is_counted) = 1 AND argMinIf(is_linked, (rank, received), is_counted = 0) = 1) \
-         GROUP BY agent",
+        "SELECT toString(agent) AS agent, count() AS clicks FROM ({retrievals}) \
+         WHERE event_type = 'content_engaged' AND link_site = '' AND platform != {reporter} GROUP BY agent",
         retrievals = retrievals(owned, &clicks),
-        on_hosts = owned.on_hosts,
+        reporter = reporter("org"),
     );
     let steps = with(owned, &[("parts", &parts), ("clicked", &clicked)]);
     format!(
@@ -142,12 +126,12 @@ fn statement(owned: &Owned) -> String {
     )
 }
 
-/// The retrievals, and whether an agent claims each that a server of another organisation saw.
+/// The retrievals, and of each whether an agent claims it that a server of another organisation saw.
 fn seen(owned: &Owned) -> String {
-    let columns = key().into_iter().chain([shown("event_type")]).collect();
+    let columns = key().into_iter().chain([shown("event_type"), identities()]).collect();
     format!(
-        "SELECT event_key, notEmpty(claimants) AND arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), \
-           all_org, all_role) AS is_both \
+        "SELECT event_key, known, notEmpty(claimants) AND arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), \
+           all_org, all_role) AS kept \
          FROM ( \
            SELECT *, arrayFilter((org, role, is_agents) -> role IN (0, 1) AND is_agents, all_org, all_role, are_agents) AS claimants \
            FROM ({reports}) WHERE event_type = 'content_retrieved')",
@@ -161,9 +145,8 @@ const MOST_FIRST: &str = "fetched DESC, of, name, why, proved";
 /// Whatever a server has reported, also what no bot is named in: it says that somebody looked.
 fn hours(owned: &Owned) -> String {
     format!(
-        "SELECT DISTINCT intDiv(toUnixTimestamp64Milli(at), {HOUR_MS}) AS hour FROM {OBSERVATIONS} \
-         WHERE {on_hosts} AND {in_window} AND source_role IN ('edge', 'origin', 'index') ORDER BY hour",
-        on_hosts = owned.on_hosts,
-        in_window = owned.in_window("site", "at"),
+        "{steps}SELECT DISTINCT intDiv(toUnixTimestamp64Milli(happened), {HOUR_MS}) AS hour FROM ({seen}) ORDER BY hour",
+        steps = with(owned, &[]),
+        seen = seen_by_servers(owned),
     )
 }

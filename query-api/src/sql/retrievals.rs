@@ -126,12 +126,31 @@ pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
     )
 }
 
+/// When each report of a server happened, in the window: one row each, as `happened`.
+pub(super) fn seen_by_servers(owned: &Owned) -> String {
+    format!(
+        "SELECT happened FROM ( \
+           SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
+             arrayPushFront(others.role, role))) AS happened \
+           FROM retrieval_index FINAL \
+           WHERE tier = 'base' AND {on_hosts} AND NOT needs_merge AND key_low NOT IN (SELECT key_low FROM fresh) \
+           UNION ALL \
+           SELECT first_site, arrayJoin(arrayMap(report -> report.6, arrayFilter(report -> report.5 IN ({SERVERS}), told))) FROM open) \
+         WHERE {in_window}",
+        on_hosts = owned.on_hosts,
+        in_window = owned.in_window("site", "happened"),
+    )
+}
+
+/// The roles of servers: edge, origin, index.
+const SERVERS: &str = "2, 3, 4";
+
 fn renamed(field: &str, name: &str) -> Column {
     Column { base: format!("{field} AS {name}"), open: format!("told[1].{} AS {name}", place(field)) }
 }
 
 /// The organisation as the table of observations has it.
-fn reporter(org: &str) -> String {
+pub(super) fn reporter(org: &str) -> String {
     format!("reinterpretAsUUID(bitOr(bitShiftLeft({org}, 64), bitShiftRight({org}, 64)))")
 }
 
