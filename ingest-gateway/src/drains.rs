@@ -15,7 +15,6 @@ mod intake;
 mod json;
 mod line;
 mod map;
-mod provider;
 mod settings;
 mod split;
 mod tally;
@@ -36,9 +35,7 @@ use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
 use map::Judge;
-use provider::Provider;
-use schemas::event::SourceRole;
-use schemas::identity::OrgType;
+use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
 use service_kit::auth::Caller;
@@ -86,7 +83,7 @@ pub(crate) async fn post_drain(
     query: Result<Query<Told>, axum::extract::rejection::QueryRejection>,
     request: Request<Body>,
 ) -> Response {
-    let Some(provider) = Provider::parse(&provider) else {
+    let Ok(provider) = provider.parse::<DrainProvider>() else {
         return ApiError::new(Code::NotFound, "There is no such provider of logs.").into_response();
     };
     let asker = Asker::new(provider, request.headers(), state.clock.now());
@@ -107,7 +104,7 @@ pub(crate) async fn fastly_challenge() -> &'static str {
 
 async fn take(
     state: &State,
-    provider: Provider,
+    provider: DrainProvider,
     told: Told,
     request: Request<Body>,
 ) -> Result<(Counts, Option<String>), ApiError> {
@@ -136,17 +133,23 @@ async fn take(
     Ok((counts, delivery))
 }
 
-async fn judge(state: &State, provider: Provider, told: Told, (caller, fed): (Caller, Option<Fed>)) -> Result<Judge, ApiError> {
+async fn judge(
+    state: &State,
+    provider: DrainProvider,
+    told: Told,
+    (caller, fed): (Caller, Option<Fed>),
+) -> Result<Judge, ApiError> {
     let owned = match caller.org_type {
         OrgType::ContentOwner => Some(state.callers.owned_sites(caller.org_id).await?),
         OrgType::Platform | OrgType::Agent => None,
     };
     let of_drain = fed.as_ref().map(|fed| fed.role);
     let role = match told.role.as_deref() {
-        None => of_drain.unwrap_or(provider.role()),
-        Some("edge") => SourceRole::Edge,
-        Some("origin") => SourceRole::Origin,
-        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "role is edge or origin.")),
+        None => of_drain.unwrap_or(fed::observer(provider.usual_role())),
+        Some(role) => {
+            let role = role.parse::<DrainRole>();
+            fed::observer(role.map_err(|_| ApiError::new(Code::InvalidParameter, "role is edge or origin."))?)
+        }
     };
     if of_drain.is_some_and(|of_drain| of_drain != role) {
         return Err(ApiError::new(Code::InvalidParameter, "The drain says who observes, and role something else."));

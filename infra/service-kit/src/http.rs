@@ -14,5 +14,6 @@ pub use body::{BodyLimits, BodyReader, is_form};
 pub(crate) use boundary::shield;
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
 pub use error::ApiError;
+pub use inflate::content_encoding;
 pub(crate) use malformed::Malformed;
 pub use parameters::{Parameters, parse_instant};

@@ -2,12 +2,12 @@
 //!
 //! Must answer Firehose in its own form whatever the status.
 
-use super::provider::Provider;
 use super::tally::{Hour, Tally};
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
+use schemas::identity::DrainProvider;
 use serde::Serialize;
 use serde_json::json;
 use service_kit::http::ApiError;
@@ -49,14 +49,14 @@ impl Counts {
 
 /// Who is answered, and what of its request is repeated.
 pub(super) struct Asker {
-    provider: Provider,
+    provider: DrainProvider,
     delivery: Option<String>,
     verify: Option<HeaderValue>,
     now: DateTime<Utc>,
 }
 
 impl Asker {
-    pub(super) fn new(provider: Provider, headers: &HeaderMap, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(provider: DrainProvider, headers: &HeaderMap, now: DateTime<Utc>) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let verify = headers.get(&VERIFY).filter(|value| value.len() <= MAX_REPEATED_BYTES).cloned();
         Self { provider, delivery: text(DELIVERY).filter(|id| id.len() <= MAX_REPEATED_BYTES), verify, now }
@@ -65,8 +65,8 @@ impl Asker {
     /// The answer. `delivery` is the id that the body names, for who sends no header.
     pub(super) fn answer(self, outcome: Result<(Counts, Option<String>), ApiError>) -> Response {
         match self.provider {
-            Provider::Firehose => self.into_firehose(outcome),
-            Provider::Vercel => {
+            DrainProvider::Firehose => self.into_firehose(outcome),
+            DrainProvider::Vercel => {
                 let verify = self.verify;
                 let mut response = outcome.map(|(counts, _)| Json(counts)).into_response();
                 verify.into_iter().for_each(|value| drop(response.headers_mut().insert(VERIFY, value)));

@@ -3,10 +3,10 @@
 //! Must not keep an answer waiting for a PostgreSQL that is away, nor more in memory than it says.
 
 use super::map::named_id;
-use super::provider::Provider;
 use super::tally::{Hour, Tally};
 use crate::metrics;
 use chrono::{DateTime, TimeDelta, Utc};
+use schemas::identity::DrainProvider;
 use schemas::ids::{DrainId, OrgId};
 use serde_json::json;
 use service_kit::clock::Clock;
@@ -43,7 +43,7 @@ const INSERT_BAD_LINES: &str = "INSERT INTO drain_bad_lines (source, batch, n, r
 /// The coverage of one body.
 pub(super) struct Report {
     pub(super) org: OrgId,
-    pub(super) provider: Provider,
+    pub(super) provider: DrainProvider,
     /// None: of the organisation's own key.
     pub(super) drain: Option<DrainId>,
     pub(super) tally: Tally,

@@ -2,9 +2,9 @@
 //!
 //! Must not let a key of a drain feed another one, nor report in any other way.
 
-use super::provider::Provider;
 use crate::State;
 use schemas::event::SourceRole;
+use schemas::identity::{DrainProvider, DrainRole};
 use schemas::ids::DrainId;
 use schemas::problem::Code;
 use schemas::site::Site;
@@ -29,7 +29,7 @@ pub(super) struct Fed {
 pub(super) type KnownDrains = Known<DrainId, Fed>;
 
 /// The drain of the key, when it is one's; 403 when it is another provider's, or the key may not report.
-pub(super) async fn of(state: &State, caller: &Caller, provider: Provider) -> Result<Option<Fed>, ApiError> {
+pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) -> Result<Option<Fed>, ApiError> {
     let Some(id) = caller.feeds()? else { return Ok(None) };
     let fed = state.drains.fed.find(&id, || find(&state.drains.pool, id)).await?;
     match fed.filter(|fed| fed.provider == provider.as_str()) {
@@ -44,6 +44,14 @@ async fn find(pool: &PgPool, id: DrainId) -> Result<Option<Fed>, sqlx::Error> {
         id,
         provider,
         hosts: hosts.iter().filter_map(|host| Site::from_domain(host).ok()).collect(),
-        role: if role == "origin" { SourceRole::Origin } else { SourceRole::Edge },
+        role: role.parse().map_or(SourceRole::Edge, observer),
     }))
+}
+
+/// As whom a drain's lines are reported.
+pub(super) fn observer(role: DrainRole) -> SourceRole {
+    match role {
+        DrainRole::Edge => SourceRole::Edge,
+        DrainRole::Origin => SourceRole::Origin,
+    }
 }

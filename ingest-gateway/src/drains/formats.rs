@@ -10,8 +10,8 @@ mod ndjson;
 mod vercel;
 
 use super::line::{Fields, Reason};
-use super::provider::Provider;
 use percent_encoding::percent_decode_str;
+use schemas::identity::DrainProvider;
 
 pub(super) use firehose::record_lines;
 
@@ -33,15 +33,15 @@ impl From<Reason> for NoRequest {
 }
 
 /// Reads one line.
-pub(super) fn parse(provider: Provider, line: &[u8]) -> Result<Fields<'_>, NoRequest> {
+pub(super) fn parse(provider: DrainProvider, line: &[u8]) -> Result<Fields<'_>, NoRequest> {
     let line = std::str::from_utf8(line).map_err(|_| "not_utf8")?;
     match provider {
-        Provider::Cloudflare => cloudflare::parse(line),
-        Provider::Fastly | Provider::Ndjson => ndjson::parse(line),
-        Provider::Firehose => firehose::parse(line),
-        Provider::Akamai => akamai::parse(line),
-        Provider::Vercel => vercel::parse(line),
-        Provider::Combined => combined::parse(line),
+        DrainProvider::Cloudflare => cloudflare::parse(line),
+        DrainProvider::Fastly | DrainProvider::Ndjson => ndjson::parse(line),
+        DrainProvider::Firehose => firehose::parse(line),
+        DrainProvider::Akamai => akamai::parse(line),
+        DrainProvider::Vercel => vercel::parse(line),
+        DrainProvider::Combined => combined::parse(line),
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
         let tabs = "\t".repeat(10_000);
         let deep = format!("{{\"a\":{}", "[".repeat(10_000));
         for line in ["", "{", "{}", "[]", "null", "\u{feff}{}", "- - - [] \"\"", "\"\"\"\"", "%", "%zz", &long, &tabs, &deep] {
-            for provider in Provider::ALL {
+            for provider in DrainProvider::ALL {
                 drop(parse(provider, line.as_bytes()));
                 assert!(parse(provider, b"\xff\xfe{\x00}\x00").is_err());
             }

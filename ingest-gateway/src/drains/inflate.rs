@@ -4,10 +4,9 @@
 //! be there whole, and is small.
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use flate2::read::MultiGzDecoder;
-use schemas::problem::Code;
-use service_kit::http::ApiError;
+use service_kit::http::{ApiError, content_encoding};
 use std::io::{self, Read};
 use tokio::sync::mpsc;
 
@@ -28,18 +27,11 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The one encoding of a request; a list of them, or an unknown one, is 415.
+    /// The one encoding of a request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
-        let Some(value) = values.next() else { return Ok(Self::Identity) };
-        let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
-        match (name.as_str(), values.next()) {
-            ("identity", None) => Ok(Self::Identity),
-            ("gzip", None) => Ok(Self::Gzip),
-            ("zstd", None) => Ok(Self::Zstd),
-            ("snappy" | "x-snappy-framed", None) => Ok(Self::Snappy),
-            _ => Err(ApiError::new(Code::UnsupportedMediaType, "Send one Content-Encoding: gzip, zstd or snappy, or none.")),
-        }
+        let known = [("gzip", Self::Gzip), ("zstd", Self::Zstd), ("snappy", Self::Snappy), ("x-snappy-framed", Self::Snappy)];
+        let refusal = "Send one Content-Encoding: gzip, zstd or snappy, or none.";
+        Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))
     }
 }
 

@@ -9,7 +9,6 @@
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
 use super::map::{Judge, Judged, Outcome};
-use super::provider::Provider;
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
 use super::tally::Tally;
@@ -18,6 +17,7 @@ use crate::metrics;
 use crate::publish::{Log, Message};
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
+use schemas::identity::DrainProvider;
 use schemas::log::{LogEvent, RecordKind};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
@@ -75,7 +75,9 @@ impl Intake {
         let mut lines =
             Lines { tally: Tally::new(self.judge.now.timestamp_millis()), events: Vec::new(), records, intake: &self };
         let delivery = match self.judge.provider {
-            Provider::Firehose => Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?,
+            DrainProvider::Firehose => {
+                Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?
+            }
             _ => {
                 Splitter::new(body, self.settings.drain_line_bytes).lines_or_elements(|line| lines.take(line))?;
                 None

@@ -4,7 +4,6 @@
 
 use super::formats::{NoRequest, parse};
 use super::line::{Field, Fields, Reason};
-use super::provider::Provider;
 use crate::limits::{EARLIEST_AT_MS, Limits};
 use crate::normalise::{Origin, normalise};
 use crate::raw::require_clean_text;
@@ -13,6 +12,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use schemas::bots::{BotTable, Classified};
 use schemas::crawler::Crawler;
 use schemas::event::SourceRole;
+use schemas::identity::DrainProvider;
 use schemas::log::LogEvent;
 use schemas::site::{ContentUrl, Site};
 use serde_json::value::RawValue;
@@ -67,7 +67,7 @@ pub(super) struct Judged {
 
 /// The rules, for the lines of one request.
 pub(super) struct Judge {
-    pub(super) provider: Provider,
+    pub(super) provider: DrainProvider,
     pub(super) caller: Caller,
     pub(super) role: SourceRole,
     /// The hosts whose lines are kept; none: every host's.

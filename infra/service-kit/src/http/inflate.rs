@@ -23,19 +23,25 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The one encoding of a request; a list of them, or an unknown one, is 415.
+    /// The one encoding of a request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
-        let Some(value) = values.next() else { return Ok(Self::Identity) };
-        let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
-        match (name.as_str(), values.next()) {
-            ("identity", None) => Ok(Self::Identity),
-            ("gzip", None) => Ok(Self::Gzip),
-            ("deflate", None) => Ok(Self::Deflate),
-            ("br", None) => Ok(Self::Brotli),
-            ("zstd", None) => Ok(Self::Zstd),
-            _ => Err(ApiError::new(Code::UnsupportedMediaType, "Send one Content-Encoding: gzip, deflate, br or zstd, or none.")),
-        }
+        let known = [("gzip", Self::Gzip), ("deflate", Self::Deflate), ("br", Self::Brotli), ("zstd", Self::Zstd)];
+        let refusal = "Send one Content-Encoding: gzip, deflate, br or zstd, or none.";
+        Ok(content_encoding(headers, &known, refusal)?.unwrap_or(Self::Identity))
+    }
+}
+
+/// The one `Content-Encoding` of a request, out of those that are known here by name; none when there is none, or it changes
+/// nothing. A list of them, or an unknown one, is 415.
+pub fn content_encoding<E: Copy>(headers: &HeaderMap, known: &[(&str, E)], refusal: &str) -> Result<Option<E>, ApiError> {
+    let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let named = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    let found = known.iter().find(|(name, _)| *name == named).map(|(_, encoding)| *encoding);
+    match (found, values.next()) {
+        (found @ Some(_), None) => Ok(found),
+        (None, None) if named == "identity" => Ok(None),
+        _ => Err(ApiError::new(Code::UnsupportedMediaType, refusal)),
     }
 }
 
@@ -90,7 +96,24 @@ fn require_end(is_whole: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::HeaderValue;
     use std::io::Write;
+
+    #[test]
+    fn one_encoding_that_is_known_is_taken_and_no_list() {
+        let of = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::CONTENT_ENCODING, HeaderValue::from_static(value));
+            }
+            content_encoding(&headers, &[("gzip", 1), ("zstd", 2)], "one of two").map_err(|error| error.detail().to_owned())
+        };
+        assert_eq!([of(&[]), of(&["identity"]), of(&[" IDENTITY "])], [Ok(None), Ok(None), Ok(None)]);
+        assert_eq!([of(&["gzip"]), of(&[" ZSTD"])], [Ok(Some(1)), Ok(Some(2))]);
+        for refused in [&["br"][..], &[""], &["gzip, zstd"], &["gzip", "zstd"], &["gzip", "gzip"], &["identity", "gzip"]] {
+            assert_eq!(of(refused), Err("one of two".to_owned()), "{refused:?}");
+        }
+    }
 
     fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
