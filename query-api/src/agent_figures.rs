@@ -160,6 +160,7 @@ pub(crate) async fn read_own_series(
         filled: filled.is_filled(),
         period_start: period.start,
         period_end: period.end,
+        coverage: None,
         total: filled.total(),
         items: Vec::<()>::new(),
     };

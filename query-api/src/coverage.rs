@@ -4,60 +4,66 @@
 //! Must not call an hour covered in which no server told of anything: what is not known is no zero.
 
 use crate::State;
-use crate::at_once::Reading;
-use crate::outgoing;
 use crate::period::Period;
-use crate::reads::{SummaryParameters, refuse_others};
 use crate::visibility::Visibility;
-use axum::response::Response;
 use chrono::{DateTime, Utc};
 use schemas::bots::{BotTable, OTHER};
-use schemas::crawler_reads::{Coverage, CoverageRead, CoverageSpan, RefusedCount};
-use service_kit::http::{ApiError, Parameters};
+use schemas::crawler_reads::{Coverage, CoverageSpan, RefusedCount};
+use service_kit::http::ApiError;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use uuid::Uuid;
 
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
-/// `GET /content-owners/coverage`.
-pub(crate) async fn read_coverage(
-    axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
-    Parameters(asked): Parameters<SummaryParameters>,
-) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
-    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
-    let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
-    let coverage = coverage(&state, &visibility, &period).await?;
-    let read = CoverageRead {
-        organization_id: visibility.organization_id(),
-        domains: visibility.domains().to_vec(),
-        period_start: period.start,
-        period_end: period.end,
-        coverage,
-    };
-    let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
-    Ok(outgoing::whole(read, reading.under_way))
-}
-
 /// Of the hours of a window: those of which one of the owner's drains has a line, or any server a report.
 pub(crate) async fn coverage(state: &State, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
-    let told = state.ledger.in_turn(told_by_drains(state, seen, period)).await?;
+    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
+    covered(state, seen, period, told).await
+}
+
+/// The same beside figures, for hosts that have a drain or of which one has told in this time: of others a silent server is no news.
+pub(crate) async fn beside_figures(state: &State, seen: &Visibility, period: &Period) -> Result<Option<Coverage>, ApiError> {
+    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
+    if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
+        return Ok(None);
+    }
+    covered(state, seen, period, told).await.map(Some)
+}
+
+async fn covered(state: &State, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
     let reported = state.telemetry.hours_seen(seen, period).await?;
     Ok(spans(period, &told.into_iter().chain(reported).collect()))
 }
 
-async fn told_by_drains(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
+/// The drains that take lines of these domains, and whether each still does: they name no host, or one of the domains, or one
+/// beneath or above one of them.
+async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT id, deleted_at IS NULL FROM drains WHERE organization_id = $1 AND (hosts = '{}' OR EXISTS ( \
+            SELECT FROM unnest(hosts) AS host CROSS JOIN unnest($2::text[]) AS domain WHERE host = domain \
+            OR right(host, length(domain) + 1) = '.' || domain OR right(domain, length(host) + 1) = '.' || host))",
+    )
+    .bind(seen.organization_id().0)
+    .bind(seen.domains())
+    .fetch_all(&state.pool)
+    .await
+}
+
+/// Hours of which one of these drains has a line, or the log of a key that is no drain's.
+async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
     let (from, before) = hours_of(period);
     sqlx::query_scalar(
         "SELECT DISTINCT extract(epoch FROM hour)::bigint / 3600 FROM drain_hours WHERE organization_id = $1 AND lines > 0 \
-         AND hour >= coalesce($2, '-infinity'::timestamptz) AND hour < coalesce($3, 'infinity'::timestamptz)",
+         AND hour >= coalesce($2, '-infinity'::timestamptz) AND hour < coalesce($3, 'infinity'::timestamptz) \
+         AND (drain_id IS NULL OR drain_id = ANY($4))",
     )
     .bind(seen.organization_id().0)
     .bind(from)
     .bind(before)
+    .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
     .fetch_all(&state.pool)
     .await
 }

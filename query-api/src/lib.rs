@@ -211,7 +211,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/funnel", get(lists::read_funnel))
         .route("/content-owners/series", get(series::read_series))
         .route("/content-owners/crawlers", get(crawlers::read_crawlers))
-        .route("/content-owners/coverage", get(coverage::read_coverage))
+        .route("/content-owners/coverage", get(reads::read_coverage))
         .route("/agent/events", get(lists::read_own_events))
         .route("/agent/summary", get(agent_figures::read_own_summary))
         .route("/agent/series", get(agent_figures::read_own_series))

@@ -5,11 +5,13 @@
 
 use crate::State;
 use crate::at_once::Reading;
+use crate::coverage;
 use crate::outgoing;
 use crate::period::Period;
 use crate::sql::SummaryRow;
 use crate::visibility::Visibility;
 use axum::response::Response;
+use schemas::crawler_reads::CoverageRead;
 use schemas::event::SourceRole;
 use schemas::problem::Code;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
@@ -49,9 +51,33 @@ pub(crate) async fn read_summary(
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())
             .await?;
+    let coverage = coverage::beside_figures(&state, &visibility, &period).await?;
     let rows = state.telemetry.summarize(&visibility, &period).await?;
-    let summary = serde_json::to_vec(&assemble_summary(&visibility, period, rows)).map_err(ApiError::internal)?;
+    let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
+    let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
     Ok(outgoing::whole(summary, reading.under_way))
+}
+
+/// `GET /content-owners/coverage`.
+pub(crate) async fn read_coverage(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    reading: Reading,
+    Parameters(asked): Parameters<SummaryParameters>,
+) -> Result<Response, ApiError> {
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
+    let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+    let coverage = coverage::coverage(&state, &visibility, &period).await?;
+    let read = CoverageRead {
+        organization_id: visibility.organization_id(),
+        domains: visibility.domains().to_vec(),
+        period_start: period.start,
+        period_end: period.end,
+        coverage,
+    };
+    let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
+    Ok(outgoing::whole(read, reading.under_way))
 }
 
 fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRow>) -> Summary {
@@ -65,6 +91,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
         agents: Vec::new(),
         period_start: period.start,
         period_end: period.end,
+        coverage: None,
     };
     let mut types: BTreeMap<String, u64> = BTreeMap::new();
     let mut sources: BTreeMap<SourceRole, (u64, u64)> = BTreeMap::new();

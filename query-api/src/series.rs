@@ -8,6 +8,7 @@ pub(crate) mod filled;
 
 use crate::State;
 use crate::at_once::Reading;
+use crate::coverage;
 use crate::page::{self, Answering, Format};
 use crate::period::Period;
 use crate::reads::refuse_others;
@@ -104,6 +105,12 @@ pub(crate) async fn read_series(
     let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
     let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
 
+    let answering = Answering { format: Format::accepted(&headers), columns, under_way: reading.under_way };
+    // Records and lines have no place for it.
+    let coverage = match answering.format {
+        Format::Json => coverage::beside_figures(&state, &visibility, &period).await?,
+        Format::Lines | Format::Csv => None,
+    };
     let cells = state.telemetry.series(&visibility, &period, by, split).await?;
     let extent = cells.extent;
     let buckets = buckets::of(&period, by, extent.buckets)?;
@@ -116,10 +123,10 @@ pub(crate) async fn read_series(
         filled: filled.is_filled(),
         period_start: period.start,
         period_end: period.end,
+        coverage,
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    let answering = Answering { format: Format::accepted(&headers), columns, under_way: reading.under_way };
     answer(answering, &envelope, filled, move |cell| item(cell, by, split)).await
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Must not know how the figures are computed.
 
+use crate::crawler_reads::Coverage;
 use crate::ids::OrgId;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct Summary {
     pub period_start: Option<String>,
     /// `until` as given, or null.
     pub period_end: Option<String>,
+    /// The hours of which servers tell, where the hosts have a drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
 }
 
 /// Events of one type.

@@ -2,6 +2,7 @@
 //!
 //! Must not know how the figures are computed.
 
+use crate::crawler_reads::Coverage;
 use crate::ids::OrgId;
 use crate::reads::{SourceCount, TypeCount};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -24,6 +25,9 @@ pub struct Series<T> {
     pub period_start: Option<String>,
     /// `until` as given, or null.
     pub period_end: Option<String>,
+    /// The hours of which servers tell, where the hosts have a drain; of an organisation's own figures there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
     /// How many items there are.
     pub total: u64,
     /// By bucket, then by value.

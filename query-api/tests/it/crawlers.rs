@@ -243,11 +243,55 @@ async fn hours_without_a_line_say_so_and_are_never_a_zero() {
         let open = world.page(&owner.key, path, &[]).await;
         assert_eq!(spans(&open), expected[1..], "{path}: from the first line to the last");
     }
+    for path in ["/content-owners/summary", "/content-owners/series"] {
+        let told = world.page(&owner.key, path, &window).await;
+        assert_eq!(spans(&told), expected, "{path}");
+    }
     let theirs = world.page(&other.key, "/content-owners/coverage", &window).await;
     assert_eq!(theirs["coverage"]["hours_covered"], 1, "nobody's coverage is another's");
     let nobodys = world.seed().owner_of("c.test").await;
     let none = world.page(&nobodys.key, "/content-owners/coverage", &[]).await;
     assert_eq!(none["coverage"], json!({"hours_covered": 0, "hours_uncovered": 0, "spans": []}));
+}
+
+/// A drain of these hosts; it has no line yet.
+async fn drain_of(world: &World, org: OrgId, hosts: &[&str]) -> Uuid {
+    let made = "INSERT INTO drains (organization_id, name, provider, hosts) VALUES ($1, 'x', 'ndjson', $2) RETURNING id";
+    sqlx::query_scalar(made).bind(org.0).bind(hosts).fetch_one(&world.stores.pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_else() {
+    let world = World::new().await;
+    let owner = world.seed().owner_of("a.test").await;
+    world.seed().verify(owner.id, "b.test").await;
+    world.insert(&[seen("a.test", 1).role(SourceRole::Edge), seen("b.test", 2).role(SourceRole::Edge)]).await;
+    let until = hour(2);
+    let told = async |path: &str, domain: &str| {
+        let window = [("since", "2026-01-01T00:00:00Z"), ("until", until.as_str()), ("domain", domain)];
+        world.page(&owner.key, path, &window).await["coverage"].clone()
+    };
+    let paths = ["/content-owners/summary", "/content-owners/series"];
+    for path in paths {
+        assert_eq!(told(path, "a.test").await, Value::Null, "{path}: a silent hour of who has no drain is no news");
+    }
+    let drain = drain_of(&world, owner.id, &["shop.a.test"]).await;
+    for path in paths {
+        assert_eq!(told(path, "a.test").await["hours_uncovered"], 1, "{path}: the hour after the report of the edge");
+        assert_eq!(told(path, "news.a.test").await, Value::Null, "{path}: another host's drain");
+        assert_eq!(told(path, "b.test").await, Value::Null, "{path}: another domain's drain");
+    }
+    drained(&world, owner.id, &[(1, 3, json!({}))]).await;
+    sqlx::query("UPDATE drain_hours SET drain_id = $1").bind(drain).execute(&world.stores.pool).await.unwrap();
+    sqlx::query("UPDATE drains SET deleted_at = now()").execute(&world.stores.pool).await.unwrap();
+    for path in paths {
+        assert_eq!(told(path, "shop.a.test").await["hours_covered"], 1, "{path}: what a drain has told stays told");
+        assert_eq!(told(path, "b.test").await, Value::Null, "{path}: of its hosts");
+    }
+    let other = world.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
+    assert_eq!(other["coverage"]["hours_covered"], 1, "the edge's report, and no line of the drain of another host");
+    let text = world.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
+    assert!(text.starts_with("start,total_events,total_sessions\n"), "records have no place for it: {text}");
 }
 
 #[tokio::test]

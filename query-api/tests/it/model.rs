@@ -223,6 +223,7 @@ fn count(retrievals: &[Vec<&Observation>]) -> Summary {
         agents: by_agent,
         period_start: None,
         period_end: None,
+        coverage: None,
     }
 }
 

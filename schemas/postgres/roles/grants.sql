@@ -47,6 +47,8 @@ GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
 
 -- ── query-api: looks up who calls, whose the hosts are, and what a click token stands for ──────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens, drain_hours TO telemetry_query;
+-- Which hosts have drains, and nothing of what feeds them.
+GRANT SELECT (id, organization_id, hosts, deleted_at) ON drains TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
 -- A person reads by a session, for an organisation of theirs; that is noted once.
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
