@@ -7,6 +7,7 @@
 //! Must not keep, log or hash the address of anybody, nor the user agent of a person; and must not lose a batch for a bad line.
 
 mod answer;
+mod challenge;
 mod coverage;
 mod fed;
 mod formats;
@@ -20,6 +21,7 @@ mod split;
 mod tally;
 mod who;
 
+pub(crate) use challenge::fastly_challenge;
 pub use settings::DrainSettings;
 
 use crate::State;
@@ -30,6 +32,7 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::http::request::Parts;
 use axum::http::{Request, header};
 use axum::response::{IntoResponse, Response};
+use challenge::KnownChallenge;
 use coverage::{Coverage, Report};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
@@ -55,14 +58,15 @@ pub(crate) struct Drains {
     turns: Arc<Semaphore>,
     pool: PgPool,
     fed: KnownDrains,
+    challenge: KnownChallenge,
     coverage: Coverage,
 }
 
 impl Drains {
     pub(crate) fn start(settings: &DrainSettings, pool: PgPool, clock: Clock) -> Self {
         let turns = Arc::new(Semaphore::new(settings.drains_at_once));
-        let fed = KnownDrains::new(clock.clone());
-        Self { settings: settings.clone(), turns, pool: pool.clone(), fed, coverage: Coverage::start(pool, clock) }
+        let (fed, challenge) = (KnownDrains::new(clock.clone()), KnownChallenge::new(clock.clone()));
+        Self { settings: settings.clone(), turns, pool: pool.clone(), fed, challenge, coverage: Coverage::start(pool, clock) }
     }
 }
 
@@ -95,11 +99,6 @@ pub(crate) async fn post_drain(
         Err(error) => Err(error),
     };
     asker.answer(taken)
-}
-
-/// Every Fastly service may send its logs here; who it is, its key says.
-pub(crate) async fn fastly_challenge() -> &'static str {
-    "*\n"
 }
 
 async fn take(
