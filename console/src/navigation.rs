@@ -58,9 +58,13 @@ const AGENT: &[Line] = &[
     ("Organisation", "Audit trail", "audit", false),
 ];
 
-const PERSON: &[(&str, &str, &str)] = &[("You", "Organisations", "/console/organizations")];
+const PERSON: &[(&str, &str, &str)] =
+    &[("You", "Organisations", "/console/organizations"), ("You", "Agents and platforms", "/console/requests")];
 
-const OPERATOR: &[(&str, &str, &str)] = &[];
+const OPERATOR: &[(&str, &str, &str)] = &[
+    ("Operator", "Requests to review", "/console/operator/requests"),
+    ("Operator", "All organisations", "/console/operator/organizations"),
+];
 
 /// The screens of an organisation, and those of the person.
 pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, query: &str) -> Vec<Group> {

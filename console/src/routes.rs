@@ -3,8 +3,8 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, audit, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, organizations,
-    overview, pages, partners, refused, reported, reports, settings, sign_in, start, webhooks,
+    agents, audit, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, operator,
+    organizations, overview, pages, partners, refused, reported, reports, requests, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -32,6 +32,11 @@ pub fn routes(state: Arc<State>) -> Router {
         // a person
         .route("/console", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
+        .route("/console/requests", get(requests::show).post(requests::ask))
+        // an operator
+        .route("/console/operator/requests", get(operator::reviews))
+        .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
+        .route("/console/operator/organizations", get(operator::organizations))
         // a member of an organisation
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))

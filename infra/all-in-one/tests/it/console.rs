@@ -10,6 +10,7 @@ mod protection;
 mod reader;
 mod records;
 mod reported;
+mod requests;
 mod story;
 mod webhooks;
 

@@ -3,7 +3,7 @@
 //! Must not load anything into a page but the checker, which the driver runs beside the page's own policy.
 
 use super::drains::{address, drains, feed, pasted_key};
-use super::{OWNER_SCREENS, Reader};
+use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
@@ -109,6 +109,37 @@ const CHECK: &str = "const done = arguments[arguments.length - 1];\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
 
+/// What each of them has to look at, by the session that may.
+async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
+    let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
+    let mut owners: Vec<String> = ["/sign-in", "/sign-in?token=abc", "/sign-in/invite?token=abc", "/console/organizations"]
+        .into_iter()
+        .chain(["/console/requests"])
+        .map(|path| demo.url(path))
+        .collect();
+    owners.extend([new_drain(demo).await.0, demo.url(&format!("{}?with=vercel", drains(demo)))]);
+    owners.extend(OWNER_SCREENS.map(|screen| own("OWNER_ORG_ID", screen)));
+    let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
+    let operators = ["requests", "organizations"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
+    vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
+}
+
+/// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, and has no barrier.
+async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
+    browser.open(address).await;
+    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.transferSize])").await;
+    let own = demo.env("BASE_URL");
+    let foreign: Vec<_> =
+        loaded.as_array().unwrap().iter().filter(|entry| !entry[0].as_str().unwrap().starts_with(own)).collect();
+    assert!(foreign.is_empty(), "{address}: {foreign:?}");
+    assert!(browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry")));
+    let complaints = browser.complaints().await;
+    assert!(complaints.is_empty(), "{address}: {complaints:?}");
+    browser.run(axe).await;
+    let barriers = browser.run_until_done(CHECK).await;
+    assert_eq!(barriers, json!([]), "{address}");
+}
+
 #[tokio::test]
 async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_any_page() {
     let demo = Demo::start().await;
@@ -119,38 +150,25 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
     };
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report("agent")]})).await.status, 201);
     demo.counts(1).await;
-    let axe = axe();
+    let (axe, addresses) = (axe(), addresses(&demo).await);
     for is_dark in [false, true] {
         let browser = Browser::start(is_dark).await;
         let shown = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches").await;
         assert_eq!(shown, is_dark, "the browser shows what was asked for");
-        let mut addresses = vec![demo.url("/sign-in"), demo.url("/sign-in?token=abc"), demo.url("/console/organizations")];
-        addresses.extend([new_drain(&demo).await.0, demo.url(&format!("{}?with=vercel", drains(&demo)))]);
-        addresses.extend(OWNER_SCREENS.map(|screen| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))));
-        browser.sign_in(&demo, "OWNER_SESSION").await;
-        let mut addresses_shown = Vec::new();
-        for address in addresses {
-            browser.open(&address).await;
-            let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.transferSize])").await;
-            let own = demo.env("BASE_URL");
-            let foreign: Vec<_> =
-                loaded.as_array().unwrap().iter().filter(|entry| !entry[0].as_str().unwrap().starts_with(own)).collect();
-            assert!(foreign.is_empty(), "{address}: {foreign:?}");
-            assert!(
-                browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry"))
-            );
-            let complaints = browser.complaints().await;
-            assert!(complaints.is_empty(), "{address}: {complaints:?}");
-            browser.run(&axe).await;
-            let barriers = browser.run_until_done(CHECK).await;
-            assert_eq!(barriers, json!([]), "{address}, dark: {is_dark}");
-            addresses_shown.push(address);
+        for (session, addresses) in &addresses {
+            browser.sign_in(&demo, session).await;
+            for address in addresses {
+                look_at(&browser, &demo, &axe, address).await;
+            }
         }
         browser.be_a_telephone().await;
-        for address in addresses_shown {
-            browser.open(&address).await;
-            let width = browser.run("return document.documentElement.scrollWidth").await;
-            assert_eq!(width, PHONE_WIDTH, "{address}: no page is wider than a telephone");
+        for (session, addresses) in &addresses {
+            browser.sign_in(&demo, session).await;
+            for address in addresses {
+                browser.open(address).await;
+                let width = browser.run("return document.documentElement.scrollWidth").await;
+                assert_eq!(width, PHONE_WIDTH, "{address}: no page is wider than a telephone");
+            }
         }
     }
 }

@@ -1,0 +1,116 @@
+//! For operators: the requests that wait for a review, and every organisation.
+//!
+//! Must leave it to the API who is an operator: everybody else gets its refusal.
+
+use super::requests::AccessRequest;
+use super::{Outcome, Pager};
+use crate::answers::OrgKind;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Count, Time};
+use crate::session::SignedIn;
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+const REQUESTS: &str = "/api/v1/identity/operator/access-requests";
+const ORGANIZATIONS: &str = "/api/v1/identity/operator/organizations";
+/// What can be chosen: in addresses and for the API, and in words.
+const STATES: [(&str, &str); 3] = [("pending", "Waiting"), ("approved", "Approved"), ("rejected", "Rejected")];
+const LIMIT: u64 = 50;
+
+#[derive(Template)]
+#[template(path = "reviews.html")]
+pub(crate) struct Reviews {
+    frame: Frame,
+    states: [(&'static str, &'static str); 3],
+    status: &'static str,
+    requests: Vec<AccessRequest>,
+    problem: Outcome,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Which {
+    #[serde(default)]
+    status: String,
+}
+
+/// `GET /console/operator/requests`
+pub(crate) async fn reviews(person: SignedIn, Query(Which { status }): Query<Which>) -> Result<Page<Reviews>, Failure> {
+    let status = STATES.iter().map(|(name, _)| *name).find(|name| *name == status).unwrap_or("pending");
+    requests(&person, status, None).await
+}
+
+/// `POST /console/operator/requests/{id}/{verdict}`
+pub(crate) async fn review(
+    person: SignedIn,
+    Path(named): Path<HashMap<String, String>>,
+    form: Form,
+) -> Result<Response, Failure> {
+    let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
+    let note = form.text("note");
+    let body = match named.get("verdict").map(String::as_str) {
+        Some("reject") if !note.is_empty() => Some(json!({"note": note})),
+        Some("approve" | "reject") => None,
+        _ => return Err(Failure::NotFound),
+    };
+    let verdict = named.get("verdict").map(String::as_str).unwrap_or_default();
+    match person.api.send(Method::POST, &format!("{REQUESTS}/{id}/{verdict}"), body.as_ref()).await {
+        Ok(_) => Ok(Redirect::to("/console/operator/requests").into_response()),
+        Err(failure) => Ok(requests(&person, "pending", Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+async fn requests(person: &SignedIn, status: &'static str, problem: Outcome) -> Result<Page<Reviews>, Failure> {
+    let requests = person.api.get(REQUESTS, &vec![("status", status.to_owned())]).await?;
+    Ok(Page(Reviews { frame: person.frame("Requests to review"), states: STATES, status, requests, problem }))
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: Uuid,
+    name: String,
+    org_type: OrgKind,
+    domains: Vec<String>,
+    members: Count,
+    is_trusted_partner: bool,
+    created_at: Time,
+}
+
+#[derive(Template)]
+#[template(path = "all_organizations.html")]
+pub(crate) struct AllOrganizations {
+    frame: Frame,
+    q: String,
+    organizations: Vec<Listed>,
+    pager: Pager,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    q: String,
+    #[serde(default)]
+    offset: u64,
+}
+
+/// `GET /console/operator/organizations`
+pub(crate) async fn organizations(
+    person: SignedIn,
+    Query(Asked { q, offset }): Query<Asked>,
+) -> Result<Page<AllOrganizations>, Failure> {
+    let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
+    if !q.is_empty() {
+        parameters.push(("q", q.clone()));
+    }
+    let mut organizations: Vec<Listed> = person.api.get(ORGANIZATIONS, &parameters).await?;
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &q).finish();
+    let pager = Pager::of_part(format!("/console/operator/organizations?{query}"), &mut organizations, offset, LIMIT);
+    Ok(Page(AllOrganizations { frame: person.frame("All organisations"), q, organizations, pager }))
+}

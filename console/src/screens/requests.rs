@@ -1,0 +1,93 @@
+//! Asking for the organisation of an agent or a platform, and what became of it.
+//!
+//! Must leave it to operators whether there will be one.
+
+use super::Outcome;
+use crate::answers::OrgKind;
+use crate::failure::Failure;
+use crate::forms::Form;
+use crate::frame::{Frame, Page};
+use crate::numbers::Time;
+use crate::session::SignedIn;
+use askama::Template;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const AGENTS: &str = "/api/v1/identity/agent-access-requests";
+const PLATFORMS: &str = "/api/v1/identity/platform-access-requests";
+
+#[derive(Deserialize)]
+pub(crate) struct AccessRequest {
+    pub(crate) id: Uuid,
+    pub(crate) org_type: OrgKind,
+    pub(crate) org_name: String,
+    pub(crate) admin_email: String,
+    pub(crate) use_case: String,
+    pub(crate) status: String,
+    pub(crate) created_at: Time,
+    pub(crate) reviewed_at: Option<Time>,
+    pub(crate) reviewer_note: Option<String>,
+    pub(crate) approved_org_id: Option<Uuid>,
+}
+
+impl AccessRequest {
+    pub(crate) fn badge(&self) -> &'static str {
+        match self.status.as_str() {
+            "approved" => "good",
+            "pending" => "warn",
+            _ => "bad",
+        }
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.status == "pending"
+    }
+}
+
+#[derive(Template)]
+#[template(path = "requests.html")]
+pub(crate) struct Requests {
+    frame: Frame,
+    /// Newest first.
+    requests: Vec<AccessRequest>,
+    typed: Typed,
+    problem: Outcome,
+}
+
+/// What was typed before it was refused.
+struct Typed {
+    name: String,
+    email: String,
+    use_case: String,
+}
+
+/// `GET /console/requests`
+pub(crate) async fn show(person: SignedIn) -> Result<Page<Requests>, Failure> {
+    let email = person.who.user.email.clone();
+    view(&person, Typed { name: String::new(), email, use_case: String::new() }, None).await
+}
+
+/// `POST /console/requests`
+pub(crate) async fn ask(person: SignedIn, form: Form) -> Result<Response, Failure> {
+    let typed = Typed { name: form.text("org_name"), email: form.text("admin_email"), use_case: form.text("use_case") };
+    let path = if form.text("org_type") == "platform" { PLATFORMS } else { AGENTS };
+    let asked = json!({"org_name": typed.name, "admin_email": typed.email, "use_case": typed.use_case});
+    match person.api.change::<Value>(Method::POST, path, &asked).await {
+        Ok(_) => Ok(Redirect::to("/console/requests").into_response()),
+        Err(failure) => Ok(view(&person, typed, Some(failure.refusal()?)).await?.into_response()),
+    }
+}
+
+async fn view(person: &SignedIn, typed: Typed, problem: Outcome) -> Result<Page<Requests>, Failure> {
+    let none = Vec::new();
+    let (agents, platforms) = tokio::try_join!(
+        person.api.get::<Vec<AccessRequest>>(AGENTS, &none),
+        person.api.get::<Vec<AccessRequest>>(PLATFORMS, &none),
+    )?;
+    let mut requests: Vec<AccessRequest> = agents.into_iter().chain(platforms).collect();
+    requests.sort_by_key(|request| std::cmp::Reverse(request.created_at.0));
+    Ok(Page(Requests { frame: person.frame("Agents and platforms"), requests, typed, problem }))
+}

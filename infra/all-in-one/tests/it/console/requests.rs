@@ -1,0 +1,62 @@
+//! Who wants an agent's or a platform's organisation asks, an operator decides, and both see it.
+
+use super::Reader;
+use crate::demo::Demo;
+
+const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
+
+async fn ask(reader: &mut Reader<'_>, kind: &str, name: &str) -> String {
+    let page = reader.open("/console/requests").await;
+    let typed = [("org_type", kind), ("org_name", name), ("use_case", HOSTILE), ("admin_email", "admin@example.net")];
+    let page = reader.press(&page, "/console/requests", &typed).await;
+    assert!(page.address == "/console/requests" && page.html.contains(name), "{}", page.html);
+    page.html
+}
+
+#[tokio::test]
+async fn an_organisation_is_asked_for_reviewed_and_opened_in_the_console() {
+    let demo = Demo::start().await;
+    let mut somebody = Reader::signed_in(&demo, "USER_SESSION");
+    assert!(ask(&mut somebody, "agent", "Reading Robot").await.contains(">pending<"));
+    ask(&mut somebody, "platform", "Measuring Ltd").await;
+
+    let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
+    let page = operator.open("/console/operator/requests").await;
+    assert!(page.html.contains("Reading Robot") && page.html.contains("alert(1)"), "{}", page.html);
+    assert!(!page.html.contains("<script>alert") && !page.html.contains("<img src=x"), "{}", page.html);
+    let first = page.html.find("Reading Robot").unwrap() < page.html.find("Measuring Ltd").unwrap();
+    assert!(first, "the oldest first");
+    let page = operator.press(&page, "/approve", &[]).await;
+    assert!(!page.html.contains("Reading Robot"), "{}", page.html);
+    let page = operator.press(&page, "/reject", &[("note", "Say <b>who</b> you are")]).await;
+    assert!(page.html.contains("There is none"), "{}", page.html);
+    let approved = operator.open("/console/operator/requests?status=approved").await;
+    assert!(approved.html.contains("Reading Robot") && approved.actions().iter().all(|action| !action.ends_with("/approve")));
+
+    let page = somebody.open("/console/requests").await;
+    assert!(page.html.contains(">approved<") && page.html.contains(">rejected<"), "{}", page.html);
+    assert!(page.html.contains("who") && !page.html.contains("<b>who"), "the note is text: {}", page.html);
+    let link = page.all_between("<a href=\"", "\">Open it").last().and_then(|link| link.rsplit('"').next()).unwrap().to_owned();
+    let opened = somebody.open(&link).await;
+    assert!(opened.status == 200 && opened.address.ends_with("/reported"), "{}: {}", opened.address, opened.html);
+}
+
+#[tokio::test]
+async fn what_operators_see_is_refused_to_everybody_else() {
+    let demo = Demo::start().await;
+    for path in ["/console/operator/requests", "/console/operator/organizations"] {
+        for (session, status) in [("OWNER_SESSION", 403), ("USER_SESSION", 403), ("OPERATOR_SESSION", 200)] {
+            let page = Reader::signed_in(&demo, session).open(path).await;
+            assert_eq!(page.status, status, "{session} at {path}");
+            assert_eq!(page.html.contains("Request <code>"), status == 403, "a refusal says its request: {session} at {path}");
+        }
+        assert_eq!(Reader::nobody(&demo).open(path).await.address, "/sign-in");
+    }
+    let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
+    let all = operator.open("/console/operator/organizations").await;
+    assert!(all.html.contains("Example Publisher") && all.html.contains("Demo Network"), "{}", all.html);
+    let found = operator.open("/console/operator/organizations?q=Publisher").await;
+    assert!(found.html.contains("Example Publisher") && !found.html.contains("Demo Network"), "{}", found.html);
+    let none = operator.open("/console/operator/organizations?q=%3Cscript%3Ealert(1)").await;
+    assert!(none.html.contains("No organisation") && !none.html.contains("<script>alert"), "{}", none.html);
+}
