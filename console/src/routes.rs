@@ -41,6 +41,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))
         .route("/console/o/{organization}/events", get(events::show))
+        .route("/console/o/{organization}/events/tail", get(events::tail))
         .route("/console/o/{organization}/pages", get(pages::show))
         .route("/console/o/{organization}/corroboration", get(corroboration::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))

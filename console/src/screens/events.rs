@@ -4,13 +4,14 @@
 
 use super::{Behind, Filters, Pager};
 use crate::State;
-use crate::answers::Event;
+use crate::answers::{Event, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::{Asked, Window};
 use askama::Template;
 use axum::extract::{Query, State as Shared};
+use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -24,9 +25,28 @@ pub(crate) struct Events {
     frame: Frame,
     filters: Filters,
     home: String,
-    events: Vec<Event>,
+    is_live: bool,
+    tail: Tail,
     pager: Pager,
     behind: Behind,
+}
+
+/// The rows; with `live` a part of the page that is asked for again while it is open.
+#[derive(Template)]
+#[template(path = "parts/tail.html")]
+pub(crate) struct Tail {
+    /// Where the part is asked for again; empty when it is not.
+    again: String,
+    events: Vec<Event>,
+}
+
+impl askama::filters::HtmlSafe for Tail {}
+
+/// Whether new events appear by themselves.
+#[derive(Deserialize)]
+pub(crate) struct Live {
+    #[serde(default)]
+    live: String,
 }
 
 impl Event {
@@ -55,18 +75,37 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Query(asked): Query<Asked>,
+    Query(Live { live }): Query<Live>,
 ) -> Result<Page<Events>, Failure> {
-    let filters = Filters::read(&state, &member, "events", &asked).await?;
+    let is_live = !live.is_empty() && asked.after.is_empty();
+    let mut filters = Filters::read(&state, &member, "events", &asked).await?;
+    filters.kept.extend(is_live.then(|| ("live", "1".to_owned())));
     let limit = LIMIT.to_string();
     let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
     let (page, next) = member.api().get_with_next::<Event>("/content-owners/events", &parameters).await?;
     let address = format!("{}?{}", filters.here, filters.window.query());
+    let again = if is_live { format!("{}/tail?{}", filters.here, filters.window.query()) } else { String::new() };
+    let frame = member.frame("Events", &filters.window.query());
     Ok(Page(Events {
-        frame: member.frame("Events", &filters.window.query()),
+        frame: if is_live { frame.live() } else { frame },
         home: member.organization.home(),
-        events: page.items,
+        is_live,
+        tail: Tail { again, events: page.items },
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: Behind::of(&state, &member, "events", "/content-owners/events", &parameters),
         filters,
     }))
+}
+
+/// `GET /console/o/{organization}/events/tail`
+pub(crate) async fn tail(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<Asked>,
+) -> Result<Page<Tail>, Failure> {
+    let window = Window::of(&asked, state.clock.now())?;
+    let parameters = window.parameters_and(&[("limit", &LIMIT.to_string())]);
+    let page: List<Event> = member.api().get("/content-owners/events", &parameters).await?;
+    let again = format!("{}/events/tail?{}", member.organization.home(), window.query());
+    Ok(Page(Tail { again, events: page.items }))
 }

@@ -119,6 +119,7 @@ async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
         .collect();
     owners.extend([new_drain(demo).await.0, demo.url(&format!("{}?with=vercel", drains(demo)))]);
     owners.extend(OWNER_SCREENS.map(|screen| own("OWNER_ORG_ID", screen)));
+    owners.push(own("OWNER_ORG_ID", "events?live=1"));
     let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     let operators = ["requests", "organizations"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
@@ -226,5 +227,28 @@ async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
     })
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
+    assert!(browser.complaints().await.is_empty());
+}
+
+/// Events appear by themselves on the live page, and what they say stays text.
+#[tokio::test]
+async fn u5_new_events_appear_on_the_live_page_without_reloading() {
+    let demo = Demo::start().await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.open(&demo.url(&format!("/console/o/{}/events?live=1", demo.env("OWNER_ORG_ID")))).await;
+    browser.run("window.isTheSamePage = true").await;
+    let text = "return document.getElementById('tail').textContent";
+    assert!(browser.run(text).await.as_str().unwrap().contains("Waiting for the first event"));
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let event = json!({"type": "content_retrieved", "timestamp": now, "source_role": "edge",
+        "content_url": "https://www.example.com/<img src=x onerror=alert(1)>"});
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
+    eventually("the event is on the page", || async {
+        browser.run(text).await.as_str()?.contains("onerror=alert(1)").then_some(())
+    })
+    .await;
+    assert_eq!(browser.run("return window.isTheSamePage").await, true);
+    assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
     assert!(browser.complaints().await.is_empty());
 }
