@@ -16,12 +16,15 @@ mod intake;
 mod json;
 mod line;
 mod map;
+mod rehearsal;
 mod settings;
 mod split;
 mod tally;
 mod who;
 
 pub(crate) use challenge::fastly_challenge;
+pub use map::Outcome;
+pub use rehearsal::DrainRehearsal;
 pub use settings::DrainSettings;
 
 use crate::State;

@@ -51,7 +51,7 @@ mod tokens;
 mod tolerate;
 mod validate;
 
-pub use drains::DrainSettings;
+pub use drains::{DrainRehearsal, DrainSettings, Outcome as LineOutcome};
 pub use limits::Limits;
 pub use metrics::MEASURES;
 pub use publish::{Durability, Log, Message};

@@ -35,13 +35,13 @@ const ASSET_TYPES: &[&str] = &["image/", "font/", "audio/", "video/", "text/css"
 
 /// What a line turned out to be.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// A retrieval of content by a bot.
     Kept(Box<LogEvent>),
     /// A request of a person, or of a program that is nobody's agent.
     Person,
     /// A bot's request for something that is not counted.
-    Dropped(Reason),
+    Dropped(&'static str),
     /// A bot was not given the content.
     Refused {
         /// Which bot.
@@ -50,7 +50,7 @@ pub(super) enum Outcome {
         status: u16,
     },
     /// It says nothing that can be read.
-    Bad(Reason),
+    Bad(&'static str),
     /// Sent to try the destination.
     Trial,
 }
