@@ -2,10 +2,11 @@
 //!
 //! Must stay a table of contents: everything it does is in the crates that it names.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use service_kit::clock::Clock;
 use std::process::ExitCode;
 
-/// Content telemetry: the services, and what operators do with them
+/// Content telemetry: what people do with it, the services, and what operators do with them
 #[derive(Parser, Clone, Debug)]
 #[command(name = "telemetry", version)]
 pub struct Cli {
@@ -17,6 +18,8 @@ pub struct Cli {
 /// What the program can do.
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
+    #[command(flatten)]
+    People(telemetry_cli::Command),
     /// Takes telemetry over HTTP and puts it on the log
     IngestGateway(ingest_gateway::Cli),
     /// Reads the log, removes repeats and writes ClickHouse; delivers webhooks
@@ -32,6 +35,7 @@ enum Command {
 /// Does what was asked for, until its end.
 pub async fn start(cli: Cli) -> ExitCode {
     match cli.command {
+        Command::People(command) => telemetry_cli::run(command, Cli::command(), Clock::System).await,
         Command::IngestGateway(cli) => ingest_gateway::start(cli).await,
         Command::StreamWorkers(cli) => stream_workers::start(cli).await,
         Command::QueryApi(cli) => query_api::start(cli).await,

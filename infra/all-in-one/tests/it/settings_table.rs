@@ -32,6 +32,12 @@ pub(crate) fn modes(binary: &Command) -> Vec<(String, Command)> {
     found
 }
 
+/// What every command for people reads; what else they take stands in `docs/cli.md`.
+fn people() -> Command {
+    let program = telemetry::Cli::command();
+    program.find_subcommand("whoami").expect("everybody may ask who they are").clone().name("commands for people")
+}
+
 /// One line of the table, apart from who reads it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
@@ -108,6 +114,11 @@ fn document() -> String {
             }
         }
     }
+    for argument in people().get_arguments() {
+        if let Some(setting) = argument.get_env() {
+            settings.entry(row(&setting.to_string_lossy(), argument)).or_default().push(people().get_name().to_owned());
+        }
+    }
     let mut text = HEAD.to_owned();
     for (Row { setting, option, default, value, meaning }, readers) in settings {
         let _ = writeln!(text, "| `{setting}` | {option} | {default} | {value} | {meaning} | {} |", readers.join(", "));
@@ -140,8 +151,8 @@ Modes that do one thing and leave have options of their own. `--help` explains e
 
 /// The names of all settings.
 fn names() -> String {
-    let binaries = binaries();
-    let all = binaries.iter().flat_map(modes).flat_map(|(_, mode)| {
+    let readers = [&binaries()[..], &[people()]].concat();
+    let all = readers.iter().flat_map(modes).flat_map(|(_, mode)| {
         let own = mode.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
         own.collect::<Vec<_>>()
     });

@@ -1,0 +1,76 @@
+//! `telemetry bots check`: who a user agent is, by the table that the service uses (docs/api/crawlers.md#bot-table).
+//!
+//! Must not ask anybody: neither the user agent nor the address leaves the machine.
+
+use crate::context::Context;
+use crate::failure::{Failure, of_file};
+use clap::{Args, Subcommand};
+use schemas::bots::{BotTable, Classified};
+use serde_json::json;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The table of bots.
+#[derive(Args, Clone, Debug)]
+pub struct BotsNoun {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Action {
+    /// Say what bot a user agent and an address would be
+    Check(Check),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Check {
+    /// User agent as it stands in a request
+    #[arg(value_name = "USER_AGENT")]
+    user_agent: String,
+    /// Address that the request came from
+    #[arg(value_name = "ADDRESS")]
+    address: Option<IpAddr>,
+    /// What the CDN calls it, as Cloudflare's `VerifiedBotCategory`
+    #[arg(long, value_name = "CATEGORY")]
+    category: Option<String>,
+    #[command(flatten)]
+    table: Table,
+}
+
+/// Which table.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Table {
+    /// Table of bots instead of the bundled one, as the service takes it in `TELEMETRY_BOTS_FILE`
+    #[arg(long, value_name = "FILE")]
+    bots_file: Option<PathBuf>,
+}
+
+impl Table {
+    /// The table.
+    pub(crate) fn load(&self) -> Result<Arc<BotTable>, Failure> {
+        self.bots_file.as_deref().map_or_else(|| Ok(BotTable::bundled()), read)
+    }
+}
+
+fn read(file: &Path) -> Result<Arc<BotTable>, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| of_file(file, &error))?;
+    let table = BotTable::parse(&text);
+    table.map(Arc::new).map_err(|error| Failure::Usage(format!("{}: no table of bots: {error}", file.display())))
+}
+
+pub(crate) fn run(context: &Context, noun: &BotsNoun) -> Result<(), Failure> {
+    let Action::Check(what) = &noun.action;
+    let table = what.table.load()?;
+    let found = table.classify(&what.user_agent, what.category.as_deref(), what.address);
+    let text = |of: fn(&Classified) -> &Arc<str>| found.as_ref().map(of).map(ToString::to_string);
+    context.output().object(&json!({
+        "bot": text(|found| &found.bot),
+        "operator": text(|found| &found.operator),
+        "purpose": found.as_ref().map(|found| found.purpose),
+        "verified": found.as_ref().and_then(|found| found.verified),
+        "documentation": text(|found| &found.documentation),
+        "table": table.version().to_string(),
+    }))
+}

@@ -1,0 +1,221 @@
+//! The one way to the service: a request, its answer, and what an answer that is an error means.
+//!
+//! Must not follow a redirect, so that a credential reaches the address it is for and no other, and must say of a failure nothing that
+//! was sent.
+
+use crate::failure::{Failure, Refusal, chain};
+use crate::secret::Secret;
+use axum::body::Bytes;
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
+use schemas::problem::Problem;
+use serde_json::Value;
+use service_kit::auth::API_KEY_HEADER;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+use uuid::Uuid;
+
+/// Longer than the service's own deadlines, so that its answer says what went wrong.
+const DEADLINE: Duration = Duration::from_secs(150);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest answer that is an error.
+const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    /// An organisation, by its key.
+    Key(Secret),
+    /// A person.
+    Session(Secret),
+}
+
+/// Parameters of a question, in the order in which they are written.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// The service at one address, asked by one credential.
+pub(crate) struct Client {
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: Url,
+    credential: Option<Credential>,
+    organization: Option<Uuid>,
+}
+
+/// What is sent besides method, path and parameters.
+#[derive(Clone, Default)]
+pub(crate) struct Content {
+    pub(crate) media_type: Option<&'static str>,
+    pub(crate) encoding: Option<&'static str>,
+    pub(crate) accept: Option<&'static str>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// What came back: no error.
+pub(crate) struct Answer {
+    date: Option<HeaderValue>,
+    body: Incoming,
+}
+
+impl Client {
+    /// The service at `base`.
+    pub(crate) fn new(base: Url, credential: Option<Credential>, organization: Option<Uuid>) -> Result<Self, Failure> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if base.scheme() == "https" && roots.is_empty() {
+            return Err(Failure::Failed("this system trusts no certificate authority: install ca-certificates".to_owned()));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::Failed(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(CONNECT_DEADLINE));
+        tcp.enforce_http(false);
+        let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp);
+        Ok(Self { http: legacy::Client::builder(TokioExecutor::new()).build(https), base, credential, organization })
+    }
+
+    /// Where it is.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// By what it is asked.
+    pub(crate) fn credential(&self) -> Option<&Credential> {
+        self.credential.as_ref()
+    }
+
+    /// Asks, and answers with JSON.
+    pub(crate) async fn get(&self, path: &str, parameters: &Parameters) -> Result<Value, Failure> {
+        self.send(Method::GET, path, parameters, Content::default()).await?.json().await
+    }
+
+    /// Changes something by a JSON body, and answers with JSON, or null where there is nothing to show.
+    pub(crate) async fn change(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let content = body.map(|body| Content {
+            media_type: Some("application/json"),
+            body: Bytes::from(body.to_string()),
+            ..Content::default()
+        });
+        self.send(method, path, &Vec::new(), content.unwrap_or_default()).await?.json().await
+    }
+
+    /// Sends a request; an answer that is an error is a failure.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &Parameters,
+        content: Content,
+    ) -> Result<Answer, Failure> {
+        let request = self.request(method, path, parameters, content)?;
+        let asked = tokio::time::timeout(DEADLINE, self.http.request(request)).await;
+        let response =
+            asked.map_err(|_| self.unreachable("no answer in time"))?.map_err(|error| self.unreachable(&chain(&error)))?;
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            let date = parts.headers.get(DATE).cloned();
+            return Ok(Answer { date, body });
+        }
+        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = Limited::new(body, MAX_PROBLEM_BYTES).collect().await.map(http_body_util::Collected::to_bytes);
+        let problem: Option<Problem> = body.ok().and_then(|body| serde_json::from_slice(&body).ok());
+        Err(Failure::Refused(Box::new(Refusal { status: parts.status.as_u16(), problem, retry_after })))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &Parameters,
+        content: Content,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        let mut request = Request::builder().method(method).uri(self.url(path, parameters).as_str());
+        let headers = request.headers_mut().ok_or_else(|| Failure::Usage(format!("{}: not an address", self.base)))?;
+        *headers = content.headers;
+        let said = [(CONTENT_TYPE, content.media_type), (CONTENT_ENCODING, content.encoding), (ACCEPT, content.accept)];
+        for (name, value) in said {
+            headers.extend(value.map(|value| (name, HeaderValue::from_static(value))));
+        }
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("telemetry-cli/", env!("CARGO_PKG_VERSION"))));
+        let credential = match &self.credential {
+            Some(Credential::Key(key)) => Some((HeaderName::from_static(API_KEY_HEADER), key.reveal().to_owned())),
+            Some(Credential::Session(session)) => Some((AUTHORIZATION, format!("Bearer {}", session.reveal()))),
+            None => None,
+        };
+        if let Some((name, value)) = credential {
+            let value = HeaderValue::try_from(value);
+            let mut value = value.map_err(|_| Failure::Usage("the credential holds what no header may hold".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        request.body(Full::new(content.body)).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    fn url(&self, path: &str, parameters: &Parameters) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        // A key reads for its own organisation.
+        let is_person = matches!(self.credential, Some(Credential::Session(_)));
+        let about = self.organization.filter(|_| is_person).map(|id| ("organization_id", id.to_string()));
+        let all: Vec<_> = about.iter().chain(parameters).collect();
+        if !all.is_empty() {
+            url.query_pairs_mut().extend_pairs(all.iter().map(|(name, value)| (name, value)));
+        }
+        url
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        Failure::Unreachable(format!("{} cannot be reached: {why}", self.base))
+    }
+}
+
+impl Answer {
+    /// What time it is there.
+    pub(crate) fn date(&self) -> Option<&str> {
+        self.date.as_ref()?.to_str().ok()
+    }
+
+    /// The whole body.
+    pub(crate) async fn bytes(self) -> Result<Bytes, Failure> {
+        let whole = tokio::time::timeout(DEADLINE, self.body.collect()).await;
+        let whole = whole.map_err(|_| cut())?.map_err(|_| cut())?;
+        Ok(whole.to_bytes())
+    }
+
+    /// The body as JSON; null where there is none.
+    pub(crate) async fn json(self) -> Result<Value, Failure> {
+        let body = self.bytes().await?;
+        if body.is_empty() {
+            return Ok(Value::Null);
+        }
+        let foreign = |_| Failure::Failed("the server answered with something else than JSON: is the address right?".to_owned());
+        serde_json::from_slice(&body).map_err(foreign)
+    }
+
+    /// The next part of the body.
+    pub(crate) async fn part(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let next = tokio::time::timeout(DEADLINE, self.body.frame()).await.map_err(|_| cut())?;
+            let Some(frame) = next else { return Ok(None) };
+            if let Ok(part) = frame.map_err(|_| cut())?.into_data() {
+                return Ok(Some(part));
+            }
+        }
+    }
+}
+
+fn cut() -> Failure {
+    Failure::Unreachable("the answer ended before it was complete: ask again".to_owned())
+}

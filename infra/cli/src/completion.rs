@@ -1,0 +1,23 @@
+//! `telemetry completion`: what a shell needs to complete commands and options.
+//!
+//! Must describe the whole program, also those commands that are not of this crate.
+
+use crate::failure::Failure;
+use crate::output::write;
+use clap::Args;
+use clap_complete::Shell;
+
+/// A shell.
+#[derive(Args, Clone, Debug)]
+pub struct Completion {
+    /// Shell that completes
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(mut program: clap::Command, what: &Completion) -> Result<(), Failure> {
+    let name = program.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(what.shell, &mut program, name, &mut script);
+    write(&script)
+}

@@ -1,0 +1,127 @@
+//! What a command works with: the clock, the options, the profile that is meant, and a client by the right credential.
+//!
+//! Must not send a profile's credential to another address than the profile's own.
+
+use crate::client::{Client, Credential};
+use crate::failure::Failure;
+use crate::options::Options;
+use crate::output::Output;
+use crate::profiles::{Profile, Profiles, usual_file};
+use crate::secret::Secret;
+use service_kit::clock::Clock;
+use std::path::PathBuf;
+use url::Url;
+
+/// By whom a command may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// Anybody.
+    Nobody,
+    /// An organisation.
+    Key,
+    /// A person.
+    Person,
+    /// Either; a key goes before a session.
+    Either,
+}
+
+/// What one run of the program knows.
+pub(crate) struct Context {
+    pub(crate) clock: Clock,
+    pub(crate) options: Options,
+}
+
+impl Context {
+    /// Where answers go.
+    pub(crate) fn output(&self) -> Output {
+        Output { format: self.options.output }
+    }
+
+    /// The file of profiles.
+    pub(crate) fn config_file(&self) -> Result<PathBuf, Failure> {
+        self.options.config.clone().map_or_else(usual_file, Ok)
+    }
+
+    /// The folder for what is remembered beside the profiles.
+    pub(crate) fn state_folder(&self) -> Result<PathBuf, Failure> {
+        let file = self.config_file()?;
+        Ok(file.parent().map(PathBuf::from).unwrap_or_default().join("imports"))
+    }
+
+    /// All profiles.
+    pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
+        Profiles::load(&self.config_file()?)
+    }
+
+    /// The profile that is meant; none where there is none.
+    pub(crate) fn profile(&self) -> Result<Option<Profile>, Failure> {
+        let profiles = self.profiles()?;
+        Ok(profiles.chosen(self.options.profile.as_deref())?.map(|(_, profile)| profile.clone()))
+    }
+
+    /// The service, by a credential that it takes of such an asker.
+    pub(crate) fn client(&self, asker: Asker) -> Result<Client, Failure> {
+        let profile = self.profile()?;
+        let base = self.base(profile.as_ref())?;
+        let is_own = |profile: &Profile| profile.url.origin() == base.origin();
+        let own = profile.as_ref().filter(|profile| is_own(profile));
+        let credential = self.credential(asker, own)?;
+        if credential.is_none() && asker != Asker::Nobody {
+            return Err(self.without_credential(asker, &base, profile.as_ref()));
+        }
+        let organization = self.options.organization.or_else(|| own?.organization_id);
+        Client::new(base, credential, organization)
+    }
+
+    /// The address: that of the options or the environment, else the profile's.
+    pub(crate) fn base(&self, profile: Option<&Profile>) -> Result<Url, Failure> {
+        let given = self.options.url.clone().or_else(|| Some(profile?.url.clone()));
+        given.ok_or_else(|| {
+            Failure::Usage(
+                "which service? name its address with --url or TELEMETRY_URL, or run `telemetry login --url URL`".to_owned(),
+            )
+        })
+    }
+
+    /// The key that was given for this run alone.
+    pub(crate) fn given_key(&self) -> Result<Option<Secret>, Failure> {
+        if let Some(file) = &self.options.key_file {
+            return Secret::read(file)?.into_key(&file.display().to_string()).map(Some);
+        }
+        self.options.key.0.clone().map(|key| key.into_key("TELEMETRY_KEY")).transpose()
+    }
+
+    fn credential(&self, asker: Asker, own: Option<&Profile>) -> Result<Option<Credential>, Failure> {
+        let takes_key = matches!(asker, Asker::Key | Asker::Either);
+        let takes_session = matches!(asker, Asker::Person | Asker::Either);
+        let key = if takes_key { self.given_key()?.or_else(|| own?.key.clone()) } else { None };
+        if let Some(key) = key {
+            return Ok(Some(Credential::Key(key)));
+        }
+        let session = own.filter(|_| takes_session).and_then(|profile| profile.session.as_ref());
+        let Some(session) = session else { return Ok(None) };
+        if session.expires_at <= self.clock.now() {
+            return Err(Failure::NoCredential(format!("the session of {} is over: run `telemetry login`", session.email)));
+        }
+        Ok(Some(Credential::Session(session.secret.clone())))
+    }
+
+    fn without_credential(&self, asker: Asker, base: &Url, profile: Option<&Profile>) -> Failure {
+        if let Some(profile) = profile.filter(|profile| profile.url.origin() != base.origin()) {
+            return Failure::NoCredential(format!(
+                "the profile's credentials are for {} and are not sent to {base}: give another key, or take another profile",
+                profile.url
+            ));
+        }
+        Failure::NoCredential(
+            match asker {
+                Asker::Person => "this is for a person who is signed in: run `telemetry login`",
+                Asker::Key => "this takes an API key: name its file with --key-file, or set TELEMETRY_KEY, or keep it with `telemetry profile set`",
+                Asker::Either | Asker::Nobody => {
+                    "who asks? run `telemetry login`, or give an API key with --key-file or TELEMETRY_KEY"
+                }
+            }
+            .to_owned(),
+        )
+    }
+}

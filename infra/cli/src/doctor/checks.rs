@@ -1,0 +1,194 @@
+//! The checks, each after those that it rests on.
+//!
+//! Must go on after a check that fails, as far as the next ones can be made.
+
+use super::{Finding, Verdict};
+use crate::client::{Client, Content, Credential};
+use crate::context::{Asker, Context};
+use crate::failure::Failure;
+use crate::output::text;
+use crate::sign_in::of_key;
+use axum::http::Method;
+use chrono::{DateTime, TimeDelta};
+use hickory_resolver::TokioResolver;
+use serde_json::Value;
+use url::Url;
+
+/// Timestamps further ahead are refused, and webhooks further off are stale.
+const MAX_SKEW: TimeDelta = TimeDelta::seconds(60);
+const MANIFEST: &str = "/.well-known/content-telemetry.json";
+
+pub(super) async fn all(context: &Context, domain: Option<&str>) -> Result<Vec<Finding>, Failure> {
+    let anonymous = context.client(Asker::Nobody)?;
+    let mut findings = address(context, &anonymous).await;
+    if findings.iter().any(|finding| finding.check == "address" && finding.verdict == Verdict::Bad) {
+        return Ok(findings);
+    }
+    match context.client(Asker::Either) {
+        Ok(client) => {
+            findings.extend(credential(&client).await);
+            findings.push(first_event(&client).await);
+            if let Some(domain) = domain {
+                findings.extend(of_domain(&client, domain).await);
+            }
+        }
+        Err(failure) => {
+            findings.push(Finding::new("credential", Verdict::Bad, failure.to_string(), "run `telemetry login`, or give a key"));
+        }
+    }
+    if domain.is_none() {
+        findings.push(Finding::new("domain", Verdict::Skipped, "no domain was named", "name one with --domain"));
+    }
+    Ok(findings)
+}
+
+async fn address(context: &Context, client: &Client) -> Vec<Finding> {
+    let answer = client.send(Method::GET, "/health", &Vec::new(), Content::default()).await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(failure) => {
+            return vec![Finding::new(
+                "address",
+                Verdict::Bad,
+                failure.to_string(),
+                "is the service running, and --url its address?",
+            )];
+        }
+    };
+    let mut findings = vec![Finding::ok("address", format!("{} answers", client.base()))];
+    findings.push(clock(context, answer.date()));
+    match client.get("/ready", &Vec::new()).await {
+        Ok(_) => findings.push(Finding::ok("ready", "all that the service needs is there")),
+        Err(failure) => findings.push(Finding::new("ready", Verdict::Bad, failure.to_string(), "ask who runs the service")),
+    }
+    findings
+}
+
+fn clock(context: &Context, date: Option<&str>) -> Finding {
+    let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else {
+        return Finding::new("clock", Verdict::Skipped, "the service does not say what time it is", "");
+    };
+    let skew = context.clock.now().signed_duration_since(theirs);
+    let found = format!("{} s between this machine and the service", skew.num_seconds().abs());
+    if skew.abs() <= MAX_SKEW {
+        Finding::ok("clock", found)
+    } else {
+        Finding::new("clock", Verdict::Bad, found, "set this machine's clock: events with a time far ahead are refused")
+    }
+}
+
+async fn credential(client: &Client) -> Vec<Finding> {
+    let Some(Credential::Key(key)) = client.credential() else {
+        return match client.get("/api/v1/identity/auth/session", &Vec::new()).await {
+            Ok(session) => vec![Finding::ok("session", format!("signed in as {}", text(&session["user"]["email"])))],
+            Err(failure) => vec![Finding::new("session", Verdict::Bad, failure.to_string(), "run `telemetry login`")],
+        };
+    };
+    match of_key(client, key).await {
+        Ok(found) => vec![Finding::ok("key", format!("{}… is known", text(&found["prefix"]))), scopes(&found)],
+        Err(failure) => vec![Finding::new("key", Verdict::Bad, failure.to_string(), "take a key that is not revoked")],
+    }
+}
+
+fn scopes(key: &Value) -> Finding {
+    let Some(scopes) = key["scopes"].as_array() else {
+        let advice = "identity:read lets a key see itself";
+        return Finding::new("scopes", Verdict::Skipped, "the key may not list keys, so its scopes are not known", advice);
+    };
+    let has = |wanted: &str| scopes.iter().any(|scope| scope == wanted);
+    let found = text(&key["scopes"]);
+    match (key["drain_id"].is_string(), has("telemetry:read"), has("telemetry:write")) {
+        (true, ..) => Finding::ok("scopes", "the key feeds a drain, and nothing else"),
+        (_, true, true) => Finding::ok("scopes", found),
+        (_, false, _) => Finding::new("scopes", Verdict::Warning, found, "without telemetry:read it reads no figures"),
+        (_, _, false) => Finding::new("scopes", Verdict::Warning, found, "without telemetry:write it reports nothing"),
+    }
+}
+
+async fn first_event(client: &Client) -> Finding {
+    let is_owner = match client.credential() {
+        Some(Credential::Key(key)) => key.shown_prefix().starts_with("svc_pub_"),
+        _ => true,
+    };
+    let path = if is_owner { "/content-owners/summary" } else { "/agent/summary" };
+    match client.get(path, &Vec::new()).await {
+        Ok(summary) => match summary["total_events"].as_u64() {
+            Some(total @ 1..) => Finding::ok("events", format!("{total} are counted")),
+            _ => Finding::new(
+                "events",
+                Verdict::Warning,
+                "none is counted yet",
+                "connect a source: `telemetry drain create`, or `telemetry events send`",
+            ),
+        },
+        Err(failure) => Finding::new("events", Verdict::Skipped, failure.to_string(), ""),
+    }
+}
+
+async fn of_domain(client: &Client, domain: &str) -> Vec<Finding> {
+    let listed = match client.get("/api/v1/identity/domains", &Vec::new()).await {
+        Ok(listed) => listed,
+        Err(failure) => return vec![Finding::new("domain", Verdict::Bad, failure.to_string(), "")],
+    };
+    let host = domain.strip_prefix("www.").unwrap_or(domain);
+    let Some(own) = listed.as_array().into_iter().flatten().find(|listed| listed["domain"] == host).cloned() else {
+        let advice = format!("run `telemetry domain create {host}`");
+        return vec![Finding::new("domain", Verdict::Bad, format!("{host} is not registered"), advice)];
+    };
+    let is_verified = own["verified"] == true;
+    let state = match is_verified {
+        true => Finding::ok("domain", format!("{host} is verified by {}", text(&own["verification_method"]))),
+        false => Finding::new(
+            "domain",
+            Verdict::Bad,
+            format!("{host} is not verified"),
+            format!("run `telemetry domain verify {host} --wait`"),
+        ),
+    };
+    let token = text(&own["verification_token"]);
+    vec![state, dns(host, &token, is_verified).await, manifest(host, &token).await]
+}
+
+async fn dns(host: &str, token: &str, is_verified: bool) -> Finding {
+    let name = format!("_content-telemetry.{host}");
+    let wanted = format!("svc-verify={token}");
+    let advice = format!("publish {name} TXT {wanted}");
+    let missing = if is_verified { Verdict::Warning } else { Verdict::Bad };
+    let resolver = match TokioResolver::builder_tokio().and_then(hickory_resolver::ResolverBuilder::build) {
+        Ok(resolver) => resolver,
+        Err(error) => return Finding::new("dns", Verdict::Skipped, format!("this system names no DNS server: {error}"), advice),
+    };
+    match resolver.txt_lookup(format!("{name}.")).await {
+        Ok(found) => {
+            let has_it = found.answers().iter().any(|record| record.data.to_string().contains(&wanted));
+            if has_it {
+                Finding::ok("dns", format!("{name} holds the token"))
+            } else {
+                Finding::new("dns", missing, format!("{name} holds something else"), advice)
+            }
+        }
+        Err(_) => Finding::new("dns", missing, format!("{name} has no TXT record"), advice),
+    }
+}
+
+async fn manifest(host: &str, token: &str) -> Finding {
+    let address = format!("https://{host}");
+    let missing = |why: String| {
+        Finding::new(
+            "manifest",
+            Verdict::Skipped,
+            why,
+            format!("only needed where DNS does not hold the token: {address}{MANIFEST}"),
+        )
+    };
+    let Some(client) = Url::parse(&address).ok().and_then(|url| Client::new(url, None, None).ok()) else {
+        return missing(format!("{address} is no address"));
+    };
+    match client.get(MANIFEST, &Vec::new()).await {
+        Ok(manifest) if text(&manifest["verification_token"]).split(", ").any(|found| found == token) => {
+            Finding::ok("manifest", format!("{address}{MANIFEST} holds the token"))
+        }
+        Ok(_) => missing(format!("{address}{MANIFEST} holds another token, or none")),
+        Err(_) => missing(format!("{address}{MANIFEST} is not there")),
+    }
+}

@@ -1,0 +1,64 @@
+//! How far a log was taken in, so that an import goes on where it stopped.
+//!
+//! Must be written after the service has answered and not before: what is lost of it is sent again, and counted once.
+
+use super::source::Head;
+use crate::failure::{Failure, of_file};
+use crate::profiles::write_private;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file of one import.
+pub(super) struct StateFile {
+    path: PathBuf,
+    log: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    log: PathBuf,
+    offset: u64,
+    head: Head,
+}
+
+impl StateFile {
+    /// Of a log that goes to one place of one service; `place` is all that says which.
+    pub(super) fn of(folder: &Path, log: &Path, place: &str) -> Result<Self, Failure> {
+        let log = log.canonicalize().map_err(|error| of_file(log, &error))?;
+        let mut digest = Sha256::new();
+        digest.update(place);
+        digest.update([0]);
+        digest.update(log.as_os_str().as_encoded_bytes());
+        let name: String = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { path: folder.join(format!("{name}.json")), log })
+    }
+
+    /// Where to go on; 0 where nothing was taken in, or the log is another one by now.
+    pub(super) fn offset(&self) -> Result<u64, Failure> {
+        let text = match std::fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            text => text.map_err(|error| of_file(&self.path, &error))?,
+        };
+        let broken = |_| Failure::Usage(format!("{}: no state of an import; delete it to begin anew", self.path.display()));
+        let state: State = serde_json::from_str(&text).map_err(broken)?;
+        let is_same = Head::of(&self.log, state.offset)? == state.head;
+        Ok(if is_same { state.offset } else { 0 })
+    }
+
+    /// Notes how far it has come.
+    pub(super) fn save(&self, offset: u64) -> Result<(), Failure> {
+        let state = State { log: self.log.clone(), offset, head: Head::of(&self.log, offset)? };
+        let text = serde_json::to_string(&state).map_err(|error| Failure::Failed(error.to_string()))?;
+        write_private(&self.path, text.as_bytes()).map_err(|error| of_file(&self.path, &error))
+    }
+
+    /// Forgets it.
+    pub(super) fn forget(&self) -> Result<(), Failure> {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(&self.path, &error)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `telemetry profile`: services under names, with the credentials for them.
+//!
+//! Must not show a credential: of a key its prefix is shown, of a session whose it is.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Column, column};
+use crate::profiles::{DEFAULT, Profile, Profiles, checked_name, unknown};
+use crate::talk::{confirm, say};
+use clap::{Args, Subcommand};
+use schemas::instant;
+use serde_json::{Value, json};
+
+/// Profiles.
+#[derive(Args, Clone, Debug)]
+pub struct ProfileNoun {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Action {
+    /// List the profiles
+    List,
+    /// Show a profile, without its credentials
+    Show(Named),
+    /// Make a profile, or change one: its address by --url, its key by --key-file, its organisation by --organization
+    Set(Named),
+    /// Use a profile from now on
+    Use(MustBeNamed),
+    /// Delete a profile with its credentials
+    Delete(Deleted),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Named {
+    /// Name of the profile; without it the one in use
+    #[arg(value_name = "NAME", value_parser = checked_name)]
+    name: Option<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MustBeNamed {
+    /// Name of the profile
+    #[arg(value_name = "NAME", value_parser = checked_name)]
+    name: String,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Deleted {
+    /// Name of the profile
+    #[arg(value_name = "NAME", value_parser = checked_name)]
+    name: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+const COLUMNS: [Column; 6] = [
+    column("name", "/name"),
+    column("in use", "/in_use"),
+    column("url", "/url"),
+    column("key", "/key"),
+    column("person", "/person"),
+    column("organization", "/organization_id"),
+];
+
+pub(crate) fn run(context: &Context, noun: &ProfileNoun) -> Result<(), Failure> {
+    let profiles = context.profiles()?;
+    match &noun.action {
+        Action::List => {
+            let all: Vec<Value> = profiles.profiles.iter().map(|(name, profile)| shown(&profiles, name, profile)).collect();
+            context.output().list(&json!(all), &all, &COLUMNS)
+        }
+        Action::Show(named) => {
+            let name = name_of(context, &profiles, named);
+            let profile = profiles.profiles.get(&name).ok_or_else(|| unknown(&name))?;
+            context.output().object(&shown(&profiles, &name, profile))
+        }
+        Action::Set(named) => set(context, profiles, named),
+        Action::Use(named) => choose(context, profiles, &named.name),
+        Action::Delete(deleted) => delete(context, profiles, deleted),
+    }
+}
+
+fn name_of(context: &Context, profiles: &Profiles, named: &Named) -> String {
+    let said = named.name.as_ref().or(context.options.profile.as_ref()).or(profiles.current.as_ref());
+    said.map_or_else(|| DEFAULT.to_owned(), Clone::clone)
+}
+
+fn shown(profiles: &Profiles, name: &str, profile: &Profile) -> Value {
+    let session = profile.session.as_ref();
+    json!({
+        "name": name,
+        "in_use": profiles.current.as_deref() == Some(name),
+        "url": profile.url,
+        "key": profile.key.as_ref().map(|key| format!("{}…", key.shown_prefix())),
+        "person": session.map(|session| &session.email),
+        "session_expires_at": session.map(|session| instant::text(session.expires_at)),
+        "organization_id": profile.organization_id,
+    })
+}
+
+fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), Failure> {
+    let name = name_of(context, &profiles, named);
+    checked_name(&name).map_err(Failure::Usage)?;
+    let before = profiles.profiles.get(&name);
+    let url = context.base(before)?;
+    // A credential is for the address that it was given for.
+    let kept = before.filter(|before| before.url.origin() == url.origin());
+    let profile = Profile {
+        key: context.given_key()?.or_else(|| kept?.key.clone()),
+        session: kept.and_then(|kept| kept.session.clone()),
+        organization_id: context.options.organization.or_else(|| kept?.organization_id),
+        url,
+    };
+    if before.is_some() && kept.is_none() {
+        say("the address is another one: credentials for the one before are forgotten");
+    }
+    let known = shown(&profiles, &name, &profile);
+    profiles.current.get_or_insert_with(|| name.clone());
+    profiles.profiles.insert(name, profile);
+    profiles.save(&context.config_file()?)?;
+    context.output().object(&known)
+}
+
+fn choose(context: &Context, mut profiles: Profiles, name: &str) -> Result<(), Failure> {
+    if !profiles.profiles.contains_key(name) {
+        return Err(unknown(name));
+    }
+    profiles.current = Some(name.to_owned());
+    profiles.save(&context.config_file()?)?;
+    say(&format!("profile {name} is in use"));
+    Ok(())
+}
+
+fn delete(context: &Context, mut profiles: Profiles, deleted: &Deleted) -> Result<(), Failure> {
+    let name = &deleted.name;
+    if !profiles.profiles.contains_key(name) {
+        return Err(unknown(name));
+    }
+    confirm(&format!("delete profile {name} and its credentials"), deleted.yes)?;
+    profiles.profiles.remove(name);
+    if profiles.current.as_ref() == Some(name) {
+        profiles.current = None;
+    }
+    profiles.save(&context.config_file()?)?;
+    say(&format!("profile {name} is deleted"));
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! The configuration: services under names, with the credentials for them (docs/cli.md#profiles).
+//!
+//! Must be readable by its owner alone, and must be replaced whole or not at all.
+
+use crate::failure::{Failure, of_file};
+use crate::secret::Secret;
+use chrono::{DateTime, Utc};
+use etcetera::BaseStrategy;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use url::Url;
+use uuid::Uuid;
+
+/// The profile that is made when none is named.
+pub(crate) const DEFAULT: &str = "default";
+/// Longest name of a profile.
+const MAX_NAME_CHARS: usize = 64;
+
+/// All profiles.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profiles {
+    /// The one in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) current: Option<String>,
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, Profile>,
+}
+
+/// One service and who one is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    pub(crate) url: Url,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<Session>,
+    /// For which organisation a person asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) organization_id: Option<Uuid>,
+}
+
+/// A person's session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Session {
+    pub(crate) secret: Secret,
+    pub(crate) email: String,
+    pub(crate) expires_at: DateTime<Utc>,
+}
+
+impl Profiles {
+    /// Reads the file; without one there are no profiles.
+    pub(crate) fn load(file: &Path) -> Result<Self, Failure> {
+        let metadata = match std::fs::metadata(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            metadata => metadata.map_err(|error| of_file(file, &error))?,
+        };
+        if metadata.permissions().mode() & 0o077 != 0 {
+            let file = file.display();
+            return Err(Failure::Usage(format!("{file} holds credentials and others may read it: run `chmod 600 {file}`")));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| of_file(file, &error))?;
+        // What stands at the place of the fault may be a secret: the place is said, and not what is there.
+        serde_json::from_str(&text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            Failure::Usage(format!(
+                "{}: no file of profiles (line {line}, column {column}): mend it, or delete it",
+                file.display()
+            ))
+        })
+    }
+
+    /// Writes the file, with its folder.
+    pub(crate) fn save(&self, file: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Failure::Failed(error.to_string()))?;
+        write_private(file, text.as_bytes()).map_err(|error| of_file(file, &error))
+    }
+
+    /// The profile of this name, or the one in use, with its name.
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<Option<(&str, &Profile)>, Failure> {
+        let Some(wanted) = name.or(self.current.as_deref()) else { return Ok(None) };
+        match self.profiles.get_key_value(wanted) {
+            Some((name, profile)) => Ok(Some((name, profile))),
+            None => Err(unknown(wanted)),
+        }
+    }
+}
+
+/// There is no such profile.
+pub(crate) fn unknown(name: &str) -> Failure {
+    Failure::Usage(format!("there is no profile {name:?}: `telemetry profile list` shows those that are"))
+}
+
+/// A name that a profile may have.
+pub(crate) fn checked_name(name: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_short = (1..=MAX_NAME_CHARS).contains(&name.len());
+    if is_short && name.chars().all(is_plain) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("a name of a profile has 1 to {MAX_NAME_CHARS} letters, digits, '-', '_' and '.'"))
+    }
+}
+
+/// Where the profiles are when nobody says.
+pub(crate) fn usual_file() -> Result<PathBuf, Failure> {
+    let folders = etcetera::choose_base_strategy()
+        .map_err(|_| Failure::Usage("this user has no home folder: name a file with --config or TELEMETRY_CONFIG".to_owned()))?;
+    Ok(folders.config_dir().join("telemetry").join("profiles.json"))
+}
+
+/// Replaces a file by one that its owner alone may read; makes its folder for the owner alone too.
+pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // made with 0600 before anything is in it
+    let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
+    fresh.write_all(bytes)?;
+    fresh.as_file().sync_all()?;
+    fresh.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Credentials as this program holds them: read from files, kept in the configuration, sent in one header.
+//!
+//! Must not be printable: neither type has `Debug` or `Display` that shows it, and no command line holds one.
+
+use crate::failure::{Failure, of_file};
+use schemas::secrets::{PlainApiKey, PlainUserSession};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+/// Longest file that holds a secret.
+const MAX_FILE_BYTES: u64 = 4 * 1024;
+
+/// A text that nobody is to see.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    /// A secret, without the blanks around it.
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    /// For the header that sends it, and for nothing else.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The beginning that lists of keys show too.
+    pub(crate) fn shown_prefix(&self) -> String {
+        PlainApiKey::parse(&self.0).map(|key| key.shown_prefix().to_owned()).unwrap_or_default()
+    }
+
+    /// The same, if it is an API key; `whence` names where it was read.
+    pub(crate) fn into_key(self, whence: &str) -> Result<Self, Failure> {
+        match PlainApiKey::parse(&self.0) {
+            Some(_) => Ok(self),
+            None => {
+                Err(Failure::Usage(format!("{whence} holds no API key: one begins with svc_pub_ or svc_pk_ and has a checksum")))
+            }
+        }
+    }
+
+    /// The same, if it is a session.
+    pub(crate) fn into_session(self) -> Result<Self, Failure> {
+        match PlainUserSession::parse(&self.0) {
+            Some(_) => Ok(self),
+            None => Err(Failure::Failed("the service answered with something that is no session".to_owned())),
+        }
+    }
+
+    /// Reads a file of one secret; `-` is standard input.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let mut text = String::new();
+        let taken = if file == Path::new("-") {
+            std::io::stdin().take(MAX_FILE_BYTES).read_to_string(&mut text)
+        } else {
+            std::fs::File::open(file).and_then(|opened| opened.take(MAX_FILE_BYTES).read_to_string(&mut text))
+        };
+        taken.map_err(|error| of_file(file, &error))?;
+        let secret = Self::new(&text);
+        if secret.0.is_empty() || secret.0.contains(char::is_whitespace) {
+            return Err(Failure::Usage(format!("{}: a file of a secret holds it alone, in one line", file.display())));
+        }
+        Ok(secret)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(redacted)")
+    }
+}

@@ -1,0 +1,52 @@
+//! A request that is sent until it is taken: what comes twice is counted once, so trying again is safe (docs/api/http.md#transport).
+//!
+//! Must give up on what another try does not change.
+
+use crate::client::{Client, Content, Parameters};
+use crate::failure::Failure;
+use crate::talk::say;
+use axum::body::Bytes;
+use axum::http::Method;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The first pause; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Sends a body again and again while the service is away or asks to wait, for as long as `patience` says.
+pub(crate) async fn send_until_taken(
+    client: &Client,
+    path: &str,
+    parameters: &Parameters,
+    content: &Content,
+    patience: Duration,
+) -> Result<Value, Failure> {
+    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
+        let failure = match client.send(Method::POST, path, parameters, content.clone()).await {
+            Ok(answer) => return answer.json().await,
+            Err(failure) if failure.is_passing() => failure,
+            Err(failure) => return Err(failure),
+        };
+        let asked = failure.retry_after().map(Duration::from_secs).unwrap_or(pause);
+        if begun.elapsed() + asked > patience {
+            return Err(failure);
+        }
+        say(&format!("{failure}\ntrying again in {} s", asked.as_secs()));
+        sleep(asked).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The bytes, compressed.
+pub(crate) fn gzip(bytes: &[u8]) -> Result<Bytes, Failure> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let failed = |error: io::Error| Failure::Failed(error.to_string());
+    encoder.write_all(bytes).map_err(failed)?;
+    encoder.finish().map(Bytes::from).map_err(failed)
+}

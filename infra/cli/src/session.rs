@@ -1,0 +1,39 @@
+//! `telemetry session document`: a session whole, as its agent may read it (docs/api/sessions.md#get-sessionsiddocument).
+//!
+//! Must print the document as the service wrote it.
+
+use crate::client::Content;
+use crate::context::{Asker, Context};
+use crate::failure::Failure;
+use crate::output::write;
+use axum::http::Method;
+use clap::{Args, Subcommand};
+use uuid::Uuid;
+
+/// Sessions.
+#[derive(Args, Clone, Debug)]
+pub struct SessionNoun {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Action {
+    /// Print the document of a session, in JSON whatever --output says
+    Document(Document),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Document {
+    /// Id of the session
+    #[arg(value_name = "ID")]
+    id: Uuid,
+}
+
+pub(crate) async fn run(context: &Context, noun: &SessionNoun) -> Result<(), Failure> {
+    let Action::Document(document) = &noun.action;
+    let path = format!("/sessions/{}/document", document.id);
+    let answer = context.client(Asker::Either)?.send(Method::GET, &path, &Vec::new(), Content::default()).await?;
+    write(&answer.bytes().await?)?;
+    write(b"\n")
+}

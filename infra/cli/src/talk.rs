@@ -1,0 +1,50 @@
+//! What is said to a person beside the answer, all of it on standard error.
+//!
+//! Must not say data, which programs look for on standard output, and must ask only where somebody can answer.
+
+use crate::failure::{Failure, reason};
+use crate::output::visible;
+use anstyle::{AnsiColor, Style};
+use std::io::{self, IsTerminal, Write};
+
+/// Says a line.
+pub(crate) fn say(text: &str) {
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
+}
+
+/// Says why the command failed.
+pub(crate) fn complain(failure: &Failure) {
+    let (red, plain) = (Style::new().fg_color(Some(AnsiColor::Red.into())).bold(), Style::new());
+    let lines: Vec<String> = failure.to_string().lines().map(visible).collect();
+    // the colour goes where there is no terminal, and where NO_COLOR is set
+    let _ = writeln!(anstream::stderr(), "{red}error{red:#}{plain}: {}{plain:#}", lines.join("\n"));
+}
+
+/// Asks for a line.
+pub(crate) fn ask(question: &str) -> Result<String, Failure> {
+    let _ = write!(io::stderr(), "{question}: ");
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    let taken = io::stdin().read_line(&mut line);
+    let taken = taken.map_err(|error| Failure::Failed(format!("standard input: {}", reason(&error))))?;
+    if taken == 0 {
+        let _ = writeln!(io::stderr());
+        return Err(Failure::Usage(format!("{question}: standard input has ended")));
+    }
+    Ok(line.trim().to_owned())
+}
+
+/// Asks whether to go on; where nobody can answer, `--yes` has to have said so.
+pub(crate) fn confirm(question: &str, is_sure: bool) -> Result<(), Failure> {
+    if is_sure {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!("{question}: say --yes where nobody can be asked")));
+    }
+    match ask(&format!("{question} [y/N]"))?.as_str() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::Failed("nothing was changed".to_owned())),
+    }
+}

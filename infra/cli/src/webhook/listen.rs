@@ -1,0 +1,93 @@
+//! `telemetry webhook listen`: a receiver on this machine, for trying.
+//!
+//! Must answer 2xx only to what is signed, fresh and whole, and must print a delivery once.
+
+use crate::context::Context;
+use crate::failure::{Failure, reason};
+use crate::output::{column, write};
+use crate::secret::Secret;
+use crate::talk::say;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use clap::Args;
+use schemas::webhook::verify::{Receiver, Rejection};
+use serde_json::json;
+use service_kit::clock::Clock;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// A receiver.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Listen {
+    /// File of the secret of the endpoint
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    /// Address to listen at; the service needs HTTPS, so a tunnel or a proxy stands before it
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8787")]
+    listen: SocketAddr,
+    /// End after so many deliveries
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<usize>,
+}
+
+struct Desk {
+    receiver: Mutex<Receiver>,
+    clock: Clock,
+    taken: mpsc::Sender<serde_json::Value>,
+}
+
+pub(super) async fn run(context: &Context, what: &Listen) -> Result<(), Failure> {
+    let secret = Secret::read(&what.secret_file)?;
+    let (taken, mut deliveries) = mpsc::channel(64);
+    let receiver = Mutex::new(Receiver::new(secret.reveal()));
+    let desk = Arc::new(Desk { receiver, clock: context.clock.clone(), taken });
+    let failed = |error: std::io::Error| Failure::Usage(format!("--listen {}: {}", what.listen, reason(&error)));
+    let listener = TcpListener::bind(what.listen).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    let routes = Router::new().fallback(post(receive)).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(desk);
+    let serving = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, routes).await }));
+    say(&format!("listening at http://{at}"));
+    let columns = [column("time", "/created_at"), column("type", "/type"), column("data", "/data"), column("id", "/id")];
+    let mut left = what.count;
+    while left != Some(0) {
+        let Some(delivery) = deliveries.recv().await else { break };
+        context.output().line(&delivery, &columns)?;
+        left = left.map(|left| left - 1);
+    }
+    drop(serving);
+    write(b"")
+}
+
+async fn receive(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let verdict = {
+        let mut receiver = desk.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = receiver.accept(header, &body, desk.clock.now());
+        if let Ok(delivery) = &verdict {
+            receiver.remember(delivery.id());
+        }
+        verdict
+    };
+    match verdict {
+        Ok(delivery) => match desk.taken.send(json!(delivery.envelope)).await {
+            Ok(()) => StatusCode::NO_CONTENT,
+            Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+        },
+        Err(Rejection::Repeated) => {
+            say("a repeat of a delivery: answered 204, and not printed again");
+            StatusCode::NO_CONTENT
+        }
+        Err(rejection) => {
+            say(&format!("refused with 401: {rejection}"));
+            StatusCode::UNAUTHORIZED
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `telemetry webhook verify`: is a delivery that was received ours, and fresh?
+//!
+//! Must check the very bytes of the file: another blank is another body.
+
+use crate::context::Context;
+use crate::failure::{Failure, of_file};
+use crate::log_file::open;
+use crate::secret::Secret;
+use chrono::{DateTime, Utc};
+use clap::Args;
+use schemas::webhook::signature::header;
+use schemas::webhook::verify::verify;
+use serde_json::json;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// A delivery that was received.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Verify {
+    /// File of the raw body, `-` for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// File of the secret of the endpoint
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    /// Header X-Svc-Signature
+    #[arg(long, value_name = "HEX")]
+    signature: String,
+    /// Header X-Svc-Timestamp
+    #[arg(long, value_name = "SECONDS")]
+    timestamp: String,
+    /// Do not ask how old it is
+    #[arg(long)]
+    any_age: bool,
+}
+
+pub(super) fn run(context: &Context, what: &Verify) -> Result<(), Failure> {
+    let secret = Secret::read(&what.secret_file)?;
+    let mut body = Vec::new();
+    open(&what.file)?.read_to_end(&mut body).map_err(|error| of_file(&what.file, &error))?;
+    let headers = |name: &str| match name {
+        header::SIGNATURE => Some(what.signature.as_str()),
+        header::TIMESTAMP => Some(what.timestamp.as_str()),
+        _ => None,
+    };
+    let now = if what.any_age { signed_at(&what.timestamp)? } else { context.clock.now() };
+    match verify(secret.reveal(), headers, &body, now) {
+        Ok(delivery) => {
+            let verdict = json!({"verified": true, "id": delivery.id(), "type": delivery.kind(), "signed_at": what.timestamp});
+            context.output().object(&verdict)
+        }
+        Err(rejection) => Err(Failure::Failed(format!("refused: {rejection}"))),
+    }
+}
+
+fn signed_at(timestamp: &str) -> Result<DateTime<Utc>, Failure> {
+    let at = timestamp.parse().ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    at.ok_or_else(|| Failure::Usage("--timestamp: seconds since 1970".to_owned()))
+}

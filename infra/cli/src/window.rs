@@ -1,0 +1,79 @@
+//! Points in time as people type them: `7d`, `90m`, a day, an instant (docs/cli.md#windows).
+//!
+//! Must hand on to the service what is not relative, so that the service alone says what a day is.
+
+use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
+
+/// A beginning or an end of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// So long before now.
+    Ago(TimeDelta),
+    /// As the service reads it.
+    Given(String),
+}
+
+impl Moment {
+    /// Reads what was typed.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(ago) = ago(text) {
+            return Ok(Self::Ago(ago));
+        }
+        let is_day = NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok();
+        if is_day || DateTime::parse_from_rfc3339(text).is_ok() {
+            return Ok(Self::Given(text.to_owned()));
+        }
+        Err("a moment is 30m, 24h, 7d or 4w (before now), a day like 2026-11-01, or an instant like 2026-11-01T10:00:00Z"
+            .to_owned())
+    }
+
+    /// As a parameter of a read.
+    pub(crate) fn at(&self, now: DateTime<Utc>) -> String {
+        match self {
+            Self::Ago(ago) => (now - *ago).to_rfc3339_opts(SecondsFormat::Millis, true),
+            Self::Given(text) => text.clone(),
+        }
+    }
+}
+
+/// A number and a unit.
+fn ago(text: &str) -> Option<TimeDelta> {
+    let unit = text.chars().next_back()?;
+    let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return None,
+    };
+    let delta = TimeDelta::try_seconds(i64::from(number) * seconds)?;
+    // further back than the service looks
+    (delta <= TimeDelta::days(100 * 366)).then_some(delta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_counts_back_from_now() {
+        let now = DateTime::from_timestamp(1_790_000_000, 0).unwrap();
+        for (text, seconds) in [("90s", 90), ("30m", 1_800), ("24h", 86_400), ("7d", 604_800), ("4w", 2_419_200), ("0d", 0)] {
+            let moment = Moment::parse(text).unwrap().at(now);
+            let expected = now - TimeDelta::seconds(seconds);
+            assert_eq!(DateTime::parse_from_rfc3339(&moment).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn days_and_instants_go_as_they_were_typed_and_nothing_else_goes() {
+        for text in ["2026-11-01", "2026-11-01T10:00:00Z", "2026-11-01T10:00:00.5+02:00"] {
+            assert_eq!(Moment::parse(text), Ok(Moment::Given(text.to_owned())));
+        }
+        for text in ["", "d", "7", "7y", "-7d", "7 d", "99999999w", "2026-13-01", "yesterday", "７d", "é"] {
+            assert!(Moment::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Which credential is shown to which address, and where credentials are kept.
+
+use crate::terminal::Terminal;
+use schemas::identity::OrgType;
+use schemas::secrets::PlainApiKey;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc;
+
+/// A server that answers every request alike, and tells which key was shown.
+fn server() -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (shown, keys) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            let key = head.lines().find_map(|line| line.strip_prefix("x-api-key: ")).unwrap_or("none");
+            let _ = shown.send(key.to_owned());
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+        }
+    });
+    (url, keys)
+}
+
+fn key() -> String {
+    PlainApiKey::mint(OrgType::ContentOwner).reveal().to_owned()
+}
+
+#[test]
+fn an_option_goes_before_the_environment_and_that_before_the_profile() {
+    let (of_file, of_environment, of_profile) = (key(), key(), key());
+    let (url, shown) = server();
+    let terminal = Terminal::new();
+    let file = terminal.file("profile.key", &of_profile);
+    terminal.run(&["profile", "set", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
+    terminal.run(&["summary"]).ok();
+    assert_eq!(shown.recv().unwrap(), of_profile);
+
+    let (elsewhere, shown_elsewhere) = server();
+    let terminal = terminal.with("TELEMETRY_KEY", &of_environment).with("TELEMETRY_URL", &elsewhere);
+    terminal.run(&["summary"]).ok();
+    assert_eq!(shown_elsewhere.recv().unwrap(), of_environment);
+
+    let file = terminal.file("option.key", &format!("{of_file}\n"));
+    terminal.run(&["summary", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
+    assert_eq!(shown.recv().unwrap(), of_file);
+}
+
+#[test]
+fn a_key_of_a_profile_is_not_shown_to_another_address() {
+    let (url, _) = server();
+    let (elsewhere, shown_elsewhere) = server();
+    let terminal = Terminal::new();
+    let file = terminal.file("key", &key());
+    terminal.run(&["profile", "set", "--url", &url, "--key-file", file.to_str().unwrap()]).ok();
+    let said = terminal.run(&["summary", "--url", &elsewhere]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.stderr.contains("are not sent to"), "{said:?}");
+    assert!(shown_elsewhere.try_recv().is_err(), "nothing was sent");
+
+    let said = terminal.run(&["profile", "set", "default", "--url", &elsewhere]).ok();
+    assert!(said.stderr.contains("forgotten"), "{said:?}");
+    assert_eq!(terminal.run(&["summary"]).code, 3);
+    assert!(shown_elsewhere.try_recv().is_err(), "nothing was sent");
+}
+
+#[test]
+fn a_key_on_the_command_line_is_refused_and_never_repeated() {
+    let key = key();
+    let terminal = Terminal::new();
+    let said = terminal.run(&["summary", "--url", "http://127.0.0.1:1", "--key", &key]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.stderr.contains("--key-file") && !said.stderr.contains(&key), "{said:?}");
+
+    let wrong = "svc_pub_not-a-key-but-somebody-may-have-meant-it";
+    let said = terminal.with("TELEMETRY_KEY", wrong).run(&["summary", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.stderr.contains("TELEMETRY_KEY holds no API key") && !said.stderr.contains(wrong), "{said:?}");
+}
+
+#[test]
+fn profiles_are_for_their_owner_alone() {
+    let terminal = Terminal::new();
+    let key = key();
+    let file = terminal.file("key", &key);
+    let said =
+        terminal.run(&["profile", "set", "work", "--url", "http://127.0.0.1:1", "--key-file", file.to_str().unwrap()]).ok();
+    assert!(!said.stdout.contains(&key) && said.stdout.contains(&key[..12]), "{said:?}");
+    let profiles = terminal.home().join(".config/telemetry/profiles.json");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&profiles), mode(profiles.parent().unwrap())), (0o600, 0o700));
+
+    std::fs::set_permissions(&profiles, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let said = terminal.run(&["profile", "list"]);
+    assert!(said.code == 2 && said.stderr.contains("chmod 600"), "{said:?}");
+}
+
+#[test]
+fn a_broken_file_of_profiles_is_named_and_nothing_of_it_is_shown() {
+    let terminal = Terminal::new();
+    let secret = key();
+    let file = terminal.file("profiles.json", &format!("{{\"profiles\": {{\"a\": {{\"key\": \"{secret}\", \"url\": 5}}}}}}"));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let said = terminal.with("TELEMETRY_CONFIG", file.to_str().unwrap()).run(&["whoami"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.stderr.contains("profiles.json") && !said.stderr.contains(&secret), "{said:?}");
+}
+
+#[test]
+fn several_profiles_stand_in_one_file_and_one_is_in_use() {
+    let terminal = Terminal::new();
+    for (name, url) in [("one", "http://one.test"), ("two", "https://two.test")] {
+        terminal.run(&["profile", "set", name, "--url", url]).ok();
+    }
+    let in_use = |terminal: &Terminal| {
+        let all = terminal.run(&["profile", "list", "-o", "json"]).json();
+        let named = |profile: &serde_json::Value| profile["name"].as_str().unwrap().to_owned();
+        all.as_array().unwrap().iter().filter(|profile| profile["in_use"] == true).map(named).collect::<Vec<_>>()
+    };
+    assert_eq!(in_use(&terminal), ["one"], "the first one");
+    terminal.run(&["profile", "use", "two"]).ok();
+    assert_eq!(in_use(&terminal), ["two"]);
+    assert_eq!(terminal.run(&["profile", "use", "three"]).code, 2);
+    let said = terminal.run(&["profile", "delete", "two"]);
+    assert!(said.code == 2 && said.stderr.contains("--yes"), "nobody can be asked: {said:?}");
+    terminal.run(&["profile", "delete", "two", "--yes"]).ok();
+    assert_eq!(in_use(&terminal), Vec::<String>::new());
+}

@@ -1,0 +1,124 @@
+//! Logs: what their lines would become, and files that are taken in once, however often they are imported.
+
+use crate::service::{Service, counts};
+use crate::terminal::Terminal;
+use serde_json::Value;
+use service_kit::testing::eventually;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
+
+/// Lines of a server's own log, each of a page of its own.
+fn log(pages: std::ops::Range<u32>) -> String {
+    pages.fold(String::new(), |mut text, page| {
+        let at = format!("01/Nov/2026:10:{:02}:{:02} +0000", page / 60, page % 60);
+        let _ = writeln!(text, "132.196.86.7 - - [{at}] \"GET /page/{page} HTTP/2.0\" 200 5120 \"-\" \"{BOT}\"");
+        text
+    })
+}
+
+#[test]
+fn a_log_that_is_tried_says_what_each_line_becomes_and_needs_no_service() {
+    let person =
+        "198.51.100.7 - - [01/Nov/2026:10:00:00 +0000] \"GET /private HTTP/2.0\" 200 1 \"-\" \"Mozilla/5.0 Firefox/141.0\"\n";
+    let style = log(7..8).replace("/page/7", "/a.css");
+    let terminal = Terminal::new();
+    let file = terminal.file("access.log", &format!("{}{person}{style}\nnonsense\n", log(0..1)));
+    let test = ["drain", "test", file.to_str().unwrap(), "--provider", "combined", "--host", "www.a.example"];
+    let said = terminal.run(&[&test[..], &["-o", "ndjson"]].concat()).ok();
+    let lines: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let becomes: Vec<&str> = lines.iter().map(|line| line["becomes"].as_str().unwrap()).collect();
+    assert_eq!(becomes, ["retrieval", "person", "dropped", "bad"]);
+    assert_eq!((&lines[0]["bot"], &lines[0]["content_url"]), (&"GPTBot".into(), &"https://www.a.example/page/0".into()));
+    assert_eq!(lines[2]["why"], "asset");
+    assert!(!said.stdout.contains("private") && !said.stdout.contains("Firefox"), "a person's line is not shown: {said:?}");
+    assert!(said.stderr.contains("nothing was sent"), "{said:?}");
+
+    let other = terminal.run(&[&test[..], &["--domain", "b.example", "-o", "json"]].concat()).json();
+    assert_eq!(other[0]["why"], "other_host");
+    assert_eq!(terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "nobody"]).code, 2);
+    assert_eq!(terminal.run(&["drain", "test", "gone.log", "--provider", "combined"]).code, 2);
+}
+
+#[test]
+fn a_bot_is_told_by_its_name_and_its_address() {
+    let check = |arguments: &[&str]| Terminal::new().run(&[&["bots", "check"], arguments, &["-o", "json"]].concat()).json();
+    let known = check(&[BOT, "132.196.86.7"]);
+    assert_eq!((&known["bot"], &known["operator"], &known["verified"]), (&"GPTBot".into(), &"OpenAI".into(), &true.into()));
+    assert_eq!(check(&[BOT, "203.0.113.9"])["verified"], false);
+    assert_eq!(check(&[BOT])["verified"], Value::Null);
+    assert_eq!(check(&["Mozilla/5.0 Firefox/141.0"])["bot"], Value::Null);
+    assert_eq!(check(&["Unheard/1.0", "--category", "AI Search"])["bot"], "other");
+    assert_eq!(Terminal::new().run(&["bots", "check", BOT, "nowhere"]).code, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let file = owner.file("access.log", &log(0..50));
+    let import = ["import", file.to_str().unwrap(), "--provider", "combined", "--host", "www.example.com", "-o", "json"];
+    let first = owner.run(&import).json();
+    assert_eq!((&first["lines"], &first["kept"]), (&50.into(), &50.into()));
+    assert_eq!(owner.run(&import).json()["lines"], 0, "nothing was added");
+
+    std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(log(50..60).as_bytes()).unwrap();
+    assert_eq!(owner.run(&import).json()["lines"], 10, "what was added");
+    let again = owner.run(&[&import[..], &["--from-start"]].concat()).json();
+    assert_eq!(again["lines"], 60, "all of it once more");
+    // by the way that a stream takes, and in another file
+    let piped = ["import", "-", "--provider", "combined", "--host", "www.example.com", "-o", "json"];
+    assert_eq!(owner.answer(&piped, &log(0..60)).json()["kept"], 60);
+    std::fs::write(&file, log(55..65)).unwrap();
+    assert_eq!(owner.run(&import).json()["lines"], 10, "another log under the same name is read from its beginning");
+    counts(&owner, 65).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_growing_log_is_followed_through_its_rotation() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let file = owner.file("access.log", &log(0..3));
+    let follow = ["import", file.to_str().unwrap(), "--provider", "combined", "--host", "www.example.com", "--follow"];
+    let mut running = owner.start(&follow);
+    counts(&owner, 3).await;
+    let half = log(3..4);
+    let (begin, end) = half.split_at(40);
+    let append = |text: &str| std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(text.as_bytes()).unwrap();
+    append(begin);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    append(end);
+    counts(&owner, 4).await;
+    std::fs::rename(&file, owner.home().join("access.log.1")).unwrap();
+    owner.file("access.log", &log(10..13));
+    counts(&owner, 7).await;
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_provider_of_lines_can_be_imported() {
+    let service = Service::start().await;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ingest-gateway/tests/drains");
+    let network = service.terminal("NETWORK_KEY");
+    // Firehose is answered in its own form, without counts
+    let file = folder.join("cloudfront.ndjson");
+    network.run(&["import", file.to_str().unwrap(), "--provider", "firehose"]).ok();
+    eventually("firehose's lines are counted", || async {
+        let summary = network.run(&["summary", "--agent", "-o", "json"]).json();
+        (summary["total_events"].as_u64() >= Some(1)).then_some(())
+    })
+    .await;
+    for provider in ["cloudflare", "fastly", "akamai", "vercel"] {
+        let file = folder.join(format!("{provider}.ndjson"));
+        let log = [file.to_str().unwrap(), "--provider", provider, "-o", "json"];
+        let tried = network.run(&[&["drain", "test"], &log[..]].concat()).json();
+        let retrievals = tried.as_array().unwrap().iter().filter(|line| line["becomes"] == "retrieval").count();
+        let taken = network.run(&[&["import"], &log[..]].concat()).json();
+        assert!(retrievals > 0 && taken["kept"] == retrievals, "{provider}: what was tried is what comes: {tried} {taken}");
+    }
+    let array = network.file("array.json", "[{\"a\": 1}]");
+    let said = network.run(&["import", array.to_str().unwrap(), "--provider", "ndjson"]);
+    assert!(said.code == 2 && said.stderr.contains("jq"), "{said:?}");
+}

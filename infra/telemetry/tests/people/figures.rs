@@ -1,0 +1,85 @@
+//! Figures and events in every form of the output.
+
+use crate::service::{Service, counts};
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+
+fn event(n: u32) -> Value {
+    json!({
+        "id": format!("e-{n}"), "type": "content_retrieved", "source_role": "edge", "timestamp": format!("2026-11-01T10:00:{n:02}Z"),
+        "content_url": format!("https://www.example.com/{n}"), "data": {"user_agent": "PerplexityBot/1.0", "response_status": 200},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_sent_imported_once_and_read_in_every_form() {
+    let service = Service::start().await;
+    let (network, owner) = (service.terminal("NETWORK_KEY"), service.terminal("OWNER_KEY"));
+    let sent = network.answer(&["events", "send", "-", "-o", "json"], &event(0).to_string()).json();
+    assert_eq!(sent["events_created"], 1, "{sent}");
+
+    let lines: Vec<String> = (0..5).map(|n| event(n).to_string()).collect();
+    let file = network.file("events.ndjson", &lines.join("\n"));
+    let import = ["events", "import", file.to_str().unwrap(), "-o", "json"];
+    assert_eq!(network.run(&import).json()["events"], 5);
+    assert_eq!(network.run(&import).json()["events_created"], 0, "the same again is nothing new");
+    counts(&owner, 5).await;
+
+    let broken = network.file("broken.ndjson", &format!("{}\n\n{{\"type\": \"content_retrieved\"}}\n", event(9)));
+    let said = network.run(&["events", "import", broken.to_str().unwrap()]);
+    assert!(said.code == 1 && said.stderr.contains("line 3: "), "the line of the file: {said:?}");
+    let said = network.answer(&["events", "send", "-"], "not JSON");
+    assert!(said.code == 2 && said.stderr.contains("no JSON"), "{said:?}");
+
+    let day = ["--since", "2026-11-01", "--until", "2026-11-01"];
+    let read = |arguments: &[&str]| owner.run(&[arguments, &day[..]].concat()).ok();
+    let table = read(&["summary"]);
+    assert!(
+        table.stdout.starts_with("FIGURE")
+            && table.stdout.lines().any(|line| line.starts_with("total_events ") && line.ends_with(" 5")),
+        "{table:?}"
+    );
+    assert!(read(&["summary", "-o", "csv"]).stdout.contains("total_events,5\n"));
+    let series = read(&["series", "--split", "type", "-o", "csv"]);
+    assert_eq!(series.stdout.lines().next(), Some("start,event_type,total_events,total_sessions"), "{series:?}");
+    let pages = read(&["urls", "-o", "ndjson"]);
+    assert_eq!(pages.stdout.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 5, "{pages:?}");
+    let first = read(&["urls", "--limit", "2"]);
+    assert!(first.stdout.lines().count() == 3 && first.stderr.contains("2 of 5 are shown"), "{first:?}");
+    for (command, has) in
+        [("crawlers", "PerplexityBot"), ("coverage", "true"), ("funnel", "2026-11-01"), ("corroboration", "2026-11-01")]
+    {
+        let said = read(&[command]);
+        assert!(said.stdout.contains(has), "{command}: {said:?}");
+    }
+    let funnel = read(&["funnel", "--by", "url", "-o", "json"]).json();
+    assert_eq!(funnel["total"], 5);
+
+    let listed = read(&["events", "list", "-o", "json"]).json();
+    assert_eq!(listed["total"], 5);
+    let tail = read(&["events", "tail", "-n", "3", "--count", "3", "-o", "ndjson"]);
+    let urls: Vec<String> =
+        tail.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["content_url"].to_string()).collect();
+    assert_eq!(urls, [2, 3, 4].map(|n| format!("\"https://www.example.com/{n}\"")), "the newest, oldest of them first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_reads_its_own_figures_and_the_document_of_a_session() {
+    let service = Service::start().await;
+    let agent = service.terminal("AGENT_KEY");
+    let session = "0195f3a0-0000-7000-8000-00000000abcd";
+    let cited = json!({"session_id": session, "events": [
+        {"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/a"}]});
+    agent.answer(&["events", "send", "-"], &cited.to_string()).ok();
+    eventually("the agent reads its own", || async {
+        let summary = agent.run(&["summary", "--agent", "-o", "json"]).json();
+        (summary["total_events"] == 1).then_some(())
+    })
+    .await;
+    let series = agent.run(&["series", "--agent", "--since", "2026-11-01", "--until", "2026-11-01"]).ok();
+    assert!(series.stdout.starts_with("START") && series.stdout.contains("CLICKS"), "{series:?}");
+    let document = agent.run(&["session", "document", session]).json();
+    assert!(document.to_string().contains(session), "{document}");
+    let who = agent.run(&["whoami", "-o", "json"]).json();
+    assert_eq!(who["organization_id"], service.value("AGENT_ORG_ID"));
+}

@@ -1,0 +1,25 @@
+//! The program as people and scripts use it: started as a process, against the real service on real servers.
+//!
+//! Must look at what they see alone: standard output, standard error, the exit code, and what the service counts.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod credentials;
+mod drains;
+mod exit_codes;
+mod figures;
+mod nouns;
+mod reference;
+mod service;
+mod sign_in;
+mod terminal;
+mod webhooks;
+
+#[test]
+#[ignore = "the service itself, which other tests start"]
+fn as_the_service() {
+    use service_kit::clock::Clock;
+    service_kit::testing::be_the_service(|cli: all_in_one::Cli| {
+        service_kit::process::run(move |stop| all_in_one::run(cli, Clock::System, stop))
+    });
+}

@@ -1,0 +1,81 @@
+//! Organisations' own things: made, listed, shown, found by name, deleted.
+
+use crate::service::Service;
+use crate::terminal::Terminal;
+use serde_json::Value;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_is_listed_shown_by_its_name_and_deleted_once_somebody_is_sure() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let made = owner.run(&["key", "create", "ci", "--scope", "telemetry:read", "-o", "json"]);
+    assert!(made.stderr.contains("shown this once"), "{made:?}");
+    let key = made.json()["key"].as_str().unwrap().to_owned();
+    let with_it = Terminal::new().with("TELEMETRY_URL", service.url()).with("TELEMETRY_KEY", &key);
+    with_it.run(&["summary"]).ok();
+    let who = with_it.run(&["whoami", "-o", "json"]).json();
+    assert_eq!((&who["organization_id"], &who["may_list_keys"]), (&service.value("OWNER_ORG_ID").into(), &false.into()));
+    let listed = owner.run(&["key", "list"]).ok();
+    assert!(listed.stdout.contains(&key[..12]) && !listed.stdout.contains(&key), "a list shows the beginning: {listed:?}");
+    assert_eq!(owner.run(&["key", "delete", "ci"]).code, 2, "nobody can be asked");
+    with_it.run(&["summary"]).ok();
+    owner.run(&["key", "delete", "ci", "--yes"]).ok();
+    assert_eq!(with_it.run(&["summary"]).code, 3);
+
+    let domain = owner.run(&["domain", "create", "www.new.example", "-o", "json"]).json();
+    assert_eq!(domain["domain"], "new.example");
+    let said = owner.run(&["domain", "verify", "new.example", "--wait", "--patience", "0"]);
+    assert!(said.code == 1 && said.stderr.contains("_content-telemetry.new.example  TXT  svc-verify="), "{said:?}");
+    owner.run(&["domain", "delete", "new.example", "--yes"]).ok();
+    assert_eq!(owner.run(&["domain", "show", "new.example"]).code, 4);
+
+    let drain =
+        owner.run(&["drain", "create", "edge", "--provider", "cloudflare", "--host", "www.example.com", "-o", "json"]).json();
+    assert_eq!(drain["path"], "/drains/cloudflare");
+    let rotated = owner.run(&["drain", "rotate", "edge", "-o", "json"]).json();
+    assert!(rotated["key"].is_string() && rotated["key"] != drain["key"]);
+    assert!(owner.run(&["drain", "health", "edge", "-o", "json"]).json()["hours"].is_array());
+    owner.run(&["drain", "delete", "edge", "--yes"]).ok();
+    assert_eq!(owner.run(&["drain", "list", "-o", "json"]).json(), Value::Array(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegation_is_asked_for_granted_used_and_taken_back() {
+    let service = Service::start().await;
+    let (owner, partner) = (service.terminal("OWNER_KEY"), service.terminal("NETWORK_KEY"));
+    let asked = partner.run(&["delegation", "request", "example.com", "-o", "json"]).json();
+    assert!(owner.run(&["delegation", "requests"]).ok().stdout.contains(asked["id"].as_str().unwrap()));
+    owner.run(&["delegation", "approve", asked["id"].as_str().unwrap()]).ok();
+    partner.run(&["summary", "--delegated-from", service.value("OWNER_ORG_ID")]).ok();
+    let listed = owner.run(&["delegation", "list", "-o", "json"]).json();
+    owner.run(&["delegation", "delete", listed[0]["id"].as_str().unwrap(), "--yes"]).ok();
+    assert_eq!(partner.run(&["summary", "--delegated-from", service.value("OWNER_ORG_ID")]).code, 3);
+
+    let made = owner.run(&["delegation", "create", "--to", service.value("AGENT_ORG_ID"), "-o", "json"]).json();
+    assert_eq!(made["grantee_org_id"], service.value("AGENT_ORG_ID"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let found = owner.run(&["doctor", "-o", "json"]).json();
+    let verdict =
+        |check: &str| found.as_array().unwrap().iter().find(|line| line["check"] == check).map(|line| line["verdict"].clone());
+    for (check, expected) in [
+        ("address", "ok"),
+        ("clock", "ok"),
+        ("ready", "ok"),
+        ("key", "ok"),
+        ("scopes", "ok"),
+        ("events", "warning"),
+        ("domain", "skipped"),
+    ] {
+        assert_eq!(verdict(check), Some(expected.into()), "{check}: {found}");
+    }
+    owner.run(&["domain", "create", "unproved.example"]).ok();
+    let said = owner.run(&["doctor", "--domain", "unproved.example"]);
+    assert!(said.code == 1 && said.stdout.contains("svc-verify="), "{said:?}");
+    let said = owner.run(&["doctor", "--url", "http://127.0.0.1:1"]);
+    assert!(said.code == 1 && said.stdout.starts_with("bad "), "{said:?}");
+}

@@ -1,0 +1,73 @@
+//! The whole service on stores of its own.
+
+use crate::terminal::Terminal;
+use serde_json::Value;
+use service_kit::testing::{TestProcess, TestStores, eventually, free_address};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use tempfile::TempDir;
+
+pub(crate) struct Service {
+    _process: TestProcess,
+    environment: BTreeMap<String, String>,
+    folder: TempDir,
+}
+
+impl Service {
+    pub(crate) async fn start() -> Self {
+        let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
+        let own = [
+            ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
+            ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
+            ("TELEMETRY_STATE_DIR", folder.path().display().to_string()),
+            ("TELEMETRY_GROUP", stores.name.clone()),
+        ];
+        let settings: Vec<_> = own.into_iter().chain(stores.environment()).collect();
+        let mut process = TestProcess::service(&[], &settings);
+        let screen = Mutex::new(&mut process);
+        eventually("the service is up", || async {
+            let mut process = screen.lock().unwrap();
+            let is_up = process.stdout().contains("/resolve?url=");
+            assert!(is_up || !process.has_ended(), "it ended early and said:\n{}", process.stderr());
+            is_up.then_some(())
+        })
+        .await;
+        let text = std::fs::read_to_string(folder.path().join("demo.env")).unwrap();
+        let assignments = text.lines().filter_map(|line| line.split_once('='));
+        let environment = assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect();
+        Self { _process: process, environment, folder }
+    }
+
+    /// A value of `demo.env`.
+    pub(crate) fn value(&self, name: &str) -> &str {
+        self.environment.get(name).unwrap_or_else(|| panic!("demo.env has no {name}"))
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.value("BASE_URL")
+    }
+
+    /// A terminal whose environment names the service and one of the keys of `demo.env`.
+    pub(crate) fn terminal(&self, key: &str) -> Terminal {
+        Terminal::new().with("TELEMETRY_URL", self.url()).with("TELEMETRY_KEY", self.value(key))
+    }
+
+    /// The newest mail.
+    pub(crate) fn mail(&self) -> Option<String> {
+        let files = std::fs::read_dir(self.folder.path().join("mail")).ok()?;
+        let newest: Option<PathBuf> = files
+            .filter_map(|file| Some(file.ok()?.path()))
+            .max_by_key(|path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok());
+        std::fs::read_to_string(newest?).ok()
+    }
+}
+
+/// Waits until a summary that this terminal may read counts so many events.
+pub(crate) async fn counts(terminal: &Terminal, expected: u64) {
+    eventually(&format!("the summary counts {expected}"), || async {
+        let summary: Value = terminal.run(&["summary", "-o", "json"]).json();
+        (summary["total_events"].as_u64() == Some(expected)).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,46 @@
+//! A person signs in by the mail, asks, and signs out.
+
+use crate::service::Service;
+use crate::terminal::Terminal;
+use service_kit::testing::eventually;
+use std::io::{Read, Write};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_signs_in_by_the_link_of_the_mail_and_out_again() {
+    let service = Service::start().await;
+    let person = Terminal::new().with("TELEMETRY_URL", service.url());
+    let before = service.mail();
+    let mut login = person.start(&["login", "--email", "owner@example.com"]);
+    let link = eventually("the mail is there", || async {
+        let mail = service.mail().filter(|mail| Some(mail) != before.as_ref())?;
+        let plain = mail.replace("=\r\n", "").replace("=3D", "=");
+        let link = plain.split_whitespace().find(|word| word.contains("token="))?;
+        Some(link.to_owned())
+    })
+    .await;
+    login.stdin.take().unwrap().write_all(format!("{link}\n").as_bytes()).unwrap();
+    assert!(login.wait().unwrap().success());
+    let mut said = String::new();
+    login.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("signed in to") && said.contains("owner@example.com"), "{said}");
+
+    let who = person.run(&["whoami", "-o", "json"]).json();
+    assert_eq!(who["user"]["email"], "owner@example.com");
+    assert!(person.run(&["org", "list"]).ok().stdout.contains(service.value("OWNER_ORG_ID")));
+    let orgs = person.run(&["org", "list", "-o", "json"]).json();
+    let one = orgs[0]["id"].as_str().unwrap();
+    assert!(person.run(&["org", "members", one]).ok().stdout.contains("owner@example.com"));
+    person.run(&["summary", "--organization", one]).ok();
+    let kept = std::fs::read_to_string(person.home().join(".config/telemetry/profiles.json")).unwrap();
+    let session = kept.split("\"secret\": \"").nth(1).unwrap().split('"').next().unwrap();
+    for words in [&["whoami"][..], &["profile", "show"], &["profile", "list", "-o", "json"], &["doctor"]] {
+        let said = person.run(words);
+        assert!(!said.stdout.contains(session) && !said.stderr.contains(session), "{words:?} shows the session");
+    }
+    person.run(&["logout"]).ok();
+    assert_eq!(person.run(&["whoami"]).code, 3);
+
+    let said = person.answer(&["login", "--have-token"], "https://a.example/without\n");
+    assert!(said.code == 2 && said.stderr.contains("neither the link nor the token"), "{said:?}");
+    assert_eq!(person.answer(&["login", "--have-token"], &format!("{}\n", "a".repeat(43))).code, 3, "an unknown token");
+}

@@ -1,0 +1,81 @@
+//! The program under test, with a home folder of its own and no setting but those that a test gives.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A user's terminal.
+pub(crate) struct Terminal {
+    home: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    /// The same, if it went well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+
+    /// Its standard output, which is one JSON document.
+    #[track_caller]
+    pub(crate) fn json(self) -> serde_json::Value {
+        let said = self.ok();
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    }
+}
+
+impl Terminal {
+    pub(crate) fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap(), environment: Vec::new() }
+    }
+
+    /// The same with a variable of the environment.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A file in the home folder.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        self.answer(arguments, "")
+    }
+
+    /// Runs it with this on standard input.
+    pub(crate) fn answer(&self, arguments: &[&str], input: &str) -> Said {
+        let mut child = self.start(arguments);
+        // it may end without reading
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        Said { code: output.status.code().unwrap(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// Starts it and lets it run.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_telemetry"));
+        command.args(arguments).env_clear().env("HOME", self.home.path()).current_dir(self.home.path());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}

@@ -1,0 +1,70 @@
+//! Deliveries that are checked, received and asked for.
+
+use crate::terminal::Terminal;
+use schemas::webhook::signature::sign;
+use service_kit::clock::Clock;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+const SECRET: &str = "whsec_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG";
+const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webhook.test","created_at":"2026-11-01T10:00:00.000Z","data":{"webhook":{"id":"0195f3a0-0000-7000-8000-000000000051"}}}"#;
+
+#[test]
+fn a_delivery_is_checked_by_its_signature_its_age_and_its_very_bytes() {
+    let terminal = Terminal::new();
+    let (secret, body) = (terminal.file("secret", SECRET), terminal.file("body", BODY));
+    let now = Clock::System.now().timestamp();
+    let verify = |body: &std::path::Path, at: i64, signature: &str, more: &[&str]| {
+        let at = at.to_string();
+        let all = ["webhook", "verify", body.to_str().unwrap(), "--secret-file", secret.to_str().unwrap(), "--timestamp", &at];
+        terminal.run(&[&all[..], &["--signature", signature], more].concat())
+    };
+    let signature = sign(SECRET, now, BODY.as_bytes());
+    assert!(verify(&body, now, &signature, &[]).ok().stdout.contains("webhook.test"));
+    let changed = terminal.file("changed", &format!("{BODY} "));
+    let said = verify(&changed, now, &signature, &[]);
+    assert!(said.code == 1 && said.stderr.contains("signature") && !said.stderr.contains(SECRET), "{said:?}");
+    let old = sign(SECRET, now - 3_600, BODY.as_bytes());
+    assert_eq!(verify(&body, now - 3_600, &old, &[]).code, 1, "stale");
+    verify(&body, now - 3_600, &old, &["--any-age"]).ok();
+}
+
+#[test]
+fn a_receiver_takes_what_is_signed_once_and_refuses_the_rest() {
+    let terminal = Terminal::new();
+    let secret = terminal.file("secret", SECRET);
+    let listen = [
+        "webhook",
+        "listen",
+        "--secret-file",
+        secret.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--count",
+        "1",
+        "-o",
+        "ndjson",
+    ];
+    let mut running = terminal.start(&listen);
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.trim().rsplit('/').next().unwrap().to_owned();
+    let post = |signature: &str, at: i64| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!(
+            "POST /hook HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nx-svc-signature: {signature}\r\nx-svc-timestamp: {at}\r\ncontent-length: {}\r\n\r\n",
+            BODY.len()
+        );
+        stream.write_all(format!("{head}{BODY}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    let now = Clock::System.now().timestamp();
+    assert_eq!(post(&sign("whsec_another", now, BODY.as_bytes()), now), "401");
+    assert_eq!(post(&sign(SECRET, now, BODY.as_bytes()), now), "204");
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1, "one delivery, one line");
+}
