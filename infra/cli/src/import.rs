@@ -13,6 +13,7 @@ mod state;
 use crate::client::{Client, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
+use crate::log_file::is_gzip;
 use crate::provider::provider;
 use crate::sending::send_until_taken;
 use crate::talk::say;
@@ -111,7 +112,7 @@ struct Course<'a> {
 }
 
 pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure> {
-    require_lines(&what.file)?;
+    require_lines(&what.file, what.follow)?;
     let client = context.client(Asker::Key)?;
     let path = format!("/drains/{}", what.provider.as_str());
     let said = [("host", what.host.clone()), ("role", what.role.map(|role| role.as_str().to_owned()))];
@@ -143,8 +144,8 @@ fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<Stat
 /// Shown at a terminal only.
 fn bar(file: &Path, is_followed: bool, from: u64) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let is_gzip = file.extension().is_some_and(|ending| ending == "gz");
-    let length = std::fs::metadata(file).ok().filter(|_| !is_followed && !is_gzip).map(|metadata| metadata.len());
+    let is_plain = file != Path::new("-") && !is_gzip(file).unwrap_or(true);
+    let length = std::fs::metadata(file).ok().filter(|_| !is_followed && is_plain).map(|metadata| metadata.len());
     let bar = ProgressBar::with_draw_target(length, target);
     let template = if length.is_some() { "[{bar:30}] {bytes}/{total_bytes} {eta} {msg}" } else { "{spinner} {bytes} {msg}" };
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));

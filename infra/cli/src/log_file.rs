@@ -20,6 +20,14 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 
+/// Whether a file is compressed.
+pub(crate) fn is_gzip(file: &Path) -> Result<bool, Failure> {
+    let mut beginning = Vec::new();
+    let read = opened(file).and_then(|opened| opened.take(GZIP.len() as u64).read_to_end(&mut beginning));
+    read.map_err(|error| of_file(file, &error))?;
+    Ok(beginning == GZIP)
+}
+
 fn opened(file: &Path) -> io::Result<File> {
     let opened = File::open(file)?;
     if opened.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(opened) }

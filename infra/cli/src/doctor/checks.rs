@@ -12,7 +12,7 @@ use axum::http::Method;
 use chrono::{DateTime, TimeDelta};
 use hickory_resolver::TokioResolver;
 use serde_json::Value;
-use url::Url;
+use url::{Host, Url};
 
 /// Timestamps further ahead are refused, and webhooks further off are stale.
 const MAX_SKEW: TimeDelta = TimeDelta::seconds(60);
@@ -56,12 +56,27 @@ async fn address(context: &Context, client: &Client) -> Vec<Finding> {
         }
     };
     let mut findings = vec![Finding::ok("address", format!("{} answers", client.base()))];
+    findings.push(transport(client.base()));
     findings.push(clock(context, answer.date()));
     match client.get("/ready", &Vec::new()).await {
         Ok(_) => findings.push(Finding::ok("ready", "all that the service needs is there")),
         Err(failure) => findings.push(Finding::new("ready", Verdict::Bad, failure.to_string(), "ask who runs the service")),
     }
     findings
+}
+
+fn transport(base: &Url) -> Finding {
+    let is_here = match base.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match (base.scheme(), is_here) {
+        ("https", _) => Finding::ok("transport", "encrypted"),
+        (_, true) => Finding::ok("transport", "not encrypted, and on this machine"),
+        _ => Finding::new("transport", Verdict::Warning, "credentials cross the network as they are", "take an https:// address"),
+    }
 }
 
 fn clock(context: &Context, date: Option<&str>) -> Finding {

@@ -3,7 +3,7 @@
 //! Must hand on no line that is not whole while it may still become whole, and must not keep more than one in memory.
 
 use crate::failure::{Failure, of_file, reason};
-use crate::log_file::open;
+use crate::log_file::{is_gzip, open};
 use sha2::{Digest, Sha256};
 use std::io::{self, BufRead, Read};
 use std::os::unix::fs::MetadataExt;
@@ -102,7 +102,9 @@ impl Source {
                 return Ok(false);
             } else if taken == 0 {
                 if is_replaced(&self.file, identity, end) {
-                    return Ok(true);
+                    // nobody writes on: what has no end by now is a line as it stands
+                    let bytes = std::mem::take(&mut line).trim_ascii().to_vec();
+                    return Ok(pieces.blocking_send(Piece::Line { bytes, end }).is_ok());
                 }
                 if pieces.is_closed() {
                     return Ok(false);
@@ -127,10 +129,13 @@ fn is_replaced(file: &Path, before: Option<(u64, u64)>, end: u64) -> bool {
     Some((metadata.dev(), metadata.ino())) != before || metadata.len() < end
 }
 
-/// A log that is one JSON array has no lines to go on from.
-pub(super) fn require_lines(file: &Path) -> Result<(), Failure> {
+/// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines.
+pub(super) fn require_lines(file: &Path, is_followed: bool) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Ok(());
+    }
+    if is_followed && is_gzip(file)? {
+        return Err(Failure::Usage(format!("{}: compressed, and so not a log that grows; leave --follow out", file.display())));
     }
     let mut reader = open(file)?;
     let beginning = reader.fill_buf().map_err(|error| Failure::Failed(reason(&error)))?;

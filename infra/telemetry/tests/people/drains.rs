@@ -2,6 +2,8 @@
 
 use crate::service::{Service, counts};
 use crate::terminal::Terminal;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 use service_kit::testing::eventually;
 use std::fmt::Write as _;
@@ -90,11 +92,29 @@ async fn a_growing_log_is_followed_through_its_rotation() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     append(end);
     counts(&owner, 4).await;
+    // the last line of the old file has no end
+    append(log(4..5).trim_end());
     std::fs::rename(&file, owner.home().join("access.log.1")).unwrap();
     owner.file("access.log", &log(10..13));
-    counts(&owner, 7).await;
+    counts(&owner, 8).await;
     running.kill().unwrap();
     running.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_log_is_imported_and_not_followed() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let file = owner.home().join("access.log.gz");
+    let mut gzip = GzEncoder::new(std::fs::File::create(&file).unwrap(), Compression::fast());
+    gzip.write_all(log(0..7).as_bytes()).unwrap();
+    gzip.finish().unwrap();
+    let import = ["import", file.to_str().unwrap(), "--provider", "combined", "--host", "www.example.com", "-o", "json"];
+    let followed = owner.run(&[&import[..], &["--follow"]].concat());
+    assert!(followed.code == 2 && followed.stderr.contains("--follow"), "{followed:?}");
+    assert_eq!(owner.run(&import).json()["kept"], 7);
+    assert_eq!(owner.run(&import).json()["lines"], 0, "it was taken in");
+    counts(&owner, 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,6 +64,7 @@ async fn the_doctor_says_what_is_right_and_what_to_do_about_the_rest() {
         |check: &str| found.as_array().unwrap().iter().find(|line| line["check"] == check).map(|line| line["verdict"].clone());
     for (check, expected) in [
         ("address", "ok"),
+        ("transport", "ok"),
         ("clock", "ok"),
         ("ready", "ok"),
         ("key", "ok"),
