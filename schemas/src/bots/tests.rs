@@ -60,6 +60,8 @@ fn an_address_of_the_operator_verifies_and_another_does_not() {
     assert_eq!(verified("GPTBot/1.2", "::ffff:132.196.86.7"), Some(true), "an IPv4 address in IPv6 is the same");
     assert_eq!(verified("GPTBot/1.2", "203.0.113.7"), Some(false));
     assert_eq!(verified("CCBot/2.0", "2600:1f28:365:8000::1"), Some(true));
+    assert_eq!(verified("Perplexity-User/1.0", "18.97.43.87"), Some(true));
+    assert_eq!(verified("Perplexity-User/1.0", "18.97.1.228"), Some(false), "PerplexityBot asks from there");
     assert_eq!(verified("GPTBot/1.2", "no address"), None, "nothing to check");
     assert_eq!(verified("Bytespider", "132.196.86.7"), None, "nothing is published");
 }
