@@ -18,6 +18,7 @@ mod line;
 mod map;
 mod rehearsal;
 mod settings;
+mod signature;
 mod split;
 mod tally;
 mod who;
@@ -47,6 +48,7 @@ use serde::Deserialize;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::http::{ApiError, RequestId};
+use service_kit::sealing::{Sealer, SecretsSettings};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,14 +64,18 @@ pub(crate) struct Drains {
     pool: PgPool,
     fed: KnownDrains,
     challenge: KnownChallenge,
+    /// Where it is set; without it no signature can be checked.
+    sealer: Option<Sealer>,
     coverage: Coverage,
 }
 
 impl Drains {
-    pub(crate) fn start(settings: &DrainSettings, pool: PgPool, clock: Clock) -> Self {
+    pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
+        let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
         let turns = Arc::new(Semaphore::new(settings.drains_at_once));
         let (fed, challenge) = (KnownDrains::new(clock.clone()), KnownChallenge::new(clock.clone()));
-        Self { settings: settings.clone(), turns, pool: pool.clone(), fed, challenge, coverage: Coverage::start(pool, clock) }
+        let coverage = Coverage::start(pool.clone(), clock);
+        Ok(Self { settings: settings.clone(), turns, pool, fed, challenge, sealer, coverage })
     }
 }
 
@@ -125,6 +131,11 @@ async fn take(
     let permit = Arc::clone(&state.drains.turns).try_acquire_owned().map_err(|_| overloaded())?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = fed.as_ref().map(|fed| fed.id);
+    let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
+    let body = match secret {
+        Some(secret) => signature::checked(body, &parts.headers, &secret).await?,
+        None => body,
+    };
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at) = (judge.caller.org_id, judge.now);
     let (settings, log) = (settings.clone(), state.log.clone());

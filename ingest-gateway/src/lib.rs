@@ -84,6 +84,7 @@ use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
+use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
 use sessions::{SessionMemory, Sightings};
@@ -137,6 +138,9 @@ pub struct Settings {
     /// Logs of CDNs
     #[command(flatten)]
     pub drains: DrainSettings,
+    /// What opens the secrets that they are signed with
+    #[command(flatten)]
+    pub secrets: SecretsSettings,
     /// Old click tokens
     #[command(flatten)]
     pub expiry: TokenExpiry,
@@ -157,7 +161,8 @@ impl Settings {
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
         let (clients, drains) = (ClientSettings::default(), DrainSettings::default());
-        Self { kafka, postgres, clients, limits, durability, drains, expiry, session_expiry: SessionExpiry::default() }
+        let (secrets, session_expiry) = (SecretsSettings::default(), SessionExpiry::default());
+        Self { kafka, postgres, clients, limits, durability, drains, secrets, expiry, session_expiry }
     }
 }
 
@@ -206,6 +211,7 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         measures::announce(MEASURES);
+        let drains = Drains::start(&settings.drains, &settings.secrets, pool.clone(), clock.clone())?;
         let log = Log::connect(&settings.kafka, &settings.durability).await?;
         let memory = Arc::new(SessionMemory::new(pool.clone()));
         // Beside the spill, whose lock the log holds.
@@ -231,7 +237,7 @@ impl State {
             memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),
-            drains: Drains::start(&settings.drains, pool.clone(), clock.clone()),
+            drains,
             pool,
             log,
             large: LargeBodies::new(),

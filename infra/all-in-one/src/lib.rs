@@ -117,6 +117,7 @@ impl Cli {
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
             drains: self.drains.clone(),
+            secrets: self.secrets.clone(),
             expiry: self.expiry.clone(),
             session_expiry: self.session_expiry.clone(),
         }

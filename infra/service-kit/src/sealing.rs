@@ -19,7 +19,7 @@ const XCHACHA20_POLY1305: u8 = 1;
 /// The key of what is encrypted at rest.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SecretsSettings {
-    /// Key that encrypts webhook secrets at rest: 32 random bytes in base64, as `openssl rand -base64 32` prints them
+    /// Key that encrypts secrets of webhooks and drains at rest: 32 random bytes in base64, as `openssl rand -base64 32` prints them
     #[arg(long, env = "TELEMETRY_SECRETS_KEY", value_name = "BASE64", hide_env_values = true)]
     pub secrets_key: Option<SecretsKey>,
 }

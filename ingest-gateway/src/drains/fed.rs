@@ -11,18 +11,34 @@ use schemas::site::Site;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
 use service_kit::known::Known;
+use service_kit::sealing::Sealer;
 use sqlx::PgPool;
 
-const FIND: &str = "SELECT provider, hosts, role FROM drains WHERE id = $1 AND deleted_at IS NULL";
+const FIND: &str = "SELECT provider, hosts, role, secret_sealed FROM drains WHERE id = $1 AND deleted_at IS NULL";
 
 /// A drain as its owner made it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Fed {
     pub(super) id: DrainId,
     provider: String,
     /// Whose lines are kept; none: those of every host that the organisation may report for.
     pub(super) hosts: Vec<Site>,
     pub(super) role: SourceRole,
+    secret_sealed: Option<Vec<u8>>,
+}
+
+impl Fed {
+    /// What its bodies are signed with, where they are; 503 where this process cannot open it.
+    pub(super) fn secret(&self, sealer: Option<&Sealer>) -> Result<Option<String>, ApiError> {
+        let Some(sealed) = &self.secret_sealed else { return Ok(None) };
+        let opened = match sealer {
+            Some(sealer) => sealer.open(sealed, self.id.0.as_bytes()),
+            None => {
+                Err(anyhow::anyhow!("TELEMETRY_SECRETS_KEY is not set, and a drain has a secret: set it as identity-api has it"))
+            }
+        };
+        opened.map(Some).map_err(ApiError::unavailable)
+    }
 }
 
 /// Drains, remembered for a moment like keys: what was known goes on while PostgreSQL is away.
@@ -38,13 +54,17 @@ pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) 
     }
 }
 
+/// Provider, hosts, role, secret.
+type Row = (String, Vec<String>, String, Option<Vec<u8>>);
+
 async fn find(pool: &PgPool, id: DrainId) -> Result<Option<Fed>, sqlx::Error> {
-    let row: Option<(String, Vec<String>, String)> = sqlx::query_as(FIND).bind(id.0).fetch_optional(pool).await?;
-    Ok(row.map(|(provider, hosts, role)| Fed {
+    let row: Option<Row> = sqlx::query_as(FIND).bind(id.0).fetch_optional(pool).await?;
+    Ok(row.map(|(provider, hosts, role, secret_sealed)| Fed {
         id,
         provider,
         hosts: hosts.iter().filter_map(|host| Site::from_domain(host).ok()).collect(),
         role: role.parse().map_or(SourceRole::Edge, observer),
+        secret_sealed,
     }))
 }
 

@@ -8,6 +8,7 @@ mod handshakes;
 mod narrow_keys;
 mod providers;
 mod repeats;
+mod signatures;
 mod traces;
 
 use crate::harness::{Answer, Gateway, answer};

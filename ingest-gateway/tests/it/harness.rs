@@ -9,6 +9,7 @@ use schemas::log::LogRecord;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::roles::Role;
+use service_kit::sealing::SecretsSettings;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 use service_kit::{http, kafka};
 use std::time::Duration;
@@ -36,28 +37,28 @@ impl Gateway {
 
     /// A gateway with other rules about what a request may hold.
     pub(crate) async fn start_with(limits: Limits) -> Self {
-        Self::start_as(TestStores::fresh().await, Durability::default(), limits, DrainSettings::default()).await
+        Self::start_as(TestStores::fresh().await, |usual| Settings { limits, ..usual }).await
     }
 
     /// A gateway with other limits of drains.
     pub(crate) async fn start_draining(drains: DrainSettings) -> Self {
-        Self::start_as(TestStores::fresh().await, Durability::default(), Limits::default(), drains).await
+        Self::start_as(TestStores::fresh().await, |usual| Settings { drains, ..usual }).await
+    }
+
+    /// A gateway that opens what is sealed by this key.
+    pub(crate) async fn start_opening(secrets: SecretsSettings) -> Self {
+        Self::start_as(TestStores::fresh().await, |usual| Settings { secrets, ..usual }).await
     }
 
     /// A gateway with other bounds, and a spill of its own unless they name one.
     pub(crate) async fn start_on(stores: TestStores, durability: Durability) -> Self {
-        Self::start_as(stores, durability, Limits::default(), DrainSettings::default()).await
+        Self::start_as(stores, |usual| Settings { durability, ..usual }).await
     }
 
-    async fn start_as(stores: TestStores, durability: Durability, limits: Limits, drains: DrainSettings) -> Self {
+    async fn start_as(stores: TestStores, changed: impl FnOnce(Settings) -> Settings) -> Self {
         let spill = tempfile::tempdir().expect("a folder is made");
-        let durability = Durability { spill_dir: durability.spill_dir.or_else(|| Some(spill.path().to_owned())), ..durability };
-        let settings = Settings {
-            limits,
-            durability,
-            drains,
-            ..Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres)
-        };
+        let mut settings = changed(Settings::on(stores.kafka.clone(), stores.signed_in_as(Role::Gateway).postgres));
+        settings.durability.spill_dir.get_or_insert_with(|| spill.path().to_owned());
         let state = State::connect(&settings, Clock::System).await.expect("the gateway connects");
         let server = TestServer::start(http::with_boundary(routes(state))).await;
         Self { stores, server, client: client(), _spill: spill }

@@ -1,0 +1,90 @@
+//! The signature of a body: Vercel signs what it sends with the secret of the drain (docs/api/drains.md#credentials).
+//!
+//! Must let nothing of a body go on before the whole of it is checked, and must not show in its time how much of a signature is
+//! right.
+
+use super::intake::too_large;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName};
+use hmac::{Hmac, KeyInit, Mac};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use sha1::Sha1;
+
+/// HMAC-SHA1 of the body as it is sent, in hexadecimal digits.
+const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
+/// Bytes of it.
+const BYTES: usize = 20;
+/// Largest body that is signed: it is held until it has been checked. Batches of Vercel are smaller.
+pub(super) const MAX_SIGNED_BYTES: usize = 16 * 1024 * 1024;
+
+/// The body, once it is known to be whole and signed with `secret`.
+pub(super) async fn checked(body: Body, headers: &HeaderMap, secret: &str) -> Result<Body, ApiError> {
+    let signature = presented(headers).ok_or_else(refused)?;
+    let body = Limited::new(body, MAX_SIGNED_BYTES).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return too_large(MAX_SIGNED_BYTES as u64);
+        }
+        ApiError::new(Code::InvalidBody, "The body ended before it was complete.")
+    })?;
+    let body = body.to_bytes();
+    let mac = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).map_err(ApiError::internal)?;
+    mac.chain_update(&body).verify_slice(&signature).map_err(|_| refused())?;
+    Ok(Body::from(body))
+}
+
+fn refused() -> ApiError {
+    ApiError::new(Code::Forbidden, "The drain has a secret, and x-vercel-signature is not the body's by that secret.")
+}
+
+/// The one signature of a request.
+fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
+    let mut values = headers.get_all(SIGNATURE).iter();
+    let (value, other) = (values.next()?.as_bytes(), values.next());
+    if value.len() != 2 * BYTES || other.is_some() {
+        return None;
+    }
+    let mut signature = [0; BYTES];
+    for (byte, digits) in signature.iter_mut().zip(value.as_chunks::<2>().0) {
+        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? * 16 + low?).ok()?;
+    }
+    Some(signature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    async fn taken(signatures: &[&'static str]) -> Result<Vec<u8>, Code> {
+        let mut headers = HeaderMap::new();
+        for signature in signatures {
+            headers.append(SIGNATURE, HeaderValue::from_static(signature));
+        }
+        let body = Body::from("The quick brown fox jumps over the lazy dog");
+        let checked = checked(body, &headers, "key").await.map_err(|error| error.code())?;
+        Ok(checked.collect().await.unwrap().to_bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_body_goes_on_whole_with_its_own_signature_and_no_other() {
+        const RIGHT: &str = "de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9";
+        assert_eq!(taken(&[RIGHT]).await.unwrap(), b"The quick brown fox jumps over the lazy dog");
+        assert!(taken(&["DE7C9B85B8B78AA6BC8A7A36F70A90701C9DB4D9"]).await.is_ok(), "digits in any case");
+        for wrong in [
+            &[][..],
+            &[""],
+            &["de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d8"],
+            &["0e7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"],
+            &["de7c9b85b8b78aa6bc8a7a36f70a90701c9db4"],
+            &["de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9d9"],
+            &["zz7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"],
+            &["sha1=de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9"],
+            &[RIGHT, RIGHT],
+        ] {
+            assert_eq!(taken(wrong).await, Err(Code::Forbidden), "{wrong:?}");
+        }
+    }
+}
