@@ -2,6 +2,7 @@
 //!
 //! Must not know how the figures are computed.
 
+use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use crate::pages::Page;
 use serde::{Deserialize, Serialize};
@@ -92,26 +93,4 @@ pub struct CoverageRead {
     pub period_end: Option<String>,
     /// The hours.
     pub coverage: Coverage,
-}
-
-/// The hours of a window: those in which a server has told of anything, and those of which nothing is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coverage {
-    /// Hours of which a server tells.
-    pub hours_covered: u64,
-    /// Hours of which none does: what they held is not known, and no figure of theirs is a zero.
-    pub hours_uncovered: u64,
-    /// Both in turn, from the first hour to the last.
-    pub spans: Vec<CoverageSpan>,
-}
-
-/// Hours in a row that are all covered, or all not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoverageSpan {
-    /// When the first hour begins.
-    pub start: String,
-    /// When the last one ends.
-    pub end: String,
-    /// Whether a server tells of them.
-    pub covered: bool,
 }

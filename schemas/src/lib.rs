@@ -6,6 +6,7 @@
 
 pub mod bots;
 pub mod clicks;
+pub mod coverage;
 pub mod crawler;
 pub mod crawler_reads;
 pub mod event;

@@ -2,7 +2,7 @@
 //!
 //! Must not know how the figures are computed.
 
-use crate::crawler_reads::Coverage;
+use crate::coverage::Coverage;
 use crate::ids::OrgId;
 use crate::reads::{SourceCount, TypeCount};
 use serde::{Deserialize, Deserializer, Serialize};
