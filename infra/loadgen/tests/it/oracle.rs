@@ -63,6 +63,7 @@ impl Model {
             }],
             period_start: None,
             period_end: None,
+            coverage: None,
         }
     }
 
