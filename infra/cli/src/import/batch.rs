@@ -13,9 +13,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// A batch has at most about so many bytes, and so many lines.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
-const MAX_LINES: u64 = 20_000;
+/// A batch has at most about so many bytes, and so many lines: a slow server takes it in within its deadline.
+const MAX_BYTES: usize = 1024 * 1024;
+const MAX_LINES: u64 = 5_000;
 /// Lines of one record of a Firehose delivery.
 const RECORD_BYTES: usize = 512 * 1024;
 
