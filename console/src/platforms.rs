@@ -6,6 +6,8 @@ mod files;
 
 /// The address that stands in the files until it is known.
 const ADDRESS: &str = "https://telemetry.example.com";
+/// Its host, where that stands alone.
+const HOST: &str = "telemetry.example.com";
 /// What stands for the key in a file that has to hold it.
 const KEY: &str = "DRAIN_KEY";
 /// What stands for the key on a page that does not show it.
@@ -66,7 +68,7 @@ impl Platform {
     pub(crate) fn blocks(&self, url: &str, key: Option<&str>) -> Vec<Block> {
         let key = key.unwrap_or(HIDDEN);
         let file = |file: &File| {
-            let text = file.text.replace(ADDRESS, url);
+            let text = file.text.replace(ADDRESS, url).replace(HOST, host(url));
             let text = if file.holds_key { text.replace(KEY, key) } else { text };
             Block { title: file.name.to_owned(), place: file.place, text }
         };
@@ -76,8 +78,10 @@ impl Platform {
     }
 }
 
+/// Without scheme, port and path.
 fn host(url: &str) -> &str {
-    url.split_once("://").map_or(url, |(_, host)| host)
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    authority.split(['/', ':']).next().unwrap_or(authority)
 }
 
 #[cfg(test)]
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const URL: &str = "https://own.example.net";
+    const URL: &str = "https://own.example.net:8443";
 
     #[test]
     fn a_platform_shows_the_files_that_its_document_names_and_no_other() {
@@ -121,15 +125,21 @@ mod tests {
             let (shown, hidden) = (texts(Some("svc_pub_secret")), texts(None));
             assert!(shown.contains("svc_pub_secret") && !shown.contains(HIDDEN), "{}", platform.name);
             assert!(hidden.contains(HIDDEN), "{}", platform.name);
-            assert!(shown.contains("own.example.net") && !shown.contains(ADDRESS), "{}", platform.name);
+            assert!(shown.contains("own.example.net") && !shown.contains(HOST), "{}", platform.name);
             assert!(!shown.contains("{key}") && !shown.contains("{url}") && !shown.contains("{host}"), "{}", platform.name);
         }
+    }
+
+    #[test]
+    fn a_host_is_named_without_its_port() {
+        let texts: Vec<String> = named("nginx").unwrap().blocks(URL, None).into_iter().map(|block| block.text).collect();
+        assert!(texts.last().unwrap().contains("TELEMETRY_HOST='own.example.net'"), "{texts:?}");
     }
 
     #[test]
     fn a_file_that_has_to_hold_the_key_holds_it() {
         let block = &named("cloudflare").unwrap().blocks(URL, Some("svc_pub_secret"))[1];
         let job: serde_json::Value = serde_json::from_str(&block.text).unwrap();
-        assert_eq!(job["destination_conf"], "https://own.example.net/drains/cloudflare?header_X-API-Key=svc_pub_secret");
+        assert_eq!(job["destination_conf"], "https://own.example.net:8443/drains/cloudflare?header_X-API-Key=svc_pub_secret");
     }
 }
