@@ -131,7 +131,7 @@ pub(crate) struct Series {
 }
 
 /// What it is split by stands in one of the names.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct SeriesItem {
     pub(crate) start: DateTime<Utc>,
     #[serde(default)]
@@ -140,6 +140,13 @@ pub(crate) struct SeriesItem {
     pub(crate) source_role: String,
     #[serde(default)]
     pub(crate) agent_id: String,
+    #[serde(default)]
+    pub(crate) operator: String,
+    #[serde(default)]
+    pub(crate) purpose: String,
+    /// 0 where no server says it.
+    #[serde(default)]
+    pub(crate) status: u16,
     pub(crate) total_events: u64,
 }
 

@@ -229,7 +229,7 @@ mod tests {
 
     fn item(day: u32, name: &str, total_events: u64) -> SeriesItem {
         let start = format!("2026-03-{day:02}T00:00:00Z").parse().unwrap();
-        SeriesItem { start, event_type: name.to_owned(), source_role: String::new(), agent_id: String::new(), total_events }
+        SeriesItem { start, event_type: name.to_owned(), total_events, ..SeriesItem::default() }
     }
 
     fn by_type(items: &[SeriesItem]) -> Chart {

@@ -144,12 +144,25 @@ async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_
     let window = format!("since={}&until={}", now.date_naive() - TimeDelta::days(4), now.date_naive() - TimeDelta::days(1));
 
     let told_of = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/crawlers?{window}")).await.body;
-    let page = reader.open(&format!("{home}/crawlers?{window}")).await;
+    let mut page = reader.open(&format!("{home}/crawlers?{window}")).await;
+    page.html = page.html.split_off(page.html.find("Who fetched").unwrap());
     let names = ["operator", "bot", "retrievals", "bytes", "operator_clicks"];
     assert_eq!(shown(&page, &[0, 1, 4, 5, 9]), told(&told_of, &names), "seed {seed}: {}", page.html);
     for item in told_of["items"].as_array().unwrap() {
         let share = format!("value=\"{}/{}\"", item["corroborated"], item["retrievals"]);
         assert!(page.html.contains(&share), "seed {seed}: {share}");
+    }
+    for split in ["operator", "status"] {
+        let series = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/series?{window}&by=day&split={split}")).await.body;
+        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        for item in series["items"].as_array().unwrap() {
+            *sums.entry(text(&item[split])).or_default() += item["total_events"].as_u64().unwrap();
+        }
+        let page = reader.open(&format!("{home}/crawlers?{window}&split={split}")).await;
+        for (name, sum) in sums {
+            let legend = format!("</span>{name} <strong><data value=\"{sum}\">");
+            assert!(page.html.contains(&legend), "seed {seed}: {legend} in {}", page.html);
+        }
     }
     let file = reader.open(&format!("{home}/export/crawlers.csv?{window}")).await;
     let lines = csv::Reader::from_reader(file.html.as_bytes()).into_records().count();
