@@ -2,8 +2,11 @@
 //!
 //! Must stay a table of contents: everything it does is in the crates that it names.
 
+mod secrets;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use service_kit::clock::Clock;
+use service_kit::process;
 use std::process::ExitCode;
 
 /// Content telemetry: what people do with it, the services, and what operators do with them
@@ -30,6 +33,8 @@ enum Command {
     IdentityApi(identity_api::Cli),
     /// Serves the web console
     Console(web_console::Cli),
+    /// Makes the secrets of a deployment by docker-compose.yml, as lines of an environment file
+    Secrets(secrets::Secrets),
 }
 
 /// Does what was asked for, until its end.
@@ -41,5 +46,6 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::QueryApi(cli) => query_api::start(cli).await,
         Command::IdentityApi(cli) => identity_api::start(cli).await,
         Command::Console(cli) => web_console::start(cli).await,
+        Command::Secrets(secrets) => process::once(async { secrets.write() }).await,
     }
 }

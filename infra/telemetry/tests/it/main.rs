@@ -2,4 +2,6 @@
 //!
 //! Must not look inside the services.
 
+mod compose;
+mod secrets;
 mod subcommands;

@@ -34,6 +34,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo run -p telemetry -- identity-api admin organization", "organisations_are_created_listed_and_shown"),
     ("cargo run -p telemetry -- identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
     ("telemetry ingest-gateway", "every_mode_explains_itself"),
+    ("telemetry secrets", "every_secret_of_compose_is_made_and_is_different_each_time"),
     ("telemetry identity-api admin", "every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line"),
     ("telemetry identity-api admin operator", "operators_are_added_listed_and_removed"),
     ("telemetry identity-api admin organization", "organisations_are_created_listed_and_shown"),
@@ -62,8 +63,10 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry series", "events_are_sent_imported_once_and_read_in_every_form"),
     ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
     ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),
-    // There is no Docker where tests run: what compose starts is read.
-    ("docker compose", "what_compose_starts_is_what_prometheus_scrapes"),
+    // There is no Docker where tests run: what containers start is started without them, and how their images are made is read.
+    ("docker compose", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
+    ("docker run", "a_file_of_secrets_is_its_owners_alone_and_never_replaced"),
+    ("docker build", "s19_every_image_is_named_by_its_digest"),
     ("openssl rand -base64 32", "a_key_as_openssl_prints_it_is_one"),
     ("openssl req -x509", "v7_v4_what_is_no_good_server_gets_nothing_and_is_tried_again"),
     ("export DATABASE_URL", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),

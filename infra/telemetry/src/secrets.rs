@@ -1,0 +1,67 @@
+//! The secrets of a deployment by docker-compose.yml, made once: a password for each account, and the key of `identity-api`.
+//!
+//! Must not replace a file that is there: what its key has encrypted could never be read again.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use rand::distr::{Alphanumeric, SampleString};
+use service_kit::sealing::SecretsKey;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Every password that docker-compose.yml asks for.
+const PASSWORDS: [&str; 12] = [
+    "POSTGRES_PASSWORD",
+    "POSTGRES_OWNER_PASSWORD",
+    "POSTGRES_GATEWAY_PASSWORD",
+    "POSTGRES_WORKER_PASSWORD",
+    "POSTGRES_DELIVERER_PASSWORD",
+    "POSTGRES_QUERY_PASSWORD",
+    "POSTGRES_IDENTITY_PASSWORD",
+    "CLICKHOUSE_PASSWORD",
+    "CLICKHOUSE_WORKER_PASSWORD",
+    "CLICKHOUSE_QUERY_PASSWORD",
+    "CLICKHOUSE_GRAFANA_PASSWORD",
+    "GRAFANA_PASSWORD",
+];
+
+/// Letters and digits only, because passwords also stand in URLs: 190 bits of them.
+const PASSWORD_CHARS: usize = 32;
+/// For nobody but their owner.
+const MODE: u32 = 0o600;
+
+/// Where they go.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Secrets {
+    /// File to write, which must not be there yet and only its owner can read; standard output when absent
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl Secrets {
+    /// Makes them.
+    pub(crate) fn write(&self) -> anyhow::Result<()> {
+        match &self.file {
+            Some(file) => write_new(file, &text()),
+            None => std::io::stdout().write_all(text().as_bytes()).context("standard output cannot be written"),
+        }
+    }
+}
+
+fn text() -> String {
+    let passwords = PASSWORDS.map(|name| format!("{name}={}\n", Alphanumeric.sample_string(&mut rand::rng(), PASSWORD_CHARS)));
+    format!("{}TELEMETRY_SECRETS_KEY={}\n", passwords.concat(), SecretsKey::mint().reveal())
+}
+
+fn write_new(file: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = file.display();
+    let mut opened = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(file) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{shown} is there already and stays as it is: what its key has encrypted could not be read with another one")
+        }
+        opened => opened.with_context(|| format!("{shown} cannot be written"))?,
+    };
+    opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all()).with_context(|| format!("{shown} cannot be written"))
+}

@@ -1,0 +1,81 @@
+//! docker-compose.yml as Docker Compose reads it: anchors, merges and `${NAME}` resolved.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The image that holds our program.
+const IMAGE: &str = "content-telemetry:local";
+
+/// A service of ours.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) name: String,
+    /// What follows the image's entry point, the program.
+    pub(super) command: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+    /// What the health check types after the program; none where it does one thing and leaves.
+    pub(super) health_check: Option<Vec<String>>,
+}
+
+pub(super) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub(super) fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every service of the file, whatever its image.
+pub(super) fn all() -> BTreeMap<String, Value> {
+    let file: Value = serde_saphyr::from_str(&read("docker-compose.yml")).expect("docker-compose.yml is YAML");
+    let services = file["services"].as_object().expect("it has services");
+    services.iter().map(|(name, service)| (name.clone(), service.clone())).collect()
+}
+
+/// Our own, with these values where `.env` has them.
+pub(super) fn ours(env: &BTreeMap<String, String>) -> BTreeMap<String, Service> {
+    let own = all().into_iter().filter(|(_, service)| service["image"] == IMAGE);
+    own.map(|(name, service)| (name.clone(), Service::of(name, &service, env))).collect()
+}
+
+impl Service {
+    fn of(name: String, service: &Value, env: &BTreeMap<String, String>) -> Self {
+        let environment = service["environment"].as_object().expect("each of ours has settings");
+        let health_check = (!service["healthcheck"].is_null()).then(|| {
+            let typed = words(&service["healthcheck"]["test"]);
+            assert_eq!(typed[..2], ["CMD", "telemetry"], "{name}: the health check is the program's own");
+            typed[2..].to_vec()
+        });
+        Self {
+            command: words(&service["command"]),
+            environment: environment.iter().map(|(name, value)| (name.clone(), filled(&plain(value), env))).collect(),
+            health_check,
+            name,
+        }
+    }
+}
+
+pub(super) fn words(value: &Value) -> Vec<String> {
+    value.as_array().expect("a list of words").iter().map(plain).collect()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `${NAME}`, `${NAME:-default}` and `${NAME:?why}`, as compose fills them in.
+fn filled(text: &str, env: &BTreeMap<String, String>) -> String {
+    let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
+    let (inside, after) = rest.split_once('}').unwrap_or_else(|| panic!("{text} does not close"));
+    let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
+    let name = name.split(":?").next().unwrap_or_default();
+    let value = env.get(name).map(String::as_str).or(default).unwrap_or_else(|| panic!("{name} is in no .env"));
+    format!("{before}{value}{}", filled(after, env))
+}
+
+#[test]
+fn settings_are_filled_in_as_compose_does() {
+    let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+    assert_eq!(filled("x://${A:?why}@${B:-b:2}/${A}", &env), "x://1@b:2/1");
+}
