@@ -5,14 +5,14 @@
 //! two stores.
 
 use crate::State;
-use crate::at_once::Reading;
-use crate::outgoing;
 use crate::page::{Answering, Format};
 use crate::period::Period;
+use crate::read_limiter::AdmittedReader;
 use crate::reads::refuse_others;
 use crate::series::filled::{Filled, Source};
 use crate::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
 use crate::sql::{By, Cell, Extent, OwnFigure, OwnSplit};
+use crate::streamed_answer;
 use crate::visibility::OwnReports;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -38,7 +38,7 @@ pub(crate) struct SummaryParameters {
 /// `GET /agent/summary`.
 pub(crate) async fn read_own_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     let others =
@@ -49,7 +49,7 @@ pub(crate) async fn read_own_summary(
     let figures = state.telemetry.own_figures(&own, &period).await?;
     let ended = state.ledger.outcomes(&own, &period, None).await?;
     let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
-    Ok(outgoing::whole(summary, reading.under_way))
+    Ok(streamed_answer::whole(summary, reading.permit))
 }
 
 fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[Cell]) -> AgentSummary {
@@ -125,7 +125,7 @@ const SPLITS: [KnownSplit<AgentSplit>; 5] = [
 /// `GET /agent/series`, by day and not split when the caller does not say.
 pub(crate) async fn read_own_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
@@ -164,7 +164,7 @@ pub(crate) async fn read_own_series(
         total: filled.total(),
         items: Vec::<()>::new(),
     };
-    let answering = Answering { format: Format::accepted(&headers), columns, under_way: reading.under_way };
+    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     let item = move |cell: Cell| {
         let outcomes = per_bucket.get(&cell.bucket).copied().unwrap_or_default();
         item(cell, by, split, outcomes)

@@ -3,11 +3,11 @@
 //! Must answer every token that shows nothing with the very same 404, and must not write a token anywhere.
 
 use crate::State;
-use crate::at_once::KeyReading;
 use crate::consent::{consents, find_clicked};
 use crate::disclose;
-use crate::outgoing;
+use crate::read_limiter::KeyReading;
 use crate::sql::SessionPart;
+use crate::streamed_answer;
 use axum::extract::State as Shared;
 use axum::http::Uri;
 use axum::response::Response;
@@ -53,7 +53,7 @@ pub(crate) async fn read_manifest(
     // A long session takes a while: every text is looked through for the session's id.
     let manifest = spawn_blocking(move || serde_json::to_vec(&disclose::manifest(&clicked, &read, &consents))).await;
     let manifest = manifest.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
-    Ok(outgoing::whole(manifest, reading.under_way))
+    Ok(streamed_answer::whole(manifest, reading.permit))
 }
 
 /// Malformed, unknown, expired or not shared: the caller must not learn which.

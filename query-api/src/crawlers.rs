@@ -4,10 +4,10 @@
 //! Must not compute figures that the stores did not, but for adding up clicks by operator and dividing what is told beside it.
 
 use crate::State;
-use crate::at_once::Reading;
 use crate::coverage::{coverage, refused};
-use crate::lists::{Asked, ListParameters};
+use crate::lists::{ListParameters, ListRequest};
 use crate::page;
+use crate::read_limiter::AdmittedReader;
 use crate::sql::CrawlerRow;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -36,13 +36,13 @@ const COLUMNS: &[&str] = &[
 /// `GET /content-owners/crawlers`.
 pub(crate) async fn read_crawlers(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     // Drains count what was refused by the hour, and not by host.
     let is_narrowed = asked.domain.is_some();
-    let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let refused = if is_narrowed { None } else { Some(refused(&state, seen, period).await?) };
     let coverage = coverage(&state, seen, period).await?;

@@ -4,7 +4,7 @@
 //! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
 
 use crate::consent::{Clicked, Consents};
-use crate::spellings::Spellings;
+use crate::id_encodings::Spellings;
 use crate::sql::{SessionEvent, SessionEvents};
 use chrono::DateTime;
 use schemas::clicks::{ClickManifest, ManifestEvent};
@@ -31,7 +31,7 @@ const MAX_COUNT: u64 = 100_000_000;
 
 /// Where a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Beside `type`.
     Event,
     /// In `data`.
@@ -40,34 +40,34 @@ pub(crate) enum Place {
 
 /// Members of an event beyond `type`, `timestamp` and `content_url`, which every level shows: name, place, kind, and
 /// the strictest level that shows it. Text members are at no level: content events have none to show.
-pub(crate) const SHOWN: &[(&str, Place, Kind, PrivacyLevel)] = &[
-    ("turn_id", Place::Event, Kind::Reference, PrivacyLevel::Intent),
-    ("output_id", Place::Event, Kind::Reference, PrivacyLevel::Intent),
-    ("scope", Place::Data, Kind::Word(&["session", "turn"]), PrivacyLevel::Intent),
-    ("cached", Place::Data, Kind::Flag, PrivacyLevel::Intent),
+pub(crate) const SHOWN: &[(&str, Location, Kind, PrivacyLevel)] = &[
+    ("turn_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
+    ("output_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
+    ("scope", Location::Data, Kind::Word(&["session", "turn"]), PrivacyLevel::Intent),
+    ("cached", Location::Data, Kind::Flag, PrivacyLevel::Intent),
     (
         "citation_type",
-        Place::Data,
+        Location::Data,
         Kind::Word(&["direct_quote", "paraphrase", "reference", "contradiction", "unclassified"]),
         PrivacyLevel::Intent,
     ),
-    ("position", Place::Data, Kind::Word(&["primary", "supporting", "mentioned", "unclassified"]), PrivacyLevel::Intent),
-    ("presentation_kind", Place::Data, Kind::Word(&["content", "source_reference"]), PrivacyLevel::Intent),
+    ("position", Location::Data, Kind::Word(&["primary", "supporting", "mentioned", "unclassified"]), PrivacyLevel::Intent),
+    ("presentation_kind", Location::Data, Kind::Word(&["content", "source_reference"]), PrivacyLevel::Intent),
     (
         "presentation_type",
-        Place::Data,
+        Location::Data,
         Kind::Word(&["link", "snippet", "inline_quote", "card", "detail_view", "embed", "spoken_credit"]),
         PrivacyLevel::Intent,
     ),
-    ("query_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("response_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("tokens_ingested", Place::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("excerpt_tokens", Place::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("query_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("response_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("tokens_ingested", Location::Data, Kind::Count, PrivacyLevel::Minimal),
+    ("excerpt_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
 ];
 
 /// The members of `data` that some level shows.
 pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
-    SHOWN.iter().filter(|(_, place, ..)| *place == Place::Data).map(|(name, ..)| *name)
+    SHOWN.iter().filter(|(_, place, ..)| *place == Location::Data).map(|(name, ..)| *name)
 }
 
 /// The only types of a manifest.
@@ -76,7 +76,7 @@ const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
 
 /// Whether `level` shows the member.
-pub(crate) fn is_shown(name: &str, place: Place, level: PrivacyLevel) -> Option<Kind> {
+pub(crate) fn is_shown(name: &str, place: Location, level: PrivacyLevel) -> Option<Kind> {
     let found = SHOWN.iter().find(|(shown, at, _, least)| *shown == name && *at == place && level >= *least)?;
     Some(found.2)
 }
@@ -140,11 +140,11 @@ fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) ->
         return None;
     }
     let reference = |name: &str, value: &String| {
-        is_shown(name, Place::Event, level)?;
+        is_shown(name, Location::Event, level)?;
         Some(value.clone()).filter(|value| !value.is_empty() && !spellings.are_in(value))
     };
     let members: Map<String, Value> = serde_json::from_str(&event.data).unwrap_or_default();
-    let is_told = |name: &String, value: &Value| is_shown(name, Place::Data, level).is_some_and(|kind| fits(value, kind));
+    let is_told = |name: &String, value: &Value| is_shown(name, Location::Data, level).is_some_and(|kind| fits(value, kind));
     Some(ManifestEvent {
         event_type: event.event_type.clone(),
         timestamp: DateTime::from_timestamp_millis(event.at_ms)?,

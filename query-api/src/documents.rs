@@ -5,11 +5,11 @@
 mod assemble;
 
 use crate::State;
-use crate::at_once::Reading;
 use crate::consent::{bounded, level_of};
-use crate::outgoing;
+use crate::read_limiter::AdmittedReader;
 use crate::session_scope::SessionScope;
 use crate::sql::SessionPart;
+use crate::streamed_answer;
 use axum::extract::State as Shared;
 use axum::http::Uri;
 use axum::response::Response;
@@ -42,7 +42,11 @@ struct Facts {
 }
 
 /// The document of the caller's session.
-pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Reading, uri: Uri) -> Result<Response, ApiError> {
+pub(crate) async fn read_document(
+    Shared(state): Shared<Arc<State>>,
+    reading: AdmittedReader,
+    uri: Uri,
+) -> Result<Response, ApiError> {
     let org = reading.reader.org_id;
     let session = uri.path().rsplit('/').nth(1).and_then(|id| Uuid::try_parse(id).ok()).map(SessionId).ok_or_else(unknown)?;
     let facts = facts_of(&state.pool, org, session).await?.ok_or_else(unknown)?;
@@ -57,7 +61,7 @@ pub(crate) async fn read_document(Shared(state): Shared<Arc<State>>, reading: Re
     let clicks = state.telemetry.session_events(scope, SessionPart::Clicks).await?;
     let document = spawn_blocking(move || Box::<str>::from(assemble::document(session, &facts, &read.events, clicks))).await;
     let document = document.map_err(ApiError::internal)?;
-    Ok(outgoing::whole(String::from(document), reading.under_way))
+    Ok(streamed_answer::whole(String::from(document), reading.permit))
 }
 
 async fn facts_of(pool: &PgPool, org: OrgId, session: SessionId) -> Result<Option<Facts>, sqlx::Error> {

@@ -32,7 +32,7 @@ pub(crate) enum Audience {
 
 /// What was stored of an event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct StoredEvent<'a> {
     pub(crate) event_type: &'a str,
     /// The object `data`.
     pub(crate) data: &'a str,
@@ -41,7 +41,7 @@ pub(crate) struct Told<'a> {
 }
 
 /// Puts together what was stored: `data`, then members unknown to this build that `data` does not name.
-pub(crate) fn compose(told: Told<'_>, roles: &[u8], audience: Audience) -> Members {
+pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
     let mut members = match audience {
         Audience::Reporter => reported(told),
         Audience::Owner => shown_to_owner(reported(told), told.event_type, MAX_DEPTH),
@@ -60,7 +60,7 @@ pub(crate) fn of_click(event_type: &str, data: &str) -> Members {
     parse(data).into_iter().filter(|(name, value)| is_shown(name, value)).collect()
 }
 
-fn reported(told: Told<'_>) -> Members {
+fn reported(told: StoredEvent<'_>) -> Members {
     let mut members = parse(told.extra);
     members.extend(parse(told.data));
     members

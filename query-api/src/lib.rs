@@ -25,38 +25,38 @@
 //! `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
 mod agent_figures;
-mod at_once;
 mod clicks;
 mod compression;
 mod consent;
 mod coverage;
 mod crawlers;
+mod cursor;
 mod disclose;
 mod documents;
+mod dry_run;
 mod event_data;
+mod id_encodings;
 mod lists;
 mod metrics;
 mod outcomes;
-mod outgoing;
 mod page;
 mod period;
+mod read_limiter;
 mod reader;
 mod reads;
-mod rehearsal;
 mod resolve;
 mod series;
 mod session_scope;
-mod spellings;
 mod sql;
+mod streamed_answer;
 mod visibility;
-mod walk;
 
-pub use at_once::ReadSettings;
 pub use clicks::ClickSettings;
+pub use dry_run::parse_period;
 pub use metrics::MEASURES;
-pub use rehearsal::rehearse_period;
+pub use read_limiter::ReadSettings;
 pub use resolve::ResolveSettings;
-pub use sql::{Asked, query_plans};
+pub use sql::{PlanRequest, query_plans};
 
 use crate::reader::session_reads::SessionReads;
 use axum::Router;
@@ -151,7 +151,7 @@ pub struct State {
     resolving: resolve::Limit,
     pool: PgPool,
     lookups: Rates,
-    at_once: Arc<at_once::AtOnce>,
+    read_limiter: Arc<read_limiter::ReadLimiter>,
     clock: Clock,
     probes: Vec<Probe>,
 }
@@ -188,7 +188,7 @@ impl State {
             ledger: outcomes::Ledger::new(pool.clone(), settings.reads.time_to_start()),
             resolving: resolve::Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
-            at_once: at_once::AtOnce::new(&settings.reads),
+            read_limiter: read_limiter::ReadLimiter::new(&settings.reads),
             pool,
             clock,
         }))

@@ -3,14 +3,14 @@
 //! Must not compute figures that the store did not, and must not decide who may see what.
 
 use crate::State;
-use crate::at_once::{Reading, UnderWay};
-use crate::event_data::{self, Audience, Told};
+use crate::cursor::Cursor;
+use crate::event_data::{self, Audience, StoredEvent};
 use crate::page::{self, Answering, Format, Paging};
 use crate::period::Period;
+use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::reads::refuse_others;
 use crate::sql::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
 use crate::visibility::{OwnReports, Visibility};
-use crate::walk::Walk;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use chrono::DateTime;
@@ -42,40 +42,45 @@ pub(crate) struct ListParameters {
 type Shared = axum::extract::State<Arc<State>>;
 
 /// What a content owner's list covers, and which part of it is wanted.
-pub(crate) struct Asked {
+pub(crate) struct ListRequest {
     pub(crate) visibility: Visibility,
     pub(crate) period: Period,
     pub(crate) paging: Paging,
-    under_way: UnderWay,
+    permit: ReadPermit,
 }
 
-impl Asked {
+impl ListRequest {
     /// What a list without parts is asked for.
-    pub(crate) async fn unsplit(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+    pub(crate) async fn unsplit(
+        state: &State,
+        reading: AdmittedReader,
+        asked: ListParameters,
+        page: u64,
+    ) -> Result<Self, ApiError> {
         refuse_others(&[("by", asked.by.as_ref()), ("after", asked.after.as_ref())])?;
         Self::of(state, reading, asked, page).await
     }
 
-    async fn of(state: &State, reading: Reading, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+    async fn of(state: &State, reading: AdmittedReader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         refuse_others(&[("split", asked.split.as_ref())])?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
         let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
         let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
-        Ok(Self { visibility, period, paging, under_way: reading.under_way })
+        Ok(Self { visibility, period, paging, permit: reading.permit })
     }
 
     pub(crate) fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
-        Answering { format: Format::accepted(headers), columns, under_way: self.under_way }
+        Answering { format: Format::accepted(headers), columns, permit: self.permit }
     }
 }
 
 /// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
-fn walk(state: &State, asked: &ListParameters) -> Result<Walk, ApiError> {
+fn walk(state: &State, asked: &ListParameters) -> Result<Cursor, ApiError> {
     if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
         return Err(ApiError::new(Code::InvalidParameter, "Ask with offset or with after, not with both."));
     }
-    Walk::parse(asked.after.as_deref(), state.clock.now())
+    Cursor::parse(asked.after.as_deref(), state.clock.now())
 }
 
 const EVENT_COLUMNS: &[&str] =
@@ -111,13 +116,13 @@ const CORROBORATION_COLUMNS: &[&str] = &[
 /// `GET /content-owners/events`: one item per retrieval, whoever saw it.
 pub(crate) async fn read_events(
     axum::extract::State(state): Shared,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
     let walk = walk(&state, &asked)?;
-    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.owners_events(&asked.visibility, &asked.period, (asked.paging, &walk)).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
@@ -126,11 +131,11 @@ pub(crate) async fn read_events(
 /// `GET /content-owners/urls`.
 pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::unsplit(&state, reading, asked, URLS_PAGE).await?;
+    let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
     let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
@@ -139,7 +144,7 @@ pub(crate) async fn read_urls(
 /// `GET /agent/events`: what the caller's organisation has reported itself, and what others did with its click tokens.
 pub(crate) async fn read_own_events(
     axum::extract::State(state): Shared,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
@@ -151,8 +156,8 @@ pub(crate) async fn read_own_events(
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
-    let (format, under_way) = (Format::accepted(&headers), reading.under_way);
-    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, under_way }, paging, found, agent_event).await
+    let (format, permit) = (Format::accepted(&headers), reading.permit);
+    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
 }
 
 /// The note where the body has no place for it.
@@ -166,11 +171,11 @@ const NOTE: &str = "Who reported each retrieval of a day; the four parts add up.
 /// `GET /content-owners/corroboration`.
 pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
@@ -191,7 +196,7 @@ pub(crate) async fn read_corroboration(
 /// `GET /content-owners/funnel`, by agent when the caller does not say.
 pub(crate) async fn read_funnel(
     axum::extract::State(state): Shared,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
@@ -204,7 +209,7 @@ pub(crate) async fn read_funnel(
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
     };
     refuse_others(&[("after", asked.after.as_ref())])?;
-    let asked = Asked::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
     let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
@@ -220,7 +225,7 @@ fn id(id: Uuid) -> String {
 }
 
 fn event(row: EventRow, audience: Audience) -> EventItem {
-    let told = Told { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
+    let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     let event_data = event_data::compose(told, &row.roles, audience);
     EventItem {
         event_id: row.id,

@@ -29,6 +29,6 @@ pub(crate) fn refused(limit: &'static str) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double, and there are hundreds at most")]
-pub(crate) fn under_way(reads: usize) {
+pub(crate) fn permit(reads: usize) {
     gauge!(UNDER_WAY.name).set(reads as f64);
 }

@@ -2,9 +2,9 @@
 //!
 //! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
 
-use crate::at_once::UnderWay;
-use crate::outgoing::{Rows, Written};
-use crate::sql::{Found, PageRow};
+use crate::read_limiter::ReadPermit;
+use crate::sql::{FoundPage, PageRow};
+use crate::streamed_answer::{Rows, Written};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -105,14 +105,14 @@ pub(crate) struct Answering {
     pub(crate) format: Format,
     /// Of a CSV.
     pub(crate) columns: &'static [&'static str],
-    pub(crate) under_way: UnderWay,
+    pub(crate) permit: ReadPermit,
 }
 
 /// Answers with a page whose envelope is the plain one.
 pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
     answering: Answering,
     at: Paging,
-    found: Found<R>,
+    found: FoundPage<R>,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: at.limit, offset: at.offset };
@@ -123,7 +123,7 @@ pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
 pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
     answering: Answering,
     envelope: &impl Serialize,
-    found: Found<R>,
+    found: FoundPage<R>,
     item: impl Fn(R) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
     let (total, after) = (found.total, found.next.clone());
@@ -142,21 +142,21 @@ pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
     found: R,
     item: impl Fn(R::Row) -> T + Send + Sync + 'static,
 ) -> Result<Response, ApiError> {
-    let Answering { format, columns, under_way } = answering;
+    let Answering { format, columns, permit } = answering;
     let mut response = match format {
         Format::Json => {
             let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
             let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
             let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
             let item = move |row| written(&item(row)).into_bytes();
-            Written { head, found, between: ",", item, tail }.gathered(under_way).await?.into_response()
+            Written { head, found, between: ",", item, tail }.gathered(permit).await?.into_response()
         }
         // What fails on the way ends the connection, so that a part is never taken for the whole.
         Format::Lines | Format::Csv => {
             let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
             let item = move |row| line(format, columns, &item(row));
             let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
-            ([(TOTAL, HeaderValue::from(total))], written.streamed(under_way)).into_response()
+            ([(TOTAL, HeaderValue::from(total))], written.streamed(permit)).into_response()
         }
     };
     response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());

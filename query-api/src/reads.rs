@@ -4,11 +4,11 @@
 //! from one snapshot.
 
 use crate::State;
-use crate::at_once::Reading;
 use crate::coverage;
-use crate::outgoing;
 use crate::period::Period;
+use crate::read_limiter::AdmittedReader;
 use crate::sql::SummaryRow;
+use crate::streamed_answer;
 use crate::visibility::Visibility;
 use axum::response::Response;
 use schemas::crawler_reads::CoverageRead;
@@ -43,7 +43,7 @@ pub(crate) fn refuse_others(given: &[(&str, Option<&String>)]) -> Result<(), Api
 /// Totals by type, by source and by agent.
 pub(crate) async fn read_summary(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
@@ -55,13 +55,13 @@ pub(crate) async fn read_summary(
     let rows = state.telemetry.summarize(&visibility, &period).await?;
     let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
     let summary = serde_json::to_vec(&summary).map_err(ApiError::internal)?;
-    Ok(outgoing::whole(summary, reading.under_way))
+    Ok(streamed_answer::whole(summary, reading.permit))
 }
 
 /// `GET /content-owners/coverage`.
 pub(crate) async fn read_coverage(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
@@ -77,7 +77,7 @@ pub(crate) async fn read_coverage(
         coverage,
     };
     let read = serde_json::to_vec(&read).map_err(ApiError::internal)?;
-    Ok(outgoing::whole(read, reading.under_way))
+    Ok(streamed_answer::whole(read, reading.permit))
 }
 
 fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRow>) -> Summary {

@@ -65,7 +65,7 @@ pub(crate) struct ResolveParameters {
 }
 
 /// The host asked for, as it is echoed, and its site when somebody can own it.
-struct Asked {
+struct RequestedDomain {
     domain: String,
     site: Option<Site>,
 }
@@ -80,8 +80,8 @@ pub(crate) async fn resolve_domain(
         (Some(domain), None) if domain.chars().any(char::is_control) => {
             return Err(ApiError::new(Code::InvalidParameter, "The parameter domain has a control character."));
         }
-        (Some(domain), None) => Asked::of_domain(&domain),
-        (None, Some(url)) => Asked::of_url(&url)?,
+        (Some(domain), None) => RequestedDomain::of_domain(&domain),
+        (None, Some(url)) => RequestedDomain::of_url(&url)?,
         _ => return Err(ApiError::new(Code::InvalidParameter, "Exactly one of the parameters domain and url is required.")),
     };
     let organization = match &asked.site {
@@ -91,7 +91,7 @@ pub(crate) async fn resolve_domain(
     Ok(Json(Resolution { domain: asked.domain, handled: organization.is_some(), organization }))
 }
 
-impl Asked {
+impl RequestedDomain {
     /// What cannot be a domain is nobody's, and is echoed as it came.
     fn of_domain(domain: &str) -> Self {
         match Site::from_domain(domain) {

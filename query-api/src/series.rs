@@ -7,10 +7,10 @@ pub(crate) mod buckets;
 pub(crate) mod filled;
 
 use crate::State;
-use crate::at_once::Reading;
 use crate::coverage;
 use crate::page::{self, Answering, Format};
 use crate::period::Period;
+use crate::read_limiter::AdmittedReader;
 use crate::reads::refuse_others;
 use crate::sql::{By, Cell, Fact, Split};
 use crate::visibility::Visibility;
@@ -93,7 +93,7 @@ const SPLITS: [KnownSplit<Split>; 10] = [
 /// `GET /content-owners/series`, by day and not split when the caller does not say.
 pub(crate) async fn read_series(
     axum::extract::State(state): axum::extract::State<Arc<State>>,
-    reading: Reading,
+    reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
@@ -105,7 +105,7 @@ pub(crate) async fn read_series(
     let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
     let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
 
-    let answering = Answering { format: Format::accepted(&headers), columns, under_way: reading.under_way };
+    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Records and lines have no place for it.
     let coverage = match answering.format {
         Format::Json => coverage::beside_figures(&state, &visibility, &period).await?,

@@ -16,22 +16,23 @@ mod party;
 mod plans;
 mod refusals;
 mod retrievals;
+mod row_filter;
 mod rows;
 mod series;
 mod sessions;
 mod statements;
 mod values;
-mod within;
 
-use crate::at_once::ReadSettings;
+use crate::cursor::Cursor;
 use crate::page::Paging;
 use crate::period::Period;
+use crate::read_limiter::ReadSettings;
 use crate::visibility::{OwnReports, Visibility};
-use crate::walk::Walk;
 use caps::Times;
 use clickhouse::query::Query;
 use owned::{Owned, VisibleSite};
 use refusals::{is_too_large, refused};
+use row_filter::RowFilter;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use serde::Deserialize;
@@ -40,13 +41,12 @@ use service_kit::stores::clickhouse_answers;
 use std::time::Duration;
 use uuid::Uuid;
 use values::Values;
-use within::Within;
 
 pub(crate) use agent_figures::OwnFigure;
 pub(crate) use answered::Fact;
 pub(crate) use crawlers::CrawlerRow;
-pub use plans::{Asked, query_plans};
-pub(crate) use rows::{CorroborationRow, EventRow, Found, FunnelRow, PageRow, UrlRow};
+pub use plans::{PlanRequest, query_plans};
+pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;
@@ -104,14 +104,14 @@ impl Telemetry {
         &self,
         own: &OwnReports,
         period: &Period,
-        (at, walk): (Paging, &Walk),
-    ) -> Result<Found<EventRow>, ApiError> {
-        let within = Within::of_party(own, period).on(walk);
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<FoundPage<EventRow>, ApiError> {
+        let within = RowFilter::of_party(own, period).on(walk);
         Ok(self.page(&event_page::events(&within, at.offset), within.values, at).await?.walked(walk, at))
     }
 
     /// A page of URLs.
-    pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<Found<UrlRow>, ApiError> {
+    pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<FoundPage<UrlRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         self.page(&statements::urls(&owned), owned.values, at).await
     }
@@ -122,7 +122,7 @@ impl Telemetry {
         seen: &Visibility,
         period: &Period,
         at: Paging,
-    ) -> Result<Found<CorroborationRow>, ApiError> {
+    ) -> Result<FoundPage<CorroborationRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         self.page(&statements::corroboration(&owned), owned.values, at).await
     }
@@ -134,7 +134,7 @@ impl Telemetry {
         period: &Period,
         by: FunnelBy,
         at: Paging,
-    ) -> Result<Found<FunnelRow>, ApiError> {
+    ) -> Result<FoundPage<FunnelRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         self.page(&statements::funnel(&owned, by), owned.values, at).await
     }
@@ -146,10 +146,10 @@ impl Telemetry {
         Ok(Owned::new(seen, period, Some(sites)))
     }
 
-    async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<Found<R>, ApiError> {
+    async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<FoundPage<R>, ApiError> {
         let query = values.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
         let (first, rest) = self.begun::<R>(query.param("through", at.limit.saturating_add(at.offset))).await?;
-        Ok(Found { total: first.total(), next: None, first: first.is_item().then_some(first), rest: Some(rest) })
+        Ok(FoundPage { total: first.total(), next: None, first: first.is_item().then_some(first), rest: Some(rest) })
     }
 
     async fn rows<R>(&self, statement: &str, values: Values) -> Result<Vec<R>, ApiError>

@@ -15,7 +15,7 @@ pub fn enter(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     check_instant(text);
     let Ok(uri) = format!("/content-owners/summary?{text}").parse::<Uri>() else { return false };
-    match query_api::rehearse_period(&uri) {
+    match query_api::parse_period(&uri) {
         Ok((from, before)) => {
             for at in [from, before].into_iter().flatten() {
                 assert!(WRITABLE_MS.contains(&at), "{at} is no time a timestamp can name");

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::{Value, json};
 
 fn composed(event_type: &str, data: &str, extra: &str, audience: Audience) -> String {
-    serde_json::to_string(&compose(Told { event_type, data, extra }, &[1, 2], audience)).unwrap()
+    serde_json::to_string(&compose(StoredEvent { event_type, data, extra }, &[1, 2], audience)).unwrap()
 }
 
 fn shown(event_type: &str, data: &Value) -> Value {

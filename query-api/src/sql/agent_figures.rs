@@ -6,8 +6,8 @@
 use super::Telemetry;
 use super::faces::{self, NONE, ROLE};
 use super::party::retrievals;
+use super::row_filter::RowFilter;
 use super::series::{OwnSplit, bucket, told};
-use super::within::Within;
 use crate::period::Period;
 use crate::visibility::OwnReports;
 use serde::Deserialize;
@@ -42,14 +42,14 @@ const CLICK: Parts = ("click", "arrayMap(session -> ((toUInt8(1), 'click', CAST(
 impl Telemetry {
     /// The figures of a summary of one's own, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
-        let within = Within::of_party(own, period);
-        self.rows(&summary(&within), within.values).await
+        let filter = RowFilter::of_party(own, period);
+        self.rows(&summary(&filter), filter.values).await
     }
 }
 
 /// Each session of a figure once, out of the retrievals that the organisation took part in. Who reported the representing
 /// report decides whether it is its own or another's.
-fn parts(within: &Within, figures: &[Parts], bucket: &str) -> String {
+fn parts(filter: &RowFilter, figures: &[Parts], bucket: &str) -> String {
     let columns = faces::columns();
     let shown = |name: &str| columns.iter().find(|(_, column)| *column == name).map_or(NONE, |(expression, _)| expression);
     let own = format!(
@@ -59,7 +59,7 @@ fn parts(within: &Within, figures: &[Parts], bucket: &str) -> String {
     );
     let clicked = format!("groupUniqArrayIf({}, org_id != {{org:UUID}}) AS others_rows", shown("session"));
     let columns = [("event_type", "shown_type"), (shown("by_other"), "is_others")];
-    let retrievals = retrievals(within, &columns, &[&own, &clicked]);
+    let retrievals = retrievals(filter, &columns, &[&own, &clicked]);
     let parts: Vec<&str> = figures.iter().map(|(_, parts)| *parts).collect();
     let retrievals = format!(
         "SELECT shown_at, arrayDistinct(arrayConcat([((toUInt8(0), '', ''), {NONE})], {parts})) AS parts FROM ( \
@@ -85,8 +85,8 @@ fn counted(retrievals: &str, bucket: &str) -> String {
 }
 
 /// Every figure of a summary.
-pub(super) fn summary(within: &Within) -> String {
-    let parts = parts(within, &[TOTAL, TYPE, SOURCE, AGENT, CLICKS, CLICK], "0");
+pub(super) fn summary(filter: &RowFilter) -> String {
+    let parts = parts(filter, &[TOTAL, TYPE, SOURCE, AGENT, CLICKS, CLICK], "0");
     format!(
         "SELECT value.2 AS figure, value.3 AS name, sum(begun) AS events, countIf(session != {NONE}) AS sessions \
          FROM ({parts}) WHERE value.1 = 1 GROUP BY figure, name"
@@ -94,14 +94,14 @@ pub(super) fn summary(within: &Within) -> String {
 }
 
 /// The figures of a series, with what others did beside what is one's own where both have the same name.
-pub(super) fn series(within: &Within, split: OwnSplit) -> String {
+pub(super) fn series(filter: &RowFilter, split: OwnSplit) -> String {
     let figures: &[Parts] = match split {
         OwnSplit::Nothing => &[TOTAL, CLICKS],
         OwnSplit::Type => &[TYPE, CLICK],
         OwnSplit::Role => &[SOURCE],
         OwnSplit::Agent => &[AGENT],
     };
-    let parts = parts(within, figures, &bucket("shown_at"));
+    let parts = parts(filter, figures, &bucket("shown_at"));
     let is_click = format!("value.2 IN ('{}', '{}')", CLICKS.0, CLICK.0);
     let cells = format!(
         "SELECT bucket, value.1 AS is_value, '' AS whose, value.3 AS name, sumIf(begun, NOT {is_click}) AS events, \

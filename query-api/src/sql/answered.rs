@@ -44,7 +44,7 @@ impl Fact {
 pub(super) const NAMES_A_BOT: &str = "bot != ''";
 
 /// What is asked of each observation: an expression, one of the same type that says nothing, and whether it says anything.
-pub(super) struct Asked<'a> {
+pub(super) struct PlanRequest<'a> {
     pub(super) value: &'a str,
     pub(super) nothing: &'a str,
     pub(super) says: &'a str,
@@ -52,8 +52,8 @@ pub(super) struct Asked<'a> {
 
 /// One row per retrieval of `rows`, which name `event_key`, `known` and `kept`: what is `kept`, and what the first of its reports
 /// says that says anything, as `said`.
-pub(super) fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &Asked<'_>) -> String {
-    let Asked { value, nothing, says } = asked;
+pub(super) fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &PlanRequest<'_>) -> String {
+    let PlanRequest { value, nothing, says } = asked;
     format!(
         "SELECT kept, arraySort(arrayFilter(one -> has(known, (one.2, one.3, one.4)), told))[1].5 AS said \
          FROM ( \
@@ -77,6 +77,6 @@ pub(super) fn valued(owned: &Owned, fact: Fact) -> String {
     let columns = key().into_iter().chain([shown("at"), identities()]).collect();
     let rows = format!("SELECT event_key, known, (at, sessions) AS kept FROM ({})", reports(owned, columns));
     let nothing_kept = "(toDateTime64(0, 3, 'UTC'), CAST([], 'Array(UInt64)'))";
-    let said = said(owned, &rows, nothing_kept, &Asked { value, nothing: "''", says });
+    let said = said(owned, &rows, nothing_kept, &PlanRequest { value, nothing: "''", says });
     format!("SELECT kept.1 AS at, kept.2 AS sessions, said AS value FROM ({said})")
 }

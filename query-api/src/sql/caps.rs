@@ -4,7 +4,7 @@
 //! within ClickHouse, whose own limit goes on counting. So that limit is the whole time a page may take, and how long its
 //! first row may take is watched here.
 
-use crate::at_once::ReadSettings;
+use crate::read_limiter::ReadSettings;
 use clickhouse::Client;
 use clickhouse::query::Query;
 use service_kit::http::ApiError;
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    async fn page(telemetry: &Telemetry, statement: &str) -> Result<crate::sql::Found<Slow>, ApiError> {
+    async fn page(telemetry: &Telemetry, statement: &str) -> Result<crate::sql::FoundPage<Slow>, ApiError> {
         telemetry.page(statement, Values::default(), Paging { limit: 1, offset: 0 }).await
     }
 

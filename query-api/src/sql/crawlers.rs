@@ -4,10 +4,10 @@
 //! the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::Telemetry;
-use super::answered::{Asked, NAMES_A_BOT, said};
+use super::answered::{NAMES_A_BOT, PlanRequest, said};
 use super::owned::Owned;
 use super::retrievals::{identities, key, reporter, reports, retrievals, seen_by_servers, shown, with};
-use super::rows::{Found, PageRow, following};
+use super::rows::{FoundPage, PageRow, following};
 use super::statements::ON_PAGE;
 use crate::page::Paging;
 use crate::period::Period;
@@ -62,7 +62,7 @@ impl Telemetry {
         period: &Period,
         at: Paging,
         mut click: impl FnMut(&str, u64) + Send,
-    ) -> Result<Found<CrawlerRow>, ApiError> {
+    ) -> Result<FoundPage<CrawlerRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         let query = self.client.query(&statement(&owned));
         let query = owned.values.bind(query).param("limit", at.limit).param("offset", at.offset);
@@ -73,7 +73,7 @@ impl Telemetry {
                 other => break other,
             }
         };
-        Ok(Found { total: head.total, next: None, first, rest: Some(rest) })
+        Ok(FoundPage { total: head.total, next: None, first, rest: Some(rest) })
     }
 
     /// The hours in which a server has seen anything, by number since the epoch, in order.
@@ -86,7 +86,7 @@ impl Telemetry {
 /// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's. A click goes by
 /// another's token where its session is another's than its reporter's, and led to the host of the token's link.
 fn statement(owned: &Owned) -> String {
-    let asked = Asked {
+    let asked = PlanRequest {
         value: "(toString(operator), toString(bot), toString(purpose), toInt8(verified), toUInt64(response_bytes), \
                 toUInt16(response_status))",
         nothing: "('', '', '', toInt8(0), toUInt64(0), toUInt16(0))",

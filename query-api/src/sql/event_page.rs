@@ -1,12 +1,12 @@
 //! The text of a page of a party's events: of all of them only times are read, ids of those that may be on the page, and what is wide
 //! of those that are. A page begins at an offset, or behind the last event of the page before.
 //!
-//! Must be made of its own words and of the conditions of [`Within`] only: nothing that a caller wrote.
+//! Must be made of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
 
 use super::faces::{self, ROLE};
 use super::party::{precedence, retrievals, shown_by};
+use super::row_filter::RowFilter;
 use super::statements::{ON_PAGE, all_of, listed};
-use super::within::Within;
 use schemas::store::OBSERVATIONS;
 
 /// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
@@ -17,10 +17,10 @@ const DEEP: u64 = 10_000;
 const SITES: &str = "groupUniqArray(site) AS sites";
 
 /// The rows of `retrievals`, each of which names its `sites`.
-fn rows_of(within: &Within, retrievals: &str) -> String {
+fn rows_of(filter: &RowFilter, retrievals: &str) -> String {
     format!(
         "{OBSERVATIONS} FINAL WHERE {visible} AND (site, event_key) IN (SELECT arrayJoin(sites), event_key FROM {retrievals})",
-        visible = within.visible,
+        visible = filter.visible,
     )
 }
 
@@ -28,8 +28,8 @@ fn rows_of(within: &Within, retrievals: &str) -> String {
 const NEWEST_FIRST: &str = "at_ms DESC, id, event_key";
 
 /// Those of `retrievals` that may be on the page, by their times: as many as it holds and all that tie with the last.
-fn as_new(within: &Within, offset: u64) -> String {
-    if within.is_late.is_some() {
+fn as_new(filter: &RowFilter, offset: u64) -> String {
+    if filter.is_late.is_some() {
         let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
         return format!(
             "(SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ( \
@@ -50,17 +50,17 @@ const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_
 /// A page of events, newest first, ties by id. Their rows are found twice: of all that are as new as the last on the page the ids, which
 /// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
 /// what is wide is held.
-pub(super) fn events(within: &Within, offset: u64) -> String {
-    let retrievals = retrievals(within, &[], &[SITES]);
-    let precedence = precedence(within);
+pub(super) fn events(filter: &RowFilter, offset: u64) -> String {
+    let retrievals = retrievals(filter, &[], &[SITES]);
+    let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
     let id = faces::id();
     let order = [("toUnixTimestamp64Milli(at)", "at_ms"), (id.as_str(), "id")].map(shown);
     let on_page = format!(
         "SELECT event_key, {order}, {SITES} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
-        beyond = if within.is_late.is_some() { BEYOND } else { "" },
+        beyond = if filter.is_late.is_some() { BEYOND } else { "" },
         order = order.join(", "),
-        rows = rows_of(within, &as_new(within, offset)),
+        rows = rows_of(filter, &as_new(filter, offset)),
     );
     let wide = [("toString(event_type)", "type"), (ROLE, "role"), ("data", "reported"), ("extra", "unknown")].map(shown);
     let by_face = faces::columns().map(|(expression, name)| shown((expression.as_str(), name)));
@@ -70,7 +70,7 @@ pub(super) fn events(within: &Within, offset: u64) -> String {
            FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
         wide = wide.join(", "),
         by_face = by_face.join(", "),
-        rows = rows_of(within, "on_page"),
+        rows = rows_of(filter, "on_page"),
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, reported, unknown, roles, \
                  last_ms, last.1 AS last_id, last.2 AS last_key, held";

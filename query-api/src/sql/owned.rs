@@ -3,11 +3,11 @@
 //! Must not put a host or a time into the text. What the many hosts of an owner come to is asked first, in a statement of its own:
 //! ClickHouse would work it out anew wherever a step names it.
 
+use super::row_filter::{Bound, FIRST_MS, bounds};
 use super::values::Values;
-use super::within::{Bound, FIRST_MS, bounds};
+use crate::cursor::{Cursor, Position};
 use crate::period::Period;
 use crate::visibility::{OwnHost, Visibility};
-use crate::walk::{Place, Walk};
 
 /// Which rows of the index an owner's read may see, and which retrievals it counts.
 pub(super) struct Owned {
@@ -63,8 +63,8 @@ impl Owned {
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
-    pub(super) fn on(mut self, walk: &Walk) -> Self {
-        if let Some(Place { at_ms, .. }) = &walk.after {
+    pub(super) fn on(mut self, walk: &Cursor) -> Self {
+        if let Some(Position { at_ms, .. }) = &walk.after {
             self.late_from = Some(self.values.text("late_from", "UInt64", (!walk.late_version()).to_string()));
             self.values.number("after_ms", *at_ms);
         }

@@ -9,12 +9,12 @@ use super::Telemetry;
 use super::faces::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, roles, shown, with};
-use super::rows::{EventRow, Found};
+use super::rows::{EventRow, FoundPage};
 use super::values::Values;
+use crate::cursor::{Cursor, Position};
 use crate::page::Paging;
 use crate::period::Period;
 use crate::visibility::Visibility;
-use crate::walk::{Place, Walk};
 use clickhouse::query::Query;
 use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
@@ -45,16 +45,16 @@ struct Candidate {
 }
 
 /// Site, key, organisation, observer, roles, time, how many are newer.
-type Held = (String, u128, u128, u8, u8, i64, u64);
+type CandidateRow = (String, u128, u128, u8, u8, i64, u64);
 
 #[derive(clickhouse::Row, Deserialize)]
 struct Candidates {
     total: u64,
-    held: Vec<Held>,
+    held: Vec<CandidateRow>,
 }
 
-impl From<Held> for Candidate {
-    fn from((site, event_key, org, observer, roles, at_ms, newer): Held) -> Self {
+impl From<CandidateRow> for Candidate {
+    fn from((site, event_key, org, observer, roles, at_ms, newer): CandidateRow) -> Self {
         Self { site, event_key, org: Uuid::from_u128(org), observer, roles, at_ms, newer }
     }
 }
@@ -71,8 +71,8 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
-        (at, walk): (Paging, &Walk),
-    ) -> Result<Found<EventRow>, ApiError> {
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<FoundPage<EventRow>, ApiError> {
         let found = self.candidates(seen, period, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
@@ -86,10 +86,10 @@ impl Telemetry {
         let next = ordered.last().filter(|_| is_full).map(|(last, _)| walk.next(last));
         let on_page: Vec<Candidate> = ordered.into_iter().map(|(_, candidate)| candidate).collect();
         if on_page.is_empty() {
-            return Ok(Found { total, next, first: None, rest: None });
+            return Ok(FoundPage { total, next, first: None, rest: None });
         }
         let (first, rest) = self.begun::<EventRow>(self.told(seen, period, &on_page)).await?;
-        Ok(Found { total, next, first: Some(first), rest: Some(rest) })
+        Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
     }
 
     /// Those that may be on the page, in rows with the total beside them; one row where there are none.
@@ -97,7 +97,7 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
-        (at, walk): (Paging, &Walk),
+        (at, walk): (Paging, &Cursor),
     ) -> Result<Vec<Candidates>, ApiError> {
         let owned = self.owned(seen, period).await?.on(walk);
         let statement = candidates(&owned, at.offset);
@@ -108,7 +108,7 @@ impl Telemetry {
     }
 
     /// In the order of the list.
-    async fn ordered(&self, candidates: Vec<Candidate>) -> Result<Vec<(Place, Candidate)>, ApiError> {
+    async fn ordered(&self, candidates: Vec<Candidate>) -> Result<Vec<(Position, Candidate)>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut values = Values::default();
@@ -120,7 +120,7 @@ impl Telemetry {
             let (key, id) = (candidate.event_key, ids.remove(&candidate.event_key));
             let id =
                 id.ok_or_else(|| ApiError::unavailable(anyhow::anyhow!("an observation that the index names is not there")))?;
-            Ok::<_, ApiError>((Place { at_ms: candidate.at_ms, id, key }, candidate))
+            Ok::<_, ApiError>((Position { at_ms: candidate.at_ms, id, key }, candidate))
         });
         let mut ordered = placed.collect::<Result<Vec<_>, _>>()?;
         ordered.sort_by(|(one, _), (other, _)| in_order(one).cmp(&in_order(other)));
@@ -142,12 +142,12 @@ fn by_key(query: Query) -> Query {
 }
 
 /// The order of events: newest first.
-fn in_order(place: &Place) -> (Reverse<i64>, &str, u128) {
+fn in_order(place: &Position) -> (Reverse<i64>, &str, u128) {
     (Reverse(place.at_ms), &place.id, place.key)
 }
 
 /// How many of those of the time at which the page begins are before it.
-fn skipped(ordered: &[(Place, Candidate)], at: Paging) -> usize {
+fn skipped(ordered: &[(Position, Candidate)], at: Paging) -> usize {
     let newer = ordered.first().map_or(at.offset, |(_, first)| first.newer);
     usize::try_from(at.offset.saturating_sub(newer)).unwrap_or(usize::MAX).min(ordered.len())
 }
@@ -227,6 +227,6 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
 }
 
 /// Whether it comes after the last one of the page before.
-fn is_beyond(place: &Place, last: &Place) -> bool {
+fn is_beyond(place: &Position, last: &Position) -> bool {
     in_order(place) > in_order(last)
 }

@@ -3,16 +3,16 @@
 //! Must explain the statements that requests run, and run none of them.
 
 use super::owned::Owned;
+use super::row_filter::RowFilter;
 use super::series::{self, By, OwnSplit, Split};
 use super::sessions::{self, SessionPart};
 use super::statements::FunnelBy;
 use super::values::Values;
-use super::within::Within;
 use super::{Telemetry, agent_figures, event_page, owners_page, statements};
-use crate::at_once::ReadSettings;
+use crate::cursor::{Cursor, Position};
 use crate::period::Period;
+use crate::read_limiter::ReadSettings;
 use crate::visibility::{OwnReports, Visibility};
-use crate::walk::{Place, Walk};
 use anyhow::Context as _;
 use chrono::DateTime;
 use schemas::ids::OrgId;
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 /// Who reads, and what.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct PlanRequest {
     /// Of the reads of content owners.
     pub domain: String,
     /// Of the reads of one's own reports.
@@ -35,21 +35,21 @@ pub struct Asked {
 }
 
 /// The plan of each read: a name, and text.
-pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyhow::Result<Vec<(&'static str, String)>> {
+pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -> anyhow::Result<Vec<(&'static str, String)>> {
     let site = Site::from_domain(&asked.domain).map_err(|_| anyhow::anyhow!("{} is no domain", asked.domain))?;
     let owned = OwnedSite { site, visible_from: None, except: Vec::new(), formerly: Vec::new() };
     let seen = Visibility::of_everything(OrgId(Uuid::nil()), &[owned]);
     let (since, until) = &asked.window;
     let period = Period::parse(since.as_deref(), until.as_deref()).map_err(|_| anyhow::anyhow!("the window is none"))?;
     let own = OwnReports::planned(OrgId(asked.reporter));
-    let last = Place { at_ms: 0, id: "0".to_owned(), key: 0 };
-    let begun = Walk::parse(None, DateTime::UNIX_EPOCH).ok().context("a walk begins without a place")?;
-    let walk = Walk::parse(Some(&begun.next(&last)), DateTime::UNIX_EPOCH).ok().context("a walk goes on where it says")?;
+    let last = Position { at_ms: 0, id: "0".to_owned(), key: 0 };
+    let begun = Cursor::parse(None, DateTime::UNIX_EPOCH).ok().context("a walk begins without a place")?;
+    let walk = Cursor::parse(Some(&begun.next(&last)), DateTime::UNIX_EPOCH).ok().context("a walk goes on where it says")?;
 
     let owned = || Owned::new(&seen, &period, None);
-    let own = || Within::of_party(&own, &period);
+    let own = || RowFilter::of_party(&own, &period);
     let of = |text: &dyn Fn(&Owned) -> String, owned: Owned| (text(&owned), owned.values);
-    let by = |text: &dyn Fn(&Within) -> String| (text(&own()), own().values);
+    let by = |text: &dyn Fn(&RowFilter) -> String| (text(&own()), own().values);
     let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by), owned());
     let session = |part| (sessions::statement(part), Values::default());
     let statements: Vec<(&str, (String, Values))> = vec![
@@ -63,9 +63,9 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &Asked) -> anyh
         ("funnel by day", funnel(FunnelBy::Day)),
         ("series", of(&|owned: &Owned| series::owners(owned, Split::Nothing), owned())),
         ("series by agent", of(&|owned: &Owned| series::owners(owned, Split::Agent), owned())),
-        ("agent/events", by(&|within: &Within| event_page::events(within, 0))),
+        ("agent/events", by(&|filter: &RowFilter| event_page::events(filter, 0))),
         ("agent/summary", by(&agent_figures::summary)),
-        ("agent/series", by(&|within: &Within| agent_figures::series(within, OwnSplit::Nothing))),
+        ("agent/series", by(&|filter: &RowFilter| agent_figures::series(filter, OwnSplit::Nothing))),
         ("manifest of a session", session(SessionPart::Disclosable)),
         ("document of a session", session(SessionPart::Whole)),
     ];

@@ -3,9 +3,9 @@
 //! Must not decide how anything is shown.
 
 use super::{Telemetry, refused};
-use crate::outgoing::Rows;
+use crate::cursor::{Cursor, Position};
 use crate::page::Paging;
-use crate::walk::{Place, Walk};
+use crate::streamed_answer::Rows;
 use clickhouse::query::{Query, RowCursor};
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -22,13 +22,13 @@ pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sy
     /// Whether it is an item.
     fn is_item(&self) -> bool;
     /// The last item of its page, and how many there are on it, where a list can be walked.
-    fn ending(&self) -> Option<(Place, u64)> {
+    fn ending(&self) -> Option<(Position, u64)> {
         None
     }
 }
 
 /// A page on its way.
-pub(crate) struct Found<R> {
+pub(crate) struct FoundPage<R> {
     /// Items of the whole list.
     pub(crate) total: u64,
     /// Where the next page begins, when there may be one and the list can be walked.
@@ -38,9 +38,9 @@ pub(crate) struct Found<R> {
     pub(super) rest: Option<RowCursor<R>>,
 }
 
-impl<R: PageRow> Found<R> {
+impl<R: PageRow> FoundPage<R> {
     /// Says where the next page of a walk begins: after a page that is full.
-    pub(super) fn walked(mut self, walk: &Walk, at: Paging) -> Self {
+    pub(super) fn walked(mut self, walk: &Cursor, at: Paging) -> Self {
         let ending = self.first.as_ref().and_then(R::ending);
         self.next = ending.filter(|(_, held)| *held == at.limit).map(|(last, _)| walk.next(&last));
         self
@@ -56,7 +56,7 @@ impl<R: PageRow> Found<R> {
     }
 }
 
-impl<R: PageRow> Rows for Found<R> {
+impl<R: PageRow> Rows for FoundPage<R> {
     type Row = R;
 
     async fn next(&mut self) -> Result<Option<R>, ApiError> {
@@ -108,8 +108,8 @@ macro_rules! page_rows {
 
 page_rows! {
     EventRow {
-        fn ending(&self) -> Option<(Place, u64)> {
-            Some((Place { at_ms: self.last_ms, id: self.last_id.clone(), key: self.last_key }, self.held))
+        fn ending(&self) -> Option<(Position, u64)> {
+            Some((Position { at_ms: self.last_ms, id: self.last_id.clone(), key: self.last_key }, self.held))
         }
     }
     UrlRow CorroborationRow FunnelRow

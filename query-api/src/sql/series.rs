@@ -8,8 +8,8 @@ use super::answered::{Fact, valued};
 use super::faces::NONE;
 use super::owned::Owned;
 use super::retrievals::{reports, shown, with};
+use super::row_filter::RowFilter;
 use super::values::Values;
-use super::within::Within;
 use crate::period::Period;
 use crate::visibility::{OwnReports, Visibility};
 use clickhouse::query::RowCursor;
@@ -168,8 +168,8 @@ impl Telemetry {
 
     /// One's own reports over time, and what others did with one's click tokens.
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
-        let within = Within::of_party(own, period);
-        self.cells(&super::agent_figures::series(&within, split), within.values, by).await
+        let filter = RowFilter::of_party(own, period);
+        self.cells(&super::agent_figures::series(&filter, split), filter.values, by).await
     }
 
     async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {

@@ -1,7 +1,7 @@
 //! R13: figures agree for random filters and windows also while events arrive: each answer is of one moment, and what a
 //! later answer counts is never less.
 
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -32,8 +32,8 @@ fn sum(items: &Value, member: &str) -> u64 {
 async fn r13_figures_of_random_filters_agree_while_events_arrive() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let arriving = async {
         for block in 0..BLOCKS {
             let row = |key: u128| {
@@ -45,9 +45,9 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             let mut rows: Vec<_> = fresh.clone().map(|key| row(key).role(Edge)).collect();
             rows.extend(fresh.clone().map(|key| row(key.saturating_sub(30)).role(Agent).session(key + 1)));
             rows.extend(fresh.map(|key| row(key / 2).role(Origin).version(7)));
-            world.insert(&rows).await;
+            app.insert(&rows).await;
             if block % 4 == 3 {
-                world.compact().await;
+                app.compact().await;
             }
         }
     };
@@ -57,13 +57,13 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
             let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
             let listed = [&query[..], &[("limit", "1000")]].concat();
             let trace = format!("seed {seed} {query:?}");
-            let before = world.summary(&owner.key, &query).await;
-            let events = world.page(&owner.key, "/content-owners/events", &listed).await;
-            let urls = world.page(&owner.key, "/content-owners/urls", &listed).await;
-            let seen_by = world.page(&owner.key, "/content-owners/corroboration", &listed).await;
-            let funnel = world.page(&owner.key, "/content-owners/funnel", &listed).await;
-            let series = world.page(&owner.key, "/content-owners/series", &query).await;
-            let after = world.summary(&owner.key, &query).await;
+            let before = app.summary(&owner.key, &query).await;
+            let events = app.page(&owner.key, "/content-owners/events", &listed).await;
+            let urls = app.page(&owner.key, "/content-owners/urls", &listed).await;
+            let seen_by = app.page(&owner.key, "/content-owners/corroboration", &listed).await;
+            let funnel = app.page(&owner.key, "/content-owners/funnel", &listed).await;
+            let series = app.page(&owner.key, "/content-owners/series", &query).await;
+            let after = app.summary(&owner.key, &query).await;
             let total = events["total"].as_u64().unwrap();
             assert_eq!(events["items"].as_array().unwrap().len() as u64, total, "{trace}");
             let counts = [
@@ -76,7 +76,7 @@ async fn r13_figures_of_random_filters_agree_while_events_arrive() {
                 after.total_events,
             ];
             assert!(counts.is_sorted(), "{counts:?}: {trace}");
-            if world.total(&owner.key, &[]).await == u64::try_from(BLOCKS * 30).unwrap() {
+            if app.total(&owner.key, &[]).await == u64::try_from(BLOCKS * 30).unwrap() {
                 return;
             }
         }

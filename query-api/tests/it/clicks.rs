@@ -98,7 +98,7 @@ async fn c11_a_token_is_valid_for_ninety_days_and_not_a_moment_longer() {
 async fn c5_only_a_platforms_or_an_agents_key_that_may_read_looks_tokens_up() {
     let clicks = Clicks::start().await;
     let path = format!("/ctx/{}", clicks.token(clicks.session(None).await, PAGE).await);
-    let seed = clicks.world.seed();
+    let seed = clicks.app.seed();
     let person = format!("Bearer {}", seed.session("a@example.com", TimeDelta::days(1)).await);
     let writer = seed.key(clicks.agent.id, OrgType::Agent, &[Scope::TelemetryWrite]).await;
     let cases: [(&[(&str, &str)], u16); 6] = [
@@ -152,7 +152,7 @@ async fn c1_look_ups_of_one_key_are_limited() {
 #[tokio::test]
 async fn c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_verified_host_decides() {
     let clicks = Clicks::start().await;
-    let blog = clicks.world.seed().owner_of("blog.example.com").await;
+    let blog = clicks.app.seed().owner_of("blog.example.com").await;
     let session = clicks.session(Some(3)).await;
     let (page, post) = ("https://shop.example.com/1", "https://x.blog.example.com/2");
     let nobodys = ["https://unverified.test/3", "https://notexample.com/4", "http://127.0.0.1/5"];
@@ -187,7 +187,7 @@ async fn c8_c10_both_consents_count_from_the_next_look_up_on_and_the_longest_ver
     // Released, the blog is its parent's again, but not what happened before.
     clicks.show(clicks.owner.id, true).await;
     let released = "UPDATE domains SET verified_at = '2025-12-01T00:00:00Z', released_at = '2026-02-01T00:00:00Z' WHERE domain = 'blog.example.com'";
-    sqlx::query(released).execute(&clicks.world.stores.pool).await.unwrap();
+    sqlx::query(released).execute(&clicks.app.stores.pool).await.unwrap();
     assert_eq!(sorted().await, shown(&[page]));
     clicks.report(&[reported(clicks.agent.id, session, "content_cited", post).after(40 * 86_400_000)]).await;
     assert_eq!(sorted().await[2], json!([page, post]), "what happened since then is its parent's");
@@ -200,7 +200,7 @@ async fn what_happened_while_an_owner_had_a_host_beneath_by_itself_is_the_owners
     let post = "https://blog.example.com/1";
     let own = "INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) \
                VALUES ($1, 'blog.example.com', 'com.example.blog', '2025-12-01T00:00:00Z', '2025-12-01T00:00:00Z', '2026-02-01T00:00:00Z')";
-    sqlx::query(own).bind(clicks.owner.id.0).execute(&clicks.world.stores.pool).await.unwrap();
+    sqlx::query(own).bind(clicks.owner.id.0).execute(&clicks.app.stores.pool).await.unwrap();
     clicks.report(&[reported(clicks.agent.id, session, "content_cited", post)]).await;
     let token = clicks.token(session, PAGE).await;
     assert_eq!(urls_of(&clicks.manifest(&token).await)[2], json!([post]));
@@ -247,7 +247,7 @@ async fn c13_no_token_is_logged_at_any_level() {
     let clicks = Clicks::start().await;
     let (known, unknown) = (clicks.token(clicks.session(None).await, PAGE).await, PlainClickToken::mint().reveal().to_owned());
     let listen = free_address();
-    let stores = &clicks.world.stores;
+    let stores = &clicks.app.stores;
     let settings = [
         ("TELEMETRY_LISTEN", listen.to_string()),
         ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),

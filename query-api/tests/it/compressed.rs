@@ -2,7 +2,7 @@
 
 use crate::lists::OWNERS;
 use crate::sessions_world::{Clicks, reported};
-use crate::world::seen;
+use crate::test_app::seen;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 use schemas::event::SourceRole::Edge;
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn told() -> (Clicks, Vec<(String, String, Vec<&'static str>)>) {
             row.url(&format!("https://example.com/{}", key % 90)).data(r#"{"text":"a,b\"c\"\n","n":1.10}"#)
         })
         .collect();
-    clicks.world.insert(&rows).await;
+    clicks.app.insert(&rows).await;
     let session = clicks.session(Some(3)).await;
     let events: Vec<_> = (0..60)
         .map(|ms| {
@@ -65,7 +65,7 @@ async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_ar
         for accept in formats {
             let ask = async |encoding: &str| {
                 let request =
-                    http.get(format!("{}{path}", clicks.world.server.url)).header("x-api-key", key).header(ACCEPT, *accept);
+                    http.get(format!("{}{path}", clicks.app.server.url)).header("x-api-key", key).header(ACCEPT, *accept);
                 let answer = request.header(ACCEPT_ENCODING, encoding).send().await.unwrap();
                 assert_eq!(answer.status(), 200, "{path} as {accept} in {encoding}");
                 let headers = answer.headers().clone();
@@ -100,7 +100,7 @@ async fn every_read_is_the_same_in_every_encoding_and_small_ones_stay_as_they_ar
 #[tokio::test]
 async fn errors_and_what_nobody_asked_to_compress_go_out_as_they_are() {
     let clicks = Clicks::start().await;
-    let url = format!("{}/content-owners/events", clicks.world.server.url);
+    let url = format!("{}/content-owners/events", clicks.app.server.url);
     let refused = client().get(&url).header(ACCEPT_ENCODING, "gzip, br, zstd").send().await.unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers().get(CONTENT_ENCODING)), (401, None));
     for nothing in ["identity;q=0", "*;q=0", "deflate", "gzip;q=0"] {

@@ -33,11 +33,11 @@ fn reads(token: &str, session: &str) -> Vec<String> {
 #[tokio::test]
 async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions() {
     let mut clicks = Clicks::start().await;
-    let proxy = ClickHouseProxy::before(&clicks.world.stores.clickhouse.clickhouse_url, |_| {}).await;
-    let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.world.stores.clickhouse.clone() };
-    let settings = Settings::on(clickhouse, clicks.world.stores.postgres.clone());
+    let proxy = ClickHouseProxy::before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
+    let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.app.stores.clickhouse.clone() };
+    let settings = Settings::on(clickhouse, clicks.app.stores.postgres.clone());
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
-    clicks.world = clicks.world.served_by(TestServer::start(router(state)).await);
+    clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
     let session = clicks.session(Some(1)).await;
     let token = clicks.token(session, "https://example.com/").await;
     clicks.report(&[reported(clicks.agent.id, session, "content_cited", "https://example.com/")]).await;

@@ -1,33 +1,32 @@
 //! docs/api/counting.md#figures, one by one.
 
-use crate::world::{Observation, World, platform, seen};
+use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use serde_json::json;
 
 #[tokio::test]
 async fn the_counting_contract_holds_figure_by_figure() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world
-        .insert(&[
-            // One retrieval seen by four roles, and once more by another agent.
-            seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha"),
-            seen("example.com", 1).role(Agent).by(11).session(7).agent("beta"),
-            seen("example.com", 1).role(Edge).by(20),
-            seen("example.com", 1).role(Origin).by(21),
-            seen("example.com", 1).role(Index).by(22).session(9),
-            // One seen by the edge only.
-            seen("www.example.com", 2).role(Edge).by(20),
-            // Events of the first agent, in its session 7 and a new one; the last says no role, which only an agent has.
-            seen("www.example.com", 3).role(Agent).by(10).session(7).agent("alpha").named("content_cited"),
-            seen("www.example.com", 4).role(Agent).by(10).session(8).agent("alpha").named("content_cited"),
-            seen("www.example.com", 5).by(10).session(8).agent("alpha2").named("content_engaged"),
-            // An agent that names neither itself nor a session, and a report without role and session.
-            seen("example.com", 6).role(Agent).by(12),
-            seen("example.com", 7).by(13).named("com.example.shared"),
-        ])
-        .await;
-    let answer = world.ask(&owner.key, &[]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.insert(&[
+        // One retrieval seen by four roles, and once more by another agent.
+        seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha"),
+        seen("example.com", 1).role(Agent).by(11).session(7).agent("beta"),
+        seen("example.com", 1).role(Edge).by(20),
+        seen("example.com", 1).role(Origin).by(21),
+        seen("example.com", 1).role(Index).by(22).session(9),
+        // One seen by the edge only.
+        seen("www.example.com", 2).role(Edge).by(20),
+        // Events of the first agent, in its session 7 and a new one; the last says no role, which only an agent has.
+        seen("www.example.com", 3).role(Agent).by(10).session(7).agent("alpha").named("content_cited"),
+        seen("www.example.com", 4).role(Agent).by(10).session(8).agent("alpha").named("content_cited"),
+        seen("www.example.com", 5).by(10).session(8).agent("alpha2").named("content_engaged"),
+        // An agent that names neither itself nor a session, and a report without role and session.
+        seen("example.com", 6).role(Agent).by(12),
+        seen("example.com", 7).by(13).named("com.example.shared"),
+    ])
+    .await;
+    let answer = app.ask(&owner.key, &[]).await;
     assert_eq!(
         answer.json(),
         json!({
@@ -62,44 +61,44 @@ async fn the_counting_contract_holds_figure_by_figure() {
 
 #[tokio::test]
 async fn an_owner_without_telemetry_or_domains_has_zeros() {
-    let world = World::new().await;
-    let owner = world.seed().org("Nobody", schemas::identity::OrgType::ContentOwner).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().org("Nobody", schemas::identity::OrgType::ContentOwner).await;
     // An event on a host that nobody can own has no site.
-    world.insert(&[seen("example.com", 1), Observation { site: String::new(), ..seen("example.com", 2) }]).await;
-    let summary = world.summary(&owner.key, &[]).await;
+    app.insert(&[seen("example.com", 1), Observation { site: String::new(), ..seen("example.com", 2) }]).await;
+    let summary = app.summary(&owner.key, &[]).await;
     assert_eq!((summary.total_events, summary.total_sessions, summary.domains.len()), (0, 0, 0));
     assert!(summary.events_by_type.is_empty() && summary.events_by_source.is_empty() && summary.agents.is_empty());
 }
 
 #[tokio::test]
 async fn repeats_count_once_before_they_merge() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let report = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha");
     for age in 0..5 {
-        world.insert(&[report.clone().version(100 - age)]).await;
+        app.insert(&[report.clone().version(100 - age)]).await;
     }
-    let parts = world.clickhouse.query("SELECT count() FROM observations").fetch_one::<u64>().await.unwrap();
+    let parts = app.clickhouse.query("SELECT count() FROM observations").fetch_one::<u64>().await.unwrap();
     assert_eq!(parts, 5, "nothing has merged");
-    let summary = world.summary(&owner.key, &[]).await;
+    let summary = app.summary(&owner.key, &[]).await;
     assert_eq!((summary.total_events, summary.total_sessions), (1, 1));
     assert_eq!((summary.events_by_source[0].count, summary.agents[0].event_count), (1, 1));
 }
 
 #[tokio::test]
 async fn the_first_of_two_repeats_stays() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let first = seen("example.com", 1).role(Agent).session(7).agent("first").version(200);
     let second = seen("example.com", 1).role(Agent).session(8).agent("second").version(199).named("content_cited");
     for order in [[&first, &second], [&second, &first]] {
-        world.empty().await;
+        app.empty().await;
         for report in order {
-            world.insert(std::slice::from_ref(report)).await;
+            app.insert(std::slice::from_ref(report)).await;
         }
-        let summary = world.summary(&owner.key, &[]).await;
+        let summary = app.summary(&owner.key, &[]).await;
         assert_eq!(summary.agents.len(), 1);
         assert_eq!(summary.agents[0].agent_id, "first");
         assert_eq!(summary.events_by_type[0].event_type, "content_retrieved");
@@ -108,20 +107,20 @@ async fn the_first_of_two_repeats_stays() {
 
 #[tokio::test]
 async fn an_id_reported_again_for_another_host_of_the_owner_is_one_event() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let first = seen("www.example.com", 1).version(200);
     let again = seen("shop.example.com", 1).version(199).named("content_cited");
-    world.insert(&[first, again, seen("shop.example.com", 2)]).await;
-    let summary = world.summary(&owner.key, &[]).await;
+    app.insert(&[first, again, seen("shop.example.com", 2)]).await;
+    let summary = app.summary(&owner.key, &[]).await;
     assert_eq!(summary.total_events, 2);
     assert_eq!(summary.events_by_type.len(), 1, "the first report stays");
 }
 
 #[tokio::test]
 async fn the_agent_represents_a_retrieval_then_edge_origin_index_and_no_role() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     // Each later one outranks all before it, whatever its version and organisation.
     let ranked = [
         seen("example.com", 1).by(3).version(9).named("t.none_younger_version"),
@@ -136,8 +135,8 @@ async fn the_agent_represents_a_retrieval_then_edge_origin_index_and_no_role() {
         seen("example.com", 1).role(Agent).by(8).version(5).named("t.agent_first"),
     ];
     for row in &ranked {
-        world.insert(std::slice::from_ref(row)).await;
-        let summary = world.summary(&owner.key, &[]).await;
+        app.insert(std::slice::from_ref(row)).await;
+        let summary = app.summary(&owner.key, &[]).await;
         assert_eq!(summary.total_events, 1);
         assert_eq!(summary.events_by_type[0].event_type, row.event_type);
     }
@@ -146,8 +145,8 @@ async fn the_agent_represents_a_retrieval_then_edge_origin_index_and_no_role() {
 #[tokio::test]
 async fn figures_agree_with_each_other_while_rows_arrive() {
     const BLOCKS: u128 = 60;
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let arriving = async {
         for block in 0..BLOCKS {
             // Each block repeats the one before it and corroborates it by another role.
@@ -159,13 +158,13 @@ async fn figures_agree_with_each_other_while_rows_arrive() {
                     seen("example.com", key).role(Agent).named("content_cited").session(key + 1),
                 ]
             });
-            world.insert(&fresh.chain(again).collect::<Vec<_>>()).await;
+            app.insert(&fresh.chain(again).collect::<Vec<_>>()).await;
         }
     };
     let polling = async {
         let mut totals = vec![0];
         while *totals.last().unwrap() < u64::try_from(BLOCKS * 50).unwrap() {
-            let summary = world.summary(&owner.key, &[]).await;
+            let summary = app.summary(&owner.key, &[]).await;
             let by_role = |role: &str| summary.events_by_source.iter().find(|of| of.source_role == role).map_or(0, |of| of.count);
             assert_eq!(by_role("edge"), summary.total_events);
             assert_eq!(summary.agents.iter().map(|agent| agent.event_count).sum::<u64>(), by_role("agent"));

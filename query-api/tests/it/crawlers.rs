@@ -1,7 +1,7 @@
 //! `GET /content-owners/crawlers` and `/content-owners/coverage` against a second, naive reading of docs/api/reads.md, in memory.
 
 use crate::model::{Read, owners, random_rows, refill, representative};
-use crate::world::{NEW_YEAR_MS, Observation, World, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -40,7 +40,7 @@ pub(crate) fn told(row: &Observation) -> Told {
 }
 
 /// The same as defaults of the columns: rows are given without them.
-pub(crate) async fn tell(world: &World) {
+pub(crate) async fn tell(app: &TestApp) {
     let names = |at: fn(&(&'static str, &'static str, &'static str)) -> &'static str| {
         BOTS.iter().map(|bot| format!("'{}'", at(bot))).collect::<Vec<_>>().join(", ")
     };
@@ -53,7 +53,7 @@ pub(crate) async fn tell(world: &World) {
         ("response_status", "UInt16", "[200, 206, 0][version % 3 + 1]".to_owned()),
         ("response_bytes", "UInt64", "version % 1000".to_owned()),
     ] {
-        world.command(&format!("ALTER TABLE observations MODIFY COLUMN {column} {kind} DEFAULT {default}")).await;
+        app.command(&format!("ALTER TABLE observations MODIFY COLUMN {column} {kind} DEFAULT {default}")).await;
     }
 }
 
@@ -142,19 +142,19 @@ fn with_agents(rows: Vec<Observation>) -> Vec<Observation> {
 async fn s1_every_page_of_crawlers_equals_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
-    tell(&world).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    tell(&app).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let (mut compared, mut clicks, mut several) = (0, 0, 0);
     for round in 0..ROUNDS {
         let rows = with_agents(random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
-        refill(&world, &rows, &mut random).await;
+        refill(&app, &rows, &mut random).await;
         let read = Read::random(&mut random);
         let (owner, query) = (&owners[read.owner], read.query());
         let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let trace = format!("seed {seed} round {round} {read:?}");
-        let answer = world.get(&owner.key, "/content-owners/crawlers", &query).await;
+        let answer = app.get(&owner.key, "/content-owners/crawlers", &query).await;
         let rows = read.told(&rows);
         let Some(retrievals) = read.seen(&rows) else {
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{trace}");
@@ -172,7 +172,7 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
             let (limit, offset) = (random.random_range(1..3), random.random_range(0..items.len()));
             let (first, passed) = (limit.to_string(), offset.to_string());
             let part = [&query[..], &[("limit", first.as_str()), ("offset", passed.as_str())]].concat();
-            let mut page = world.page(&owner.key, "/content-owners/crawlers", &part).await;
+            let mut page = app.page(&owner.key, "/content-owners/crawlers", &part).await;
             for item in page["items"].as_array_mut().unwrap() {
                 item.as_object_mut().unwrap().remove("refused");
             }
@@ -190,7 +190,7 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
 }
 
 /// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
-async fn drained(world: &World, org: OrgId, hours: &[(i64, i64, Value)]) {
+async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64, Value)]) {
     for (hour, lines, refused) in hours {
         sqlx::query(
             "INSERT INTO drain_hours (source, organization_id, provider, hour, batch, lines, kept, people, bad, dropped, refused, \
@@ -202,7 +202,7 @@ async fn drained(world: &World, org: OrgId, hours: &[(i64, i64, Value)]) {
         .bind(Uuid::now_v7().as_bytes().as_slice())
         .bind(lines)
         .bind(refused)
-        .execute(&world.stores.pool)
+        .execute(&app.stores.pool)
         .await
         .unwrap();
     }
@@ -214,17 +214,17 @@ fn hour(number: i64) -> String {
 
 #[tokio::test]
 async fn hours_without_a_line_say_so_and_are_never_a_zero() {
-    let world = World::new().await;
-    let (owner, other) = (world.seed().owner_of("a.test").await, world.seed().owner_of("b.test").await);
-    drained(&world, owner.id, &[(1, 10, json!({})), (1, 5, json!({})), (2, 3, json!({})), (3, 0, json!({})), (7, 1, json!({}))])
+    let app = TestApp::new().await;
+    let (owner, other) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
+    drained(&app, owner.id, &[(1, 10, json!({})), (1, 5, json!({})), (2, 3, json!({})), (3, 0, json!({})), (7, 1, json!({}))])
         .await;
-    drained(&world, other.id, &[(4, 9, json!({}))]).await;
+    drained(&app, other.id, &[(4, 9, json!({}))]).await;
     // An edge worker's report makes its hour known; an agent's claim does not.
     let reports = [
         seen("a.test", 1).role(SourceRole::Edge).after(5 * HOUR_MS),
         seen("a.test", 2).role(SourceRole::Agent).after(6 * HOUR_MS),
     ];
-    world.insert(&reports).await;
+    app.insert(&reports).await;
     let window = [("since", hour(0)), ("until", hour(8))];
     let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
     let spans = |told: &Value| -> Vec<(String, String, bool)> {
@@ -237,70 +237,70 @@ async fn hours_without_a_line_say_so_and_are_never_a_zero() {
         .map(|(start, end, covered)| (hour(start), hour(end), covered))
         .into();
     for path in ["/content-owners/coverage", "/content-owners/crawlers"] {
-        let told = world.page(&owner.key, path, &window).await;
+        let told = app.page(&owner.key, path, &window).await;
         assert_eq!(spans(&told), expected, "{path}");
         assert_eq!((&told["coverage"]["hours_covered"], &told["coverage"]["hours_uncovered"]), (&json!(4), &json!(4)), "{path}");
-        let open = world.page(&owner.key, path, &[]).await;
+        let open = app.page(&owner.key, path, &[]).await;
         assert_eq!(spans(&open), expected[1..], "{path}: from the first line to the last");
     }
     for path in ["/content-owners/summary", "/content-owners/series"] {
-        let told = world.page(&owner.key, path, &window).await;
+        let told = app.page(&owner.key, path, &window).await;
         assert_eq!(spans(&told), expected, "{path}");
     }
-    let theirs = world.page(&other.key, "/content-owners/coverage", &window).await;
+    let theirs = app.page(&other.key, "/content-owners/coverage", &window).await;
     assert_eq!(theirs["coverage"]["hours_covered"], 1, "nobody's coverage is another's");
-    let nobodys = world.seed().owner_of("c.test").await;
-    let none = world.page(&nobodys.key, "/content-owners/coverage", &[]).await;
+    let nobodys = app.seed().owner_of("c.test").await;
+    let none = app.page(&nobodys.key, "/content-owners/coverage", &[]).await;
     assert_eq!(none["coverage"], json!({"hours_covered": 0, "hours_uncovered": 0, "spans": []}));
 }
 
 /// A drain of these hosts; it has no line yet.
-async fn drain_of(world: &World, org: OrgId, hosts: &[&str]) -> Uuid {
+async fn drain_of(app: &TestApp, org: OrgId, hosts: &[&str]) -> Uuid {
     let made = "INSERT INTO drains (organization_id, name, provider, hosts) VALUES ($1, 'x', 'ndjson', $2) RETURNING id";
-    sqlx::query_scalar(made).bind(org.0).bind(hosts).fetch_one(&world.stores.pool).await.unwrap()
+    sqlx::query_scalar(made).bind(org.0).bind(hosts).fetch_one(&app.stores.pool).await.unwrap()
 }
 
 #[tokio::test]
 async fn figures_tell_what_is_covered_where_the_hosts_have_a_drain_and_nowhere_else() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("a.test").await;
-    world.seed().verify(owner.id, "b.test").await;
-    world.insert(&[seen("a.test", 1).role(SourceRole::Edge), seen("b.test", 2).role(SourceRole::Edge)]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    app.seed().verify(owner.id, "b.test").await;
+    app.insert(&[seen("a.test", 1).role(SourceRole::Edge), seen("b.test", 2).role(SourceRole::Edge)]).await;
     let until = hour(2);
     let told = async |path: &str, domain: &str| {
         let window = [("since", "2026-01-01T00:00:00Z"), ("until", until.as_str()), ("domain", domain)];
-        world.page(&owner.key, path, &window).await["coverage"].clone()
+        app.page(&owner.key, path, &window).await["coverage"].clone()
     };
     let paths = ["/content-owners/summary", "/content-owners/series"];
     for path in paths {
         assert_eq!(told(path, "a.test").await, Value::Null, "{path}: a silent hour of who has no drain is no news");
     }
-    let drain = drain_of(&world, owner.id, &["shop.a.test"]).await;
+    let drain = drain_of(&app, owner.id, &["shop.a.test"]).await;
     for path in paths {
         assert_eq!(told(path, "a.test").await["hours_uncovered"], 1, "{path}: the hour after the report of the edge");
         assert_eq!(told(path, "news.a.test").await, Value::Null, "{path}: another host's drain");
         assert_eq!(told(path, "b.test").await, Value::Null, "{path}: another domain's drain");
     }
-    drained(&world, owner.id, &[(1, 3, json!({}))]).await;
-    sqlx::query("UPDATE drain_hours SET drain_id = $1").bind(drain).execute(&world.stores.pool).await.unwrap();
-    sqlx::query("UPDATE drains SET deleted_at = now()").execute(&world.stores.pool).await.unwrap();
+    drained(&app, owner.id, &[(1, 3, json!({}))]).await;
+    sqlx::query("UPDATE drain_hours SET drain_id = $1").bind(drain).execute(&app.stores.pool).await.unwrap();
+    sqlx::query("UPDATE drains SET deleted_at = now()").execute(&app.stores.pool).await.unwrap();
     for path in paths {
         assert_eq!(told(path, "shop.a.test").await["hours_covered"], 1, "{path}: what a drain has told stays told");
         assert_eq!(told(path, "b.test").await, Value::Null, "{path}: of its hosts");
     }
-    let other = world.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
+    let other = app.page(&owner.key, "/content-owners/coverage", &[("domain", "b.test")]).await;
     assert_eq!(other["coverage"]["hours_covered"], 1, "the edge's report, and no line of the drain of another host");
-    let text = world.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
+    let text = app.get_as("text/csv", &owner.key, "/content-owners/series").await.3;
     assert!(text.starts_with("start,total_events,total_sessions\n"), "records have no place for it: {text}");
 }
 
 #[tokio::test]
 async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("a.test").await;
-    tell(&world).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    tell(&app).await;
     drained(
-        &world,
+        &app,
         owner.id,
         &[
             (0, 10, json!({"GPTBot": {"403": 4}, "CCBot": {"403": 9}})),
@@ -311,11 +311,11 @@ async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
     .await;
     // By their versions two reports of GPTBot and one of ClaudeBot.
     let report = |key: u128, version: u64| seen("a.test", key).role(SourceRole::Edge).by(9).version(version);
-    world.insert(&[report(1, 1), report(2, 5), report(3, 3)]).await;
+    app.insert(&[report(1, 1), report(2, 5), report(3, 3)]).await;
     let until = hour(1);
     let window = [("until", until.replace("01:00:00", "01:30:00"))];
     let window = window.each_ref().map(|(name, at)| (*name, at.as_str()));
-    let told = world.page(&owner.key, "/content-owners/crawlers", &window).await;
+    let told = app.page(&owner.key, "/content-owners/crawlers", &window).await;
     let expected = [("CCBot", "Common Crawl", 403, 9), ("GPTBot", "OpenAI", 403, 6), ("GPTBot", "OpenAI", 304, 1)];
     let refused = |(bot, operator, status, count)| json!({"bot": bot, "operator": operator, "status": status, "count": count});
     assert_eq!(told["refused"], json!(expected.map(refused)));
@@ -327,7 +327,7 @@ async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
         .collect();
     let expected = [("\"ClaudeBot\" null", 0), ("\"GPTBot\" false", 7), ("\"GPTBot\" true", 7)];
     assert_eq!(beside, expected.map(|(bot, count)| (bot.to_owned(), json!(count))).into());
-    let narrowed = world.page(&owner.key, "/content-owners/crawlers", &[("domain", "a.test")]).await;
+    let narrowed = app.page(&owner.key, "/content-owners/crawlers", &[("domain", "a.test")]).await;
     assert_eq!(
         (&narrowed["refused"], &narrowed["items"][0]["refused"]),
         (&Value::Null, &Value::Null),
@@ -337,17 +337,17 @@ async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
 
 #[tokio::test]
 async fn crawlers_are_told_as_csv_and_lines_too() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("a.test").await;
-    tell(&world).await;
-    world.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).version(3)]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    tell(&app).await;
+    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(9).version(3)]).await;
     let path = "/content-owners/crawlers";
-    let (status, kind, total, text) = world.get_as("text/csv", &owner.key, path).await;
+    let (status, kind, total, text) = app.get_as("text/csv", &owner.key, path).await;
     assert_eq!((status, kind.as_str(), total.as_str()), (StatusCode::OK, "text/csv; charset=utf-8", "1"));
     let expected = "operator,bot,purpose,verified,retrievals,bytes,statuses,corroborated,corroborated_share,refused,operator_clicks,retrievals_per_click\n\
         Anthropic,ClaudeBot,training,null,1,3,\"[{\"\"status\"\":200,\"\"count\"\":1}]\",0,0.0,0,0,null\n";
     assert_eq!(text, expected);
-    let (_, kind, _, text) = world.get_as("application/x-ndjson", &owner.key, path).await;
+    let (_, kind, _, text) = app.get_as("application/x-ndjson", &owner.key, path).await;
     assert_eq!((kind.as_str(), text.lines().count()), ("application/x-ndjson", 1));
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["bot"], "ClaudeBot");
 }

@@ -1,7 +1,7 @@
 //! R4: whatever is asked, a partner's answer is the grantor's to the byte. How many: `TEST_ROUNDS` (1000 as it is meant).
 
 use crate::model::{Read, owners, random_rows, refill};
-use crate::world::World;
+use crate::test_app::TestApp;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -35,8 +35,8 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
 }
 
 /// An answer; a store that is too busy to give one is asked again.
-async fn answered_as(world: &World, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
-    let ask = async || Some(world.get_as(accept, key, path).await).filter(|answer| answer.0 != StatusCode::SERVICE_UNAVAILABLE);
+async fn answered_as(app: &TestApp, accept: &str, key: &str, path: &str) -> (StatusCode, String, String, String) {
+    let ask = async || Some(app.get_as(accept, key, path).await).filter(|answer| answer.0 != StatusCode::SERVICE_UNAVAILABLE);
     eventually("the service answers", ask).await
 }
 
@@ -44,27 +44,27 @@ async fn answered_as(world: &World, accept: &str, key: &str, path: &str) -> (Sta
 async fn r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
-    let partners = [world.seed().org("P", OrgType::Platform).await, world.seed().org("Q", OrgType::Agent).await];
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    let partners = [app.seed().org("P", OrgType::Platform).await, app.seed().org("Q", OrgType::Agent).await];
     for owner in &owners {
         for partner in &partners {
-            world.seed().delegate(owner.id, partner.id).await;
+            app.seed().delegate(owner.id, partner.id).await;
         }
     }
     let mut answered = 0;
     for round in 0..size("TEST_ROUNDS", 60) {
         if round % 50 == 0 {
             let rows = random_rows(&mut random, &[partners[0].id.0.as_u128(), 1, 1 << 64, 1 << 127]);
-            refill(&world, &rows, &mut random).await;
+            refill(&app, &rows, &mut random).await;
         }
         let (read, list) = (Read::random(&mut random), *READS.choose(&mut random).unwrap());
         let query = query_of(&read, list, &mut random);
         let (grantor, partner) = (&owners[read.owner], partners.choose(&mut random).unwrap());
         let accept = FORMATS.choose(&mut random).unwrap();
-        let own = answered_as(&world, accept, &grantor.key, &format!("/content-owners/{list}?{query}")).await;
+        let own = answered_as(&app, accept, &grantor.key, &format!("/content-owners/{list}?{query}")).await;
         let delegated = format!("/content-owners/{list}?{query}&delegated_from={}", grantor.id);
-        let delegated = answered_as(&world, accept, &partner.key, &delegated).await;
+        let delegated = answered_as(&app, accept, &partner.key, &delegated).await;
         let trace = format!("seed {seed} round {round} {list} {query} {accept}");
         if own.0 == StatusCode::OK {
             answered += 1;

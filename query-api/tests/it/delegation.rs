@@ -1,6 +1,6 @@
 //! `delegated_from`: a partner sees exactly what the grantor sees, or nothing at all.
 
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use query_api::{Settings, State, router};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
-    let world = World::new().await;
-    let grantor = world.seed().owner_of("example.com").await;
-    world.seed().owner_of("blog.example.com").await;
+    let app = TestApp::new().await;
+    let grantor = app.seed().owner_of("example.com").await;
+    app.seed().owner_of("blog.example.com").await;
     let id = grantor.id.to_string();
     let hosts = ["example.com", "news.example.com", "blog.example.com", "other.test"];
     let rows: Vec<_> = (0..40_u128)
@@ -25,7 +25,7 @@ async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
             ]
         })
         .collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     let filters: [&[(&str, &str)]; 7] = [
         &[],
         &[("domain", "news.example.com")],
@@ -36,24 +36,24 @@ async fn a_delegated_answer_is_the_grantors_byte_for_byte() {
         &[("since", "2026-01-02"), ("until", "2026-01-01")],
     ];
     for org_type in [OrgType::Platform, OrgType::Agent] {
-        let partner = world.seed().org("Partner", org_type).await;
-        world.seed().delegate(grantor.id, partner.id).await;
+        let partner = app.seed().org("Partner", org_type).await;
+        app.seed().delegate(grantor.id, partner.id).await;
         for filter in filters {
-            let own = world.ask(&grantor.key, filter).await;
-            let delegated = world.ask(&partner.key, &[filter, &[("delegated_from", &id)]].concat()).await;
+            let own = app.ask(&grantor.key, filter).await;
+            let delegated = app.ask(&partner.key, &[filter, &[("delegated_from", &id)]].concat()).await;
             match own.status {
                 StatusCode::OK => assert_eq!(own, delegated, "{filter:?}"),
                 _ => assert_eq!(own.problem(), delegated.problem(), "{filter:?}"),
             }
         }
     }
-    assert_eq!(world.total(&grantor.key, &[]).await, 20);
+    assert_eq!(app.total(&grantor.key, &[]).await, 20);
 }
 
 #[tokio::test]
 async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
-    let world = World::new().await;
-    let seed = world.seed();
+    let app = TestApp::new().await;
+    let seed = app.seed();
     let grantor = seed.owner_of("example.com").await;
     let other_owner = seed.owner_of("other.test").await;
     let partner = seed.org("Partner", OrgType::Platform).await;
@@ -67,16 +67,16 @@ async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
     seed.delegate(grantor.id, other_owner.id).await;
     for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
         let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
-        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&world.stores.pool).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&app.stores.pool).await.unwrap();
     }
     let id = grantor.id.to_string();
     let spellings = [id.to_uppercase(), id.replace('-', ""), format!("{{{id}}}")];
     for grantor in [&id].into_iter().chain(&spellings) {
-        assert_eq!(world.ask(&partner.key, &[("delegated_from", grantor)]).await.status, StatusCode::OK, "{grantor}");
+        assert_eq!(app.ask(&partner.key, &[("delegated_from", grantor)]).await.status, StatusCode::OK, "{grantor}");
     }
 
     let (unknown, other, own) = (Uuid::from_u128(5).to_string(), other_owner.id.to_string(), partner.id.to_string());
-    let expected = world.ask(&partner.key, &[("delegated_from", &unknown)]).await.problem();
+    let expected = app.ask(&partner.key, &[("delegated_from", &unknown)]).await.problem();
     assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
     let malformed = ["", " ", "x", "' OR 1=1 --", &format!("{id}0"), &format!("{id} "), "null"];
     let refused = malformed.iter().map(|text| (&partner.key, (*text).to_owned())).chain([
@@ -92,44 +92,44 @@ async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
     for (key, delegated_from) in refused {
         // Neither does an own, foreign or unknown domain make a difference.
         for domain in ["example.com", "other.test", "unknown.test"] {
-            let answer = world.ask(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
+            let answer = app.ask(key, &[("delegated_from", &delegated_from), ("domain", domain)]).await;
             assert_eq!(answer.problem(), expected, "{delegated_from} {domain}");
         }
-        assert_eq!(world.ask(key, &[("delegated_from", &delegated_from)]).await.problem(), expected, "{delegated_from}");
+        assert_eq!(app.ask(key, &[("delegated_from", &delegated_from)]).await.problem(), expected, "{delegated_from}");
     }
 }
 
 #[tokio::test]
 async fn a_delegation_ends_with_the_next_request() {
-    let world = World::new().await;
-    let grantor = world.seed().owner_of("example.com").await;
-    let partner = world.seed().org("Partner", OrgType::Platform).await;
+    let app = TestApp::new().await;
+    let grantor = app.seed().owner_of("example.com").await;
+    let partner = app.seed().org("Partner", OrgType::Platform).await;
     let id = grantor.id.to_string();
     for _ in 0..3 {
-        world.seed().delegate(grantor.id, partner.id).await;
-        assert_eq!(world.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::OK);
+        app.seed().delegate(grantor.id, partner.id).await;
+        assert_eq!(app.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::OK);
         sqlx::query("UPDATE delegations SET revoked_at = now() WHERE revoked_at IS NULL")
-            .execute(&world.stores.pool)
+            .execute(&app.stores.pool)
             .await
             .unwrap();
-        assert_eq!(world.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::FORBIDDEN);
+        assert_eq!(app.ask(&partner.key, &[("delegated_from", &id)]).await.status, StatusCode::FORBIDDEN);
     }
 }
 
 #[tokio::test]
 async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
-    let world = World::new().await;
-    let grantor = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let grantor = app.seed().owner_of("example.com").await;
     for org_type in [OrgType::Platform, OrgType::Agent] {
-        let partner = world.seed().org("Partner", org_type).await;
-        world.seed().delegate(grantor.id, partner.id).await;
-        let answers = [world.ask(&partner.key, &[]).await, world.ask(&partner.key, &[("domain", "example.com")]).await];
+        let partner = app.seed().org("Partner", org_type).await;
+        app.seed().delegate(grantor.id, partner.id).await;
+        let answers = [app.ask(&partner.key, &[]).await, app.ask(&partner.key, &[("domain", "example.com")]).await];
         for answer in answers {
             let (status, problem) = answer.problem();
             assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()));
         }
-        let writer = world.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
-        let (status, problem) = world.ask(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
+        let writer = app.seed().key(partner.id, org_type, &[Scope::TelemetryWrite]).await;
+        let (status, problem) = app.ask(&writer, &[("delegated_from", &grantor.id.to_string())]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &"missing_scope".into()));
     }
 }
@@ -137,11 +137,11 @@ async fn a_platform_key_reads_nothing_of_its_own_and_needs_the_scope() {
 #[tokio::test]
 async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process() {
     const ROUNDS: usize = 60;
-    let world = World::new().await;
-    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let app = TestApp::new().await;
+    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
     let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let grantor = world.seed().owner_of("example.com").await;
-    world.insert(&[1, 2].map(|key| seen("example.com", key))).await;
+    let grantor = app.seed().owner_of("example.com").await;
+    app.insert(&[1, 2].map(|key| seen("example.com", key))).await;
     let ask = async |server: &str, key: &str, query: &str| {
         let url = format!("{server}/content-owners/summary?{query}");
         client().get(url).header("x-api-key", key).send().await.unwrap().status()
@@ -155,9 +155,9 @@ async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_proces
         (answer.status(), next, answer.text().await.unwrap().contains("example.com"))
     };
     for round in 0..ROUNDS {
-        let partner = world.seed().org("Partner", OrgType::Platform).await;
-        world.seed().delegate(grantor.id, partner.id).await;
-        let servers = [world.server.url.as_str(), second.url.as_str()];
+        let partner = app.seed().org("Partner", OrgType::Platform).await;
+        app.seed().delegate(grantor.id, partner.id).await;
+        let servers = [app.server.url.as_str(), second.url.as_str()];
         for server in servers {
             assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::OK, "round {round}");
         }
@@ -173,7 +173,7 @@ async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_proces
         }
         sqlx::query("UPDATE delegations SET revoked_at = now() WHERE grantee_org_id = $1")
             .bind(partner.id.0)
-            .execute(&world.stores.pool)
+            .execute(&app.stores.pool)
             .await
             .unwrap();
         for server in servers {
@@ -182,7 +182,7 @@ async fn s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_proces
                 assert_eq!(walk(server, &partner.key, &after).await, (StatusCode::FORBIDDEN, None, false), "round {round}");
             }
         }
-        world.seed().revoke_keys(partner.id).await;
+        app.seed().revoke_keys(partner.id).await;
         for server in servers {
             assert_eq!(ask(server, &partner.key, &delegated).await, StatusCode::UNAUTHORIZED, "round {round}");
         }

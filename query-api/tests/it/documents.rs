@@ -29,7 +29,7 @@ async fn only_the_organisation_that_reported_a_session_reads_its_document() {
     ] {
         assert_eq!(document(key, asked).await.alike(), unknown, "{asked}");
     }
-    let writer = clicks.world.seed().key(clicks.agent.id, OrgType::Agent, &[Scope::TelemetryWrite]).await;
+    let writer = clicks.app.seed().key(clicks.agent.id, OrgType::Agent, &[Scope::TelemetryWrite]).await;
     assert_eq!(document(&writer, &id).await.status, StatusCode::FORBIDDEN);
     assert_eq!(clicks.get(&format!("/sessions/{id}/document"), &[]).await.status, StatusCode::UNAUTHORIZED);
 }
@@ -79,7 +79,7 @@ async fn a_document_holds_the_sessions_own_events_in_order_and_nobody_elses_and_
 async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(3)).await;
-    clicks.world.command("SYSTEM STOP MERGES observations").await;
+    clicks.app.command("SYSTEM STOP MERGES observations").await;
     let first = Reported { version: 200, ..reported(clicks.agent.id, session, "content_cited", "https://www.example.com/1") };
     let first = first.with(&json!({"excerpt_tokens": 1}));
     let repeat = Reported { version: 100, ..first.clone() }.with(&json!({"excerpt_tokens": 2}));
@@ -94,8 +94,8 @@ async fn the_first_report_of_an_event_is_told_before_its_repeats_merge_and_after
             let data: Vec<_> = told["events"].as_array().unwrap().iter().map(|event| &event["data"]).collect();
             assert_eq!(data, [&json!({"excerpt_tokens": 1})], "{told}");
         }
-        clicks.world.command("SYSTEM START MERGES observations").await;
-        clicks.world.command("OPTIMIZE TABLE observations FINAL").await;
+        clicks.app.command("SYSTEM START MERGES observations").await;
+        clicks.app.command("OPTIMIZE TABLE observations FINAL").await;
     }
 }
 
@@ -232,7 +232,7 @@ async fn a_manifest_of_more_bytes_than_are_read_is_refused_for_good() {
          FROM numbers(9000)",
         org = clicks.agent.id,
     );
-    clicks.world.command(&rows).await;
+    clicks.app.command(&rows).await;
     let answer = clicks.look_up(&clicks.token(session, "https://www.example.com/").await).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{:.300}", answer.text);
     assert!(!answer.headers.contains_key("retry-after"), "it will not be less when asked again");

@@ -1,16 +1,16 @@
 //! The same lists as CSV and as newline-delimited JSON.
 
 use crate::lists::OWNERS;
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use serde_json::Value;
 
-async fn world_of_some_events() -> (World, String, String) {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
+async fn world_of_some_events() -> (TestApp, String, String) {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
     let rows: Vec<_> = (0..300_u128)
         .map(|key| {
             let row =
@@ -19,17 +19,17 @@ async fn world_of_some_events() -> (World, String, String) {
             row.of(agent.id)
         })
         .collect();
-    world.insert(&rows).await;
-    (world, owner.key, agent.key)
+    app.insert(&rows).await;
+    (app, owner.key, agent.key)
 }
 
 #[tokio::test]
 async fn lines_are_the_items_of_the_page_and_the_total_is_a_header() {
-    let (world, owner, agent) = world_of_some_events().await;
+    let (app, owner, agent) = world_of_some_events().await;
     for (path, key) in OWNERS.map(|path| (path, &owner)).into_iter().chain([("/agent/events", &agent)]) {
         let path = format!("{path}?limit=150&offset=1");
-        let page: Value = world.page(key, &path, &[]).await;
-        let (status, kind, total, text) = world.get_as("application/x-ndjson", key, &path).await;
+        let page: Value = app.page(key, &path, &[]).await;
+        let (status, kind, total, text) = app.get_as("application/x-ndjson", key, &path).await;
         assert_eq!((status, kind.as_str()), (StatusCode::OK, "application/x-ndjson"), "{path}");
         assert_eq!(total, page["total"].to_string(), "{path}");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -40,12 +40,12 @@ async fn lines_are_the_items_of_the_page_and_the_total_is_a_header() {
 
 #[tokio::test]
 async fn records_hold_the_members_of_the_items_and_no_formula() {
-    let (world, owner, agent) = world_of_some_events().await;
+    let (app, owner, agent) = world_of_some_events().await;
     let funnels = ["/content-owners/funnel?by=url", "/content-owners/funnel?by=day"];
     let lists = OWNERS.into_iter().chain(funnels).map(|path| (path, &owner)).chain([("/agent/events", &agent)]);
     for (path, key) in lists {
-        let page: Value = world.page(key, path, &[]).await;
-        let (status, kind, total, text) = world.get_as("text/csv, */*;q=0.1", key, path).await;
+        let page: Value = app.page(key, path, &[]).await;
+        let (status, kind, total, text) = app.get_as("text/csv, */*;q=0.1", key, path).await;
         assert_eq!((status, kind.as_str()), (StatusCode::OK, "text/csv; charset=utf-8"), "{path}");
         assert_eq!(total, page["total"].to_string(), "{path}");
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -68,12 +68,12 @@ async fn records_hold_the_members_of_the_items_and_no_formula() {
 
 #[tokio::test]
 async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
-    let (world, owner, _) = world_of_some_events().await;
+    let (app, owner, _) = world_of_some_events().await;
     let path = "/content-owners/corroboration";
-    let note = world.page(&owner, path, &[]).await["note"].as_str().unwrap().to_owned();
+    let note = app.page(&owner, path, &[]).await["note"].as_str().unwrap().to_owned();
     assert!(note.contains("likely, not certain"));
     for (accept, told) in [("text/csv", Some(note.as_str())), ("application/x-ndjson", Some(note.as_str())), ("*/*", None)] {
-        let request = service_kit::testing::client().get(format!("{}{path}", world.server.url)).header("accept", accept);
+        let request = service_kit::testing::client().get(format!("{}{path}", app.server.url)).header("accept", accept);
         let answer = request.header("x-api-key", &owner).send().await.unwrap();
         let header = answer.headers().get("x-corroboration-note").map(|note| note.to_str().unwrap());
         assert_eq!(header, told, "{accept}");
@@ -82,19 +82,19 @@ async fn what_corroboration_can_and_cannot_mean_is_said_in_every_format() {
 
 #[tokio::test]
 async fn an_error_is_a_problem_whatever_format_was_asked_for() {
-    let (world, owner, _) = world_of_some_events().await;
+    let (app, owner, _) = world_of_some_events().await;
     for accept in ["text/csv", "application/x-ndjson"] {
-        let (status, kind, ..) = world.get_as(accept, &owner, "/content-owners/events?limit=0").await;
+        let (status, kind, ..) = app.get_as(accept, &owner, "/content-owners/events?limit=0").await;
         assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "application/problem+json"));
     }
 }
 
 #[tokio::test]
 async fn an_empty_list_is_a_header_alone_or_nothing() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let (_, _, total, text) = world.get_as("text/csv", &owner.key, "/content-owners/urls").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let (_, _, total, text) = app.get_as("text/csv", &owner.key, "/content-owners/urls").await;
     assert_eq!((total.as_str(), text.as_str()), ("0", "content_url,total_events,unique_sessions,event_types,last_seen\n"));
-    let (_, _, total, text) = world.get_as("application/x-ndjson", &owner.key, "/content-owners/urls").await;
+    let (_, _, total, text) = app.get_as("application/x-ndjson", &owner.key, "/content-owners/urls").await;
     assert_eq!((total.as_str(), text.as_str()), ("0", ""));
 }

@@ -1,13 +1,13 @@
 //! R7: what another owner had beneath one's domain stays theirs when they leave it.
 
-use crate::world::{NEW_YEAR_MS, World, seen};
+use crate::test_app::{NEW_YEAR_MS, TestApp, seen};
 use chrono::DateTime;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 
 /// A domain that was owned between two instants, in milliseconds after new year; for ever without a second one.
-async fn owned(world: &World, org: OrgId, domain: &str, from_ms: i64, until_ms: Option<i64>) {
+async fn owned(app: &TestApp, org: OrgId, domain: &str, from_ms: i64, until_ms: Option<i64>) {
     let at = |ms: i64| DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap();
     sqlx::query("INSERT INTO domains (organization_id, domain, site, verified_at, visible_from, released_at) VALUES ($1, $2, $3, $4, $4, $5)")
         .bind(org.0)
@@ -15,18 +15,18 @@ async fn owned(world: &World, org: OrgId, domain: &str, from_ms: i64, until_ms: 
         .bind(Site::from_domain(domain).unwrap().as_str())
         .bind(at(from_ms))
         .bind(until_ms.map(at))
-        .execute(&world.stores.pool)
+        .execute(&app.stores.pool)
         .await
         .unwrap();
 }
 
 #[tokio::test]
 async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
-    let world = World::new().await;
-    let above = world.seed().owner_of("example.com").await;
-    let former = world.seed().org("former", OrgType::ContentOwner).await;
-    owned(&world, former.id, "blog.example.com", 1_000, Some(3_000)).await;
-    owned(&world, former.id, "deep.blog.example.com", 1_000, Some(2_000)).await;
+    let app = TestApp::new().await;
+    let above = app.seed().owner_of("example.com").await;
+    let former = app.seed().org("former", OrgType::ContentOwner).await;
+    owned(&app, former.id, "blog.example.com", 1_000, Some(3_000)).await;
+    owned(&app, former.id, "deep.blog.example.com", 1_000, Some(2_000)).await;
     let hosts = ["example.com", "news.example.com", "blog.example.com", "x.blog.example.com", "deep.blog.example.com"];
     let rows: Vec<_> = hosts
         .iter()
@@ -34,7 +34,7 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
         .zip(1..)
         .map(|((host, ms), key)| seen(host, key).after(ms))
         .collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     for (domain, expected) in [
         ("example.com", 11),
         ("news.example.com", 4),
@@ -42,37 +42,33 @@ async fn r7_events_of_a_host_beneath_count_from_when_its_former_owner_left() {
         ("x.blog.example.com", 1),
         ("deep.blog.example.com", 1),
     ] {
-        assert_eq!(world.total(&above.key, &[("domain", domain)]).await, expected, "{domain}");
+        assert_eq!(app.total(&above.key, &[("domain", domain)]).await, expected, "{domain}");
     }
-    assert_eq!(
-        world.summary(&above.key, &[]).await.domains,
-        ["example.com"],
-        "a host that another had is no domain of one's own"
-    );
-    assert_eq!(world.total(&former.key, &[]).await, 0, "who left sees nothing");
+    assert_eq!(app.summary(&above.key, &[]).await.domains, ["example.com"], "a host that another had is no domain of one's own");
+    assert_eq!(app.total(&former.key, &[]).await, 0, "who left sees nothing");
 
     // Somebody new beneath it: what lies there is theirs, from their verification on, and the owner above sees none of it.
-    let new = world.seed().org("new", OrgType::ContentOwner).await;
-    owned(&world, new.id, "blog.example.com", 3_000, None).await;
-    assert_eq!((world.total(&above.key, &[]).await, world.total(&new.key, &[]).await), (8, 3));
+    let new = app.seed().org("new", OrgType::ContentOwner).await;
+    owned(&app, new.id, "blog.example.com", 3_000, None).await;
+    assert_eq!((app.total(&above.key, &[]).await, app.total(&new.key, &[]).await), (8, 3));
 }
 
 #[tokio::test]
 async fn r7_a_host_that_another_had_above_ones_own_takes_nothing_from_it_when_it_comes_back() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let former = world.seed().org("former", OrgType::ContentOwner).await;
-    owned(&world, former.id, "c.b.a.example.com", 1_000, Some(2_000)).await;
-    owned(&world, owner.id, "b.a.example.com", 2_000, None).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let former = app.seed().org("former", OrgType::ContentOwner).await;
+    owned(&app, former.id, "c.b.a.example.com", 1_000, Some(2_000)).await;
+    owned(&app, owner.id, "b.a.example.com", 2_000, None).await;
     let rows = [1_500, 2_500, 4_000, 6_000].iter().flat_map(|ms| [("a.example.com", *ms), ("c.b.a.example.com", *ms)]);
     let rows: Vec<_> = rows.zip(1..).map(|((host, ms), key)| seen(host, key).after(ms)).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     let totals = async || {
-        let of = async |domain| world.total(&owner.key, &[("domain", domain)]).await;
+        let of = async |domain| app.total(&owner.key, &[("domain", domain)]).await;
         (of("a.example.com").await, of("c.b.a.example.com").await)
     };
     assert_eq!(totals().await, (7, 3), "all of a.example.com, and beneath it what came after the former owner");
     // Another had the host above it for a while: that takes that host's events of the time, and no others.
-    owned(&world, former.id, "a.example.com", 3_000, Some(5_000)).await;
+    owned(&app, former.id, "a.example.com", 3_000, Some(5_000)).await;
     assert_eq!(totals().await, (4, 3), "a total never falls but by what was another's");
 }

@@ -1,6 +1,6 @@
 //! Large pages: one larger than any may be, one whose reader is slow, one whose store dies on the way.
 
-use crate::world::{World, own_clickhouse, seen};
+use crate::test_app::{TestApp, own_clickhouse, seen};
 use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
 use rand::distr::Alphanumeric;
@@ -17,52 +17,52 @@ use std::time::Duration;
 const FORMATS: [&str; 3] = ["application/json", "application/x-ndjson", "text/csv"];
 const EVENTS: &str = "/content-owners/events?limit=1000";
 
-async fn served(world: World, clickhouse: ClickHouseSettings, reads: ReadSettings) -> World {
-    let settings = Settings { reads, ..Settings::on(clickhouse, world.stores.postgres.clone()) };
+async fn served(app: TestApp, clickhouse: ClickHouseSettings, reads: ReadSettings) -> TestApp {
+    let settings = Settings { reads, ..Settings::on(clickhouse, app.stores.postgres.clone()) };
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let mut world = world.served_by(server);
-    world.clickhouse = stores::clickhouse(&settings.clickhouse).unwrap();
-    world
+    let mut app = app.served_by(server);
+    app.clickhouse = stores::clickhouse(&settings.clickhouse).unwrap();
+    app
 }
 
-async fn world_with(reads: ReadSettings) -> World {
-    let world = World::new().await;
-    let clickhouse = world.stores.clickhouse.clone();
-    served(world, clickhouse, reads).await
+async fn world_with(reads: ReadSettings) -> TestApp {
+    let app = TestApp::new().await;
+    let clickhouse = app.stores.clickhouse.clone();
+    served(app, clickhouse, reads).await
 }
 
 /// A thousand events of 30 KB each: more than the buffers on the way hold. No two alike, for what comes from the store is
 /// compressed.
-async fn insert_much(world: &World) {
+async fn insert_much(app: &TestApp) {
     let mut random = StdRng::seed_from_u64(6);
     let mut long = || (&mut random).sample_iter(Alphanumeric).take(30_000).map(char::from).collect::<String>();
     let mut row =
         |key: u128| seen("example.com", key).role(Edge).data(&format!(r#"{{"own.note":"{}"}}"#, long())).id(&key.to_string());
     let rows: Vec<_> = (0..1_000).map(&mut row).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
 }
 
-async fn get(world: &World, key: &str, accept: &str) -> Response {
-    get_as(world, key, accept, "identity").await
+async fn get(app: &TestApp, key: &str, accept: &str) -> Response {
+    get_as(app, key, accept, "identity").await
 }
 
-async fn get_as(world: &World, key: &str, accept: &str, encoding: &str) -> Response {
-    let request = client().get(format!("{}{EVENTS}", world.server.url)).header("x-api-key", key).header("accept", accept);
+async fn get_as(app: &TestApp, key: &str, accept: &str, encoding: &str) -> Response {
+    let request = client().get(format!("{}{EVENTS}", app.server.url)).header("x-api-key", key).header("accept", accept);
     request.header("accept-encoding", encoding).send().await.unwrap()
 }
 
 #[tokio::test]
 async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered() {
-    let world = world_with(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
-    let owner = world.seed().owner_of("example.com").await;
-    insert_much(&world).await;
+    let app = world_with(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
+    let owner = app.seed().owner_of("example.com").await;
+    insert_much(&app).await;
     for accept in FORMATS {
         for path in [EVENTS, "/content-owners/events?limit=300"] {
-            let (status, kind, _, text) = world.get_as(accept, &owner.key, path).await;
+            let (status, kind, _, text) = app.get_as(accept, &owner.key, path).await;
             assert_eq!((status, kind.as_str()), (StatusCode::PAYLOAD_TOO_LARGE, "application/problem+json"), "{accept}: {text}");
             assert!(text.contains("too_large") && text.contains("smaller limit"), "{text}");
         }
-        let (status, .., text) = world.get_as(accept, &owner.key, "/content-owners/events?limit=100").await;
+        let (status, .., text) = app.get_as(accept, &owner.key, "/content-owners/events?limit=100").await;
         assert_eq!(status, StatusCode::OK, "{accept}: {text:.300}");
         assert!(text.len() > 3_000_000);
     }
@@ -71,8 +71,8 @@ async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_a
 /// As large as the gateway takes them (`data`, unknown members, URL and ids at their caps), and as many as a page holds.
 #[tokio::test]
 async fn the_largest_page_of_the_largest_events_is_answered() {
-    let world = world_with(ReadSettings::default()).await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let app = world_with(ReadSettings::default()).await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
     let member = |name: &str| format!(r#"{{"{name}":"{}"}}"#, "x".repeat(65_536 - name.len() - 7));
     let (data, extra) = (member("note"), member("other"));
     let url = format!("https://example.com/{}", "u".repeat(8_172));
@@ -80,7 +80,7 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
         let row = |key: u128| {
             let row =
                 seen("example.com", key).role(Edge).data(&data).url(&url).id(&format!("{key:02048}")).agent(&"a".repeat(2_048));
-            crate::world::Observation {
+            crate::test_app::Observation {
                 org_id: agent.id.0,
                 platform_id: agent.id.0,
                 extra: extra.clone(),
@@ -89,9 +89,9 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
             }
         };
         let rows: Vec<_> = (hundred * 100..hundred * 100 + 100).map(row).collect();
-        world.insert(&rows).await;
+        app.insert(&rows).await;
     }
-    let (status, _, total, text) = world.get_as("application/x-ndjson", &agent.key, "/agent/events?limit=1000").await;
+    let (status, _, total, text) = app.get_as("application/x-ndjson", &agent.key, "/agent/events?limit=1000").await;
     assert_eq!((status, total.as_str()), (StatusCode::OK, "1000"), "{text:.300}");
     assert_eq!(text.lines().count(), 1_000);
     assert!(text.len() > 140_000_000, "{}", text.len());
@@ -101,11 +101,11 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
 async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is() {
     const START_SECONDS: u32 = 3;
     let reads = ReadSettings { read_start_seconds: START_SECONDS, read_seconds: 600, ..ReadSettings::default() };
-    let world = world_with(reads).await;
-    let owner = world.seed().owner_of("example.com").await;
-    insert_much(&world).await;
+    let app = world_with(reads).await;
+    let owner = app.seed().owner_of("example.com").await;
+    insert_much(&app).await;
     // On a busy machine the first row may take longer than the time it is given here.
-    let begun = async || Some(get(&world, &owner.key, "application/x-ndjson").await).filter(|answer| answer.status() == 200);
+    let begun = async || Some(get(&app, &owner.key, "application/x-ndjson").await).filter(|answer| answer.status() == 200);
     let mut answer = eventually("the page begins in time", begun).await;
     let (mut text, mut read_of_step) = (Vec::new(), 0);
     while let Some(piece) = answer.chunk().await.unwrap() {
@@ -124,16 +124,16 @@ async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the
 /// The formats are asked for together, so that one death is in the middle of all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_whose_store_dies_on_the_way_looks_whole_in_no_format() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
-    let world = served(world, clickhouse, ReadSettings { read_seconds: 600, ..ReadSettings::default() }).await;
-    insert_much(&world).await;
-    let whole = get(&world, &owner.key, "text/csv").await.bytes().await.unwrap().len();
+    let app = served(app, clickhouse, ReadSettings { read_seconds: 600, ..ReadSettings::default() }).await;
+    insert_much(&app).await;
+    let whole = get(&app, &owner.key, "text/csv").await.bytes().await.unwrap().len();
     let encodings = ["gzip", "br", "zstd", "identity", "identity", "identity"];
     let asked: Vec<_> = FORMATS.into_iter().cycle().zip(encodings).collect();
-    let mut answers = join_all(asked.iter().map(|(accept, encoding)| get_as(&world, &owner.key, accept, encoding))).await;
+    let mut answers = join_all(asked.iter().map(|(accept, encoding)| get_as(&app, &owner.key, accept, encoding))).await;
     for answer in &mut answers {
         assert_eq!(answer.status(), StatusCode::OK);
         assert!(answer.chunk().await.unwrap().is_some());

@@ -1,6 +1,6 @@
 //! R8: nothing that a caller wrote is ever part of a statement. The statements are read on their way to ClickHouse.
 
-use crate::world::{Observation, World, seen};
+use crate::test_app::{Observation, TestApp, seen};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State as Shared;
@@ -76,13 +76,13 @@ fn corpus() -> Vec<String> {
 }
 
 /// A world whose reads go by a listener, what that has heard, and the listener.
-async fn overheard() -> (World, Heard, TestServer) {
-    let world = World::new().await;
-    let heard = Heard { upstream: world.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
+async fn overheard() -> (TestApp, Heard, TestServer) {
+    let app = TestApp::new().await;
+    let heard = Heard { upstream: app.stores.clickhouse.clickhouse_url.clone(), statements: Arc::default() };
     let listener = TestServer::start(Router::new().fallback(listen).with_state(heard.clone())).await;
-    let clickhouse = ClickHouseSettings { clickhouse_url: listener.url.clone(), ..world.stores.clickhouse.clone() };
-    let state = State::connect(&Settings::on(clickhouse, world.stores.postgres.clone())).await.unwrap();
-    (world.served_by(TestServer::start(router(state)).await), heard, listener)
+    let clickhouse = ClickHouseSettings { clickhouse_url: listener.url.clone(), ..app.stores.clickhouse.clone() };
+    let state = State::connect(&Settings::on(clickhouse, app.stores.postgres.clone())).await.unwrap();
+    (app.served_by(TestServer::start(router(state)).await), heard, listener)
 }
 
 const OWNERS: [&str; 6] = [
@@ -109,10 +109,10 @@ impl Heard {
 
 #[tokio::test]
 async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
-    let (world, heard, _listener) = overheard().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let partner = world.seed().org("Partner", OrgType::Platform).await;
-    world.seed().delegate(owner.id, partner.id).await;
+    let (app, heard, _listener) = overheard().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let partner = app.seed().org("Partner", OrgType::Platform).await;
+    app.seed().delegate(owner.id, partner.id).await;
     let corpus = corpus();
     assert!(corpus.len() >= 500);
     heard.take();
@@ -124,26 +124,26 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
             other => other,
         };
         let key = if name == "delegated_from" { &partner.key } else { &owner.key };
-        let status = world.get(key, path, &[(name, text)]).await.status;
+        let status = app.get(key, path, &[(name, text)]).await.status;
         let expected = if matches!(name, "domain" | "delegated_from") { StatusCode::FORBIDDEN } else { StatusCode::BAD_REQUEST };
         assert_eq!(status, expected, "{path} {name} {text:?}");
     }
     for path in AGENTS {
-        let agent = world.get(&partner.key, path, &[("since", &corpus[7])]).await;
+        let agent = app.get(&partner.key, path, &[("since", &corpus[7])]).await;
         assert_eq!(agent.status, StatusCode::BAD_REQUEST, "{path}");
     }
     let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
-    assert_eq!(world.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(app.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
     // Asking whether ClickHouse lives is no read.
     assert_eq!(heard.take().into_iter().filter(|statement| statement.contains("FROM")).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
-    let (world, heard, _listener) = overheard().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
-    world.insert(&[seen("example.com", 1)]).await;
+    let (app, heard, _listener) = overheard().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
+    app.insert(&[seen("example.com", 1)]).await;
     // Hosts that look like statements, and times that differ.
     let hosts = ["www", "zq7-or-1", "zq7--", "select-zq7-from-observations", "drop.zq7.table", "zq7e1"];
     for path in OWNERS {
@@ -151,7 +151,7 @@ async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
         for host in hosts {
             let (domain, since) = (format!("{host}.example.com"), "2026-01-01T00:00:00.777Z");
             heard.take();
-            assert_eq!(world.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
+            assert_eq!(app.get(&owner.key, path, &[("domain", &domain), ("since", since)]).await.status, StatusCode::OK);
             let said = heard.take();
             let reads: Vec<&String> = said.iter().filter(|statement| is_read(statement)).collect();
             assert_eq!(reads.len(), 1, "{path} {domain}: one read is one statement: {said:?}");
@@ -162,7 +162,7 @@ async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
     }
     for path in AGENTS {
         heard.take();
-        assert_eq!(world.get(&agent.key, path, &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
+        assert_eq!(app.get(&agent.key, path, &[("until", "2026-01-01T00:00:00.777Z")]).await.status, StatusCode::OK);
         let said = heard.take();
         let id = agent.id.to_string();
         assert!(said.iter().all(|statement| !statement.contains("600777") && !statement.contains(&id)), "{said:?}");
@@ -171,9 +171,9 @@ async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
 
 #[tokio::test]
 async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter() {
-    let (world, heard, _listener) = overheard().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let (app, heard, _listener) = overheard().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
     let corpus = corpus();
     let row = |(key, text): (u128, &String)| Observation {
         agent_id: text.clone(),
@@ -185,17 +185,17 @@ async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter()
         ..seen("example.com", key).role(schemas::event::SourceRole::Agent)
     };
     let rows: Vec<Observation> = (0..).zip(&corpus).map(row).map(|row| row.of(agent.id)).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     heard.take();
-    let summary = world.summary(&owner.key, &[]).await;
+    let summary = app.summary(&owner.key, &[]).await;
     assert_eq!((summary.total_events, summary.agents.len()), (corpus.len() as u64, corpus.len()));
-    let page = world.page(&agent.key, "/agent/events", &[("limit", "1000")]).await;
+    let page = app.page(&agent.key, "/agent/events", &[("limit", "1000")]).await;
     let read: BTreeSet<&str> = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
     assert_eq!(read, corpus.iter().map(String::as_str).collect());
-    let urls = world.page(&owner.key, "/content-owners/urls", &[("limit", "1000")]).await;
+    let urls = app.page(&owner.key, "/content-owners/urls", &[("limit", "1000")]).await;
     assert_eq!(urls["total"], corpus.len());
     for path in OWNERS {
-        assert_eq!(world.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
+        assert_eq!(app.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
     }
     assert!(heard.take().iter().all(|statement| !statement.contains(MARK)), "no stored text comes back in a statement");
 }

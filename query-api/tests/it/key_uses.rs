@@ -1,6 +1,6 @@
 //! When keys were last used for reading is written down, behind the requests.
 
-use crate::world::World;
+use crate::test_app::TestApp;
 use chrono::{DateTime, Utc};
 use service_kit::clock::Clock;
 use service_kit::testing::eventually;
@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn the_use_of_a_key_is_written_down_and_that_of_others_is_not() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let before = Clock::System.now();
-    let (used, _unused) = (world.seed().owner_of("a.test").await, world.seed().owner_of("b.test").await);
-    world.total(&used.key, &[]).await;
+    let (used, _unused) = (app.seed().owner_of("a.test").await, app.seed().owner_of("b.test").await);
+    app.total(&used.key, &[]).await;
     let (org, at): (Uuid, DateTime<Utc>) = eventually("the use is written", || async {
         sqlx::query_as("SELECT k.organization_id, u.last_used_at FROM key_uses_reads u JOIN api_keys k ON k.id = u.key_id")
-            .fetch_optional(&world.stores.pool)
+            .fetch_optional(&app.stores.pool)
             .await
             .unwrap()
     })

@@ -1,6 +1,6 @@
 //! What an item is, and whose it is.
 
-use crate::world::{NEW_YEAR_MS, Observation, World, platform, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, platform, seen};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
 use schemas::identity::{OrgType, Scope};
@@ -13,8 +13,8 @@ pub(crate) const OWNERS: [&str; 4] =
 
 #[tokio::test]
 async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let agents = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
     let agents = agents.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/1.0","n":1,"com.bot.n":1.10}"#);
     let others = [
@@ -22,11 +22,11 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
         seen("www.example.com", 7).role(Index).by(22),
         seen("www.example.com", 7).role(Origin).by(21).after(9),
     ];
-    world.insert(&others).await;
-    let before = world.page(&owner.key, "/content-owners/events", &[]).await;
+    app.insert(&others).await;
+    let before = app.page(&owner.key, "/content-owners/events", &[]).await;
     assert_eq!(before["items"][0]["event_id"], "edges-own");
-    world.insert(&[agents]).await;
-    let page = world.get(&owner.key, "/content-owners/events", &[]).await;
+    app.insert(&[agents]).await;
+    let page = app.get(&owner.key, "/content-owners/events", &[]).await;
     let item = json!({
         "event_id": "agents-own",
         "session_id": Uuid::from_u128(5),
@@ -43,52 +43,47 @@ async fn a_retrieval_seen_by_four_is_one_item_as_its_agent_tells_it() {
 
 #[tokio::test]
 async fn conversations_and_what_belongs_to_them_are_never_shown_to_an_owner() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
     let own = |row: Observation| row.of(agent.id);
     let secret = r#"{"query_text":"planted","nested":{"response_text":"planted"},"position":"primary"}"#;
     let extra = r#"{"turn":{"query_text":"planted"},"terms_ref":"t"}"#;
-    world
-        .insert(&[
-            // The gateway gives a turn no site; should a row have one, it is still nobody's but the agent's.
-            own(seen("example.com", 1).role(Agent).named("turn_completed").data(secret)),
-            own(Observation {
-                extra: extra.to_owned(),
-                ..seen("example.com", 2).role(Agent).named("content_cited").data(secret)
-            }),
-        ])
-        .await;
+    app.insert(&[
+        // The gateway gives a turn no site; should a row have one, it is still nobody's but the agent's.
+        own(seen("example.com", 1).role(Agent).named("turn_completed").data(secret)),
+        own(Observation { extra: extra.to_owned(), ..seen("example.com", 2).role(Agent).named("content_cited").data(secret) }),
+    ])
+    .await;
     for path in OWNERS.iter().chain(&["/content-owners/summary"]) {
-        let answer = world.get(&owner.key, path, &[]).await;
+        let answer = app.get(&owner.key, path, &[]).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
         assert!(!answer.text.contains("planted") && !answer.text.contains("turn_completed"), "{path}: {}", answer.text);
     }
-    let page = world.page(&owner.key, "/content-owners/events", &[]).await;
+    let page = app.page(&owner.key, "/content-owners/events", &[]).await;
     let shown = json!({"position": "primary", "terms_ref": "t", "observers": ["agent"]});
     assert_eq!((&page["total"], &page["items"][0]["event_data"]), (&json!(1), &shown));
-    let text = world.get(&agent.key, "/agent/events", &[]).await.text;
+    let text = app.get(&agent.key, "/agent/events", &[]).await.text;
     assert_eq!(text.matches("planted").count(), 5, "its reporter reads all of it back: {text}");
 }
 
 #[tokio::test]
 async fn two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_owner() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agents = [world.seed().org("P", OrgType::Agent).await, world.seed().org("Q", OrgType::Platform).await];
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agents = [app.seed().org("P", OrgType::Agent).await, app.seed().org("Q", OrgType::Platform).await];
     let by = |org: &service_kit::testing::SeededOrg, row: Observation| row.of(org.id);
-    world
-        .insert(&[
-            by(&agents[0], seen("example.com", 1).role(Agent).session(1).id("p1")),
-            by(&agents[1], seen("example.com", 1).role(Agent).session(1).id("q1")),
-            by(&agents[1], Observation { site: String::new(), ..seen("other.test", 2).id("q2") }),
-            by(&agents[1], seen("other.test", 3).role(Edge).id("q3").after(1_000)),
-            by(&owner, seen("example.com", 4).role(Origin).id("o1")),
-            seen("example.com", 5).id("x1"),
-        ])
-        .await;
+    app.insert(&[
+        by(&agents[0], seen("example.com", 1).role(Agent).session(1).id("p1")),
+        by(&agents[1], seen("example.com", 1).role(Agent).session(1).id("q1")),
+        by(&agents[1], Observation { site: String::new(), ..seen("other.test", 2).id("q2") }),
+        by(&agents[1], seen("other.test", 3).role(Edge).id("q3").after(1_000)),
+        by(&owner, seen("example.com", 4).role(Origin).id("o1")),
+        seen("example.com", 5).id("x1"),
+    ])
+    .await;
     let ids = async |key: &str, query: &[(&str, &str)]| {
-        let page = world.page(key, "/agent/events", query).await;
+        let page = app.page(key, "/agent/events", query).await;
         page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&agents[0].key, &[]).await, ["p1"]);
@@ -96,19 +91,19 @@ async fn two_agents_read_their_own_reports_and_nothing_of_each_other_or_of_an_ow
     assert_eq!(ids(&agents[1].key, &[("since", "2026-01-01T00:00:00.001Z")]).await, ["q3"]);
     assert_eq!(ids(&agents[1].key, &[("until", "2026-01-01T00:00:01Z")]).await, ["q1", "q2"]);
     // An owner's grant does not widen it.
-    world.seed().delegate(owner.id, agents[0].id).await;
+    app.seed().delegate(owner.id, agents[0].id).await;
     assert_eq!(ids(&agents[0].key, &[]).await, ["p1"]);
-    assert_eq!(world.get(&owner.key, "/agent/events", &[]).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(world.get("", "/agent/events", &[]).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.get(&owner.key, "/agent/events", &[]).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(app.get("", "/agent/events", &[]).await.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
 async fn every_list_refuses_as_the_summary_does() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.seed().owner_of("other.test").await;
-    let platform = world.seed().org("P", OrgType::Platform).await;
-    let writer = world.seed().key(owner.id, OrgType::ContentOwner, &[Scope::TelemetryWrite]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.seed().owner_of("other.test").await;
+    let platform = app.seed().org("P", OrgType::Platform).await;
+    let writer = app.seed().key(owner.id, OrgType::ContentOwner, &[Scope::TelemetryWrite]).await;
     let id = owner.id.to_string();
     let asked: [(&str, &[(&str, &str)]); 12] = [
         ("", &[]),
@@ -125,20 +120,20 @@ async fn every_list_refuses_as_the_summary_does() {
         (&owner.key, &[("since", "2026-01-01"), ("since", "2026-01-01")]),
     ];
     for (key, query) in asked {
-        let expected = world.ask(key, query).await.problem();
+        let expected = app.ask(key, query).await.problem();
         assert!(expected.0.is_client_error(), "{query:?}");
         for path in OWNERS {
-            assert_eq!(world.get(key, path, query).await.problem(), expected, "{path} {query:?}");
+            assert_eq!(app.get(key, path, query).await.problem(), expected, "{path} {query:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
-    let world = World::new().await;
-    let grantor = world.seed().owner_of("example.com").await;
-    let partner = world.seed().org("Partner", OrgType::Platform).await;
-    world.seed().delegate(grantor.id, partner.id).await;
+    let app = TestApp::new().await;
+    let grantor = app.seed().owner_of("example.com").await;
+    let partner = app.seed().org("Partner", OrgType::Platform).await;
+    app.seed().delegate(grantor.id, partner.id).await;
     let rows: Vec<_> = (0..60_u128)
         .flat_map(|key| {
             let host = ["example.com", "news.example.com", "other.test"][usize::try_from(key % 3).unwrap()];
@@ -146,7 +141,7 @@ async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
             [seen(host, key).role(Edge).after(at), seen(host, key).role(Agent).by(key % 4).session(key % 5).after(at + 1)]
         })
         .collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     let id = grantor.id.to_string();
     let filters: [&[(&str, &str)]; 3] = [
         &[],
@@ -157,39 +152,38 @@ async fn a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends() {
     for path in OWNERS {
         let filters = filters.iter().chain(split.iter().filter(|_| path == "/content-owners/funnel"));
         for filter in filters.copied() {
-            let own = world.get(&grantor.key, path, filter).await;
+            let own = app.get(&grantor.key, path, filter).await;
             assert_eq!(own.status, StatusCode::OK, "{path} {filter:?}: {}", own.text);
             assert_ne!(own.json()["total"], 0);
             let delegated = [filter, &[("delegated_from", id.as_str())]].concat();
-            assert_eq!(own, world.get(&partner.key, path, &delegated).await, "{path} {filter:?}");
+            assert_eq!(own, app.get(&partner.key, path, &delegated).await, "{path} {filter:?}");
         }
     }
     // Also between two pages of one list (R5).
-    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&world.stores.pool).await.unwrap();
+    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
     for path in OWNERS {
         let next = [("delegated_from", id.as_str()), ("limit", "3"), ("offset", "3")];
-        assert_eq!(world.get(&partner.key, path, &next).await.status, StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(app.get(&partner.key, path, &next).await.status, StatusCode::FORBIDDEN, "{path}");
     }
 }
 
 #[tokio::test]
 async fn corroboration_says_who_saw_each_retrieval_and_what_that_cannot_mean() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let agent = |key| seen("example.com", key).role(Agent).by(10).session(1).agent("alpha");
-    world
-        .insert(&[
-            agent(1),
-            seen("example.com", 1).role(Edge).by(20),
-            agent(2),
-            agent(3),
-            seen("example.com", 3).role(Index).by(22),
-            seen("example.com", 4).role(Origin).by(21),
-            seen("example.com", 5).role(Index).by(22),
-            agent(6).named("content_cited"),
-        ])
-        .await;
-    let answer = world.page(&owner.key, "/content-owners/corroboration", &[]).await;
+    app.insert(&[
+        agent(1),
+        seen("example.com", 1).role(Edge).by(20),
+        agent(2),
+        agent(3),
+        seen("example.com", 3).role(Index).by(22),
+        seen("example.com", 4).role(Origin).by(21),
+        seen("example.com", 5).role(Index).by(22),
+        agent(6).named("content_cited"),
+    ])
+    .await;
+    let answer = app.page(&owner.key, "/content-owners/corroboration", &[]).await;
     let item = |platform: &str, agent: &str, counts: [u64; 5]| {
         let [retrievals, both, claimed, servers, neither] = counts;
         json!({"day": "2026-01-01", "platform_id": platform, "agent_id": agent, "retrievals": retrievals, "seen_by_both": both,
@@ -202,8 +196,8 @@ async fn corroboration_says_who_saw_each_retrieval_and_what_that_cannot_mean() {
 
 #[tokio::test]
 async fn a_funnel_counts_each_content_event_once_by_agent_url_or_day() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let steps = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     let rows: Vec<_> = (0..5_u128)
         .flat_map(|step| (0..=step).map(move |nth| (step, nth)))
@@ -213,8 +207,8 @@ async fn a_funnel_counts_each_content_event_once_by_agent_url_or_day() {
         })
         .chain([seen("example.com", 99).role(Edge).after(86_400_000), seen("example.com", 98).named("com.example.shared")])
         .collect();
-    world.insert(&rows).await;
-    let funnel = async |by: &str| world.page(&owner.key, "/content-owners/funnel", &[("by", by)]).await["items"].clone();
+    app.insert(&rows).await;
+    let funnel = async |by: &str| app.page(&owner.key, "/content-owners/funnel", &[("by", by)]).await["items"].clone();
     let step = |item: Value, counts: [u64; 5]| {
         let [retrieved, grounded, cited, presented, engaged] = counts;
         let steps =
@@ -229,7 +223,7 @@ async fn a_funnel_counts_each_content_event_once_by_agent_url_or_day() {
     assert_eq!(funnel("url").await, json!([step(json!({"content_url": "https://example.com/"}), [6, 4, 3, 2, 1])]));
     let days = [step(json!({"day": "2026-01-02"}), [1, 0, 0, 0, 0]), step(json!({"day": "2026-01-01"}), [5, 4, 3, 2, 1])];
     assert_eq!(funnel("day").await, json!(days));
-    let refused = world.get(&owner.key, "/content-owners/funnel", &[("by", "agent, url")]).await;
+    let refused = app.get(&owner.key, "/content-owners/funnel", &[("by", "agent, url")]).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert_eq!(NEW_YEAR_MS % 86_400_000, 0, "the fixture begins a day");
 }

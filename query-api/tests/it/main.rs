@@ -36,11 +36,11 @@ mod session_readers;
 mod sessions_world;
 mod several_hosts;
 mod shared_tokens;
+mod test_app;
 mod threat_table;
 mod visibility;
 mod walks;
 mod windows;
-mod world;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]

@@ -1,7 +1,7 @@
 //! R18: reads that cost much, many at a time. Each is capped (`sql`), a key has so many under way and no more, and who has
 //! none under way is answered.
 
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
 use reqwest::header::RETRY_AFTER;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn world_with(reads: ReadSettings) -> World {
-    let world = World::new().await;
-    let settings = Settings { reads, ..Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone()) };
+async fn world_with(reads: ReadSettings) -> TestApp {
+    let app = TestApp::new().await;
+    let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    world.served_by(server)
+    app.served_by(server)
 }
 
 /// Status, `Retry-After` and length of a read of the whole year.
-async fn year(http: &reqwest::Client, world: &World, key: &str, path: &str) -> (u16, Option<String>, usize) {
-    let url = format!("{}{path}?since=2026-01-01&until=2026-12-31", world.server.url);
+async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (u16, Option<String>, usize) {
+    let url = format!("{}{path}?since=2026-01-01&until=2026-12-31", app.server.url);
     let response = http.get(url).header("x-api-key", key).send().await.unwrap();
     let wait = response.headers().get(RETRY_AFTER).map(|wait| wait.to_str().unwrap().to_owned());
     (response.status().as_u16(), wait, response.bytes().await.unwrap().len())
@@ -30,20 +30,20 @@ async fn year(http: &reqwest::Client, world: &World, key: &str, path: &str) -> (
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
-    let world = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
-    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let app = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
         .map(|key| seen("example.com", key).role(Edge).after(i64::try_from(key).unwrap() * 1_500_000).url("https://example.com/"))
         .collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     let http = client();
     let paths = ["summary", "events", "urls", "corroboration", "funnel"];
     let asked: Vec<String> = (0..100).map(|number| format!("/content-owners/{}", paths[number % 5])).collect();
-    let siege = join_all(asked.iter().map(|path| year(&http, &world, &owner.key, path)));
+    let siege = join_all(asked.iter().map(|path| year(&http, &app, &owner.key, path)));
     // Who is not the one that asks so much is answered meanwhile.
     let neighbour = async {
         for _ in 0..5 {
-            assert_eq!(year(&http, &world, &other.key, "/content-owners/summary").await.0, 200);
+            assert_eq!(year(&http, &app, &other.key, "/content-owners/summary").await.0, 200);
         }
     };
     let (answers, ()) = tokio::join!(siege, neighbour);
@@ -56,41 +56,41 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
     // Every place has come back.
     for path in paths {
         let path = format!("/content-owners/{path}");
-        assert_eq!(year(&http, &world, &owner.key, &path).await.0, 200, "{path}");
+        assert_eq!(year(&http, &app, &owner.key, &path).await.0, 200, "{path}");
     }
 }
 
 #[tokio::test]
 async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
-    let world = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let owner = app.seed().owner_of("example.com").await;
     // More than the buffers on the way hold.
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    world.insert(&rows).await;
-    let url = format!("{}/content-owners/events?limit=1000", world.server.url);
+    app.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=1000", app.server.url);
     let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "application/x-ndjson");
     let begun = begun.send().await.unwrap();
     assert_eq!(begun.status(), 200);
-    assert_eq!(world.ask(&owner.key, &[]).await.status, 429, "the list is still on its way");
+    assert_eq!(app.ask(&owner.key, &[]).await.status, 429, "the list is still on its way");
     drop(begun);
-    eventually("the place is free again", || async { (world.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the place is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
 #[tokio::test]
 async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
-    let world = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
-    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let app = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
+    let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    world.insert(&rows).await;
-    let url = format!("{}/content-owners/events?limit=1000", world.server.url);
+    app.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=1000", app.server.url);
     let begun = client().get(&url).header("x-api-key", &owner.key).header("accept", "text/csv").send().await.unwrap();
     assert_eq!(begun.status(), 200);
-    let (status, wait, _) = year(&client(), &world, &other.key, "/content-owners/summary").await;
+    let (status, wait, _) = year(&client(), &app, &other.key, "/content-owners/summary").await;
     assert_eq!((status, wait.as_deref()), (503, Some("1")));
     assert!(begun.bytes().await.unwrap().len() > 30_000_000);
-    eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the place is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
 /// The reader is a socket that asks and then does not read.
@@ -102,12 +102,12 @@ async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes
 }
 
 async fn who_does_not_read_loses_its_place(accept: &str) {
-    let world = world_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
-    let (owner, other) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
+    let app = world_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
+    let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
-    world.insert(&rows).await;
-    let server = world.server.url.strip_prefix("http://").unwrap();
+    app.insert(&rows).await;
+    let server = app.server.url.strip_prefix("http://").unwrap();
     let mut stalled = TcpStream::connect(server).await.unwrap();
     let request = format!(
         "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {}\r\naccept: {accept}\r\n\r\n",
@@ -117,8 +117,8 @@ async fn who_does_not_read_loses_its_place(accept: &str) {
     let mut first = [0; 15];
     stalled.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200 OK", "{accept}");
-    assert_eq!(world.ask(&other.key, &[]).await.status, 503, "{accept}: what is not read yet holds its place");
-    eventually("the place is free again", || async { (world.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
+    assert_eq!(app.ask(&other.key, &[]).await.status, 503, "{accept}: what is not read yet holds its place");
+    eventually("the place is free again", || async { (app.ask(&other.key, &[]).await.status == 200).then_some(()) }).await;
     let mut rest = Vec::new();
     // A reset is as good as an end: what counts is that the last chunk, which ends an answer, is not there.
     let _ = stalled.read_to_end(&mut rest).await;
@@ -127,7 +127,7 @@ async fn who_does_not_read_loses_its_place(accept: &str) {
 
 /// A world whose readers have to take something in each `window`, or lose their connection; by the settings one organisation
 /// might have all `places`, for an hour each.
-async fn world_of_places(places: usize, window: Duration) -> World {
+async fn world_of_places(places: usize, window: Duration) -> TestApp {
     let reads = ReadSettings {
         reads_per_key: 0,
         reads_per_organization: 0,
@@ -135,49 +135,49 @@ async fn world_of_places(places: usize, window: Duration) -> World {
         read_seconds: 3_600,
         ..ReadSettings::default()
     };
-    let world = World::new().await;
-    let settings = Settings { reads, ..Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone()) };
+    let app = TestApp::new().await;
+    let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
     let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
     let limits = Limits { clients, pace: Pace { window, ..Pace::default() } };
     let server = TestServer::with(limits, router(State::connect(&settings).await.unwrap())).await;
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     for host in ["example.com", "other.test"] {
         let rows: Vec<_> = (0..1_000).map(|key| seen(host, key).role(Edge).data(&long)).collect();
-        world.insert(&rows).await;
+        app.insert(&rows).await;
     }
-    world.served_by(server)
+    app.served_by(server)
 }
 
 #[tokio::test]
 async fn a15_two_organisations_with_slow_readers_leave_places_for_a_third() {
-    let world = world_of_places(8, Duration::from_secs(600)).await;
-    let (one, two) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
-    let third = world.seed().owner_of("third.test").await;
+    let app = world_of_places(8, Duration::from_secs(600)).await;
+    let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
+    let third = app.seed().owner_of("third.test").await;
     let mut stalled = Vec::new();
     for (owner, expected) in [(&one, 4), (&two, 2)] {
         let mut begun = 0;
         for _ in 0..8 {
-            let (stream, status) = ask_and_do_not_read(&world, &owner.key).await;
+            let (stream, status) = ask_and_do_not_read(&app, &owner.key).await;
             begun += usize::from(status == "200");
             stalled.push(stream);
         }
         assert_eq!(begun, expected, "of what was left it has no more than it leaves");
     }
-    assert_eq!(world.ask(&third.key, &[]).await.status, 200, "the third is answered meanwhile");
+    assert_eq!(app.ask(&third.key, &[]).await.status, 200, "the third is answered meanwhile");
 }
 
 #[tokio::test]
 async fn a15_who_reads_nothing_of_its_answer_loses_its_place_long_before_its_time_is_over() {
-    let world = world_of_places(1, Duration::from_secs(2)).await;
-    let (one, two) = (world.seed().owner_of("example.com").await, world.seed().owner_of("other.test").await);
-    let (_stalled, status) = ask_and_do_not_read(&world, &one.key).await;
+    let app = world_of_places(1, Duration::from_secs(2)).await;
+    let (one, two) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
+    let (_stalled, status) = ask_and_do_not_read(&app, &one.key).await;
     assert_eq!(status, "200");
-    eventually("the place is free", || async { (world.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the place is free", || async { (app.ask(&two.key, &[]).await.status == 200).then_some(()) }).await;
 }
 
 /// A connection that has asked for much and has read the status of the answer alone.
-async fn ask_and_do_not_read(world: &World, key: &str) -> (TcpStream, String) {
-    let server = world.server.url.strip_prefix("http://").unwrap();
+async fn ask_and_do_not_read(app: &TestApp, key: &str) -> (TcpStream, String) {
+    let server = app.server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(server).await.unwrap();
     let request = format!(
         "GET /content-owners/events?limit=1000 HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\naccept: application/x-ndjson\r\n\r\n"
@@ -191,20 +191,20 @@ async fn ask_and_do_not_read(world: &World, key: &str) -> (TcpStream, String) {
 /// A document and a page of JSON that are larger than what goes out at once.
 #[tokio::test]
 async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
-    let world = world_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = world_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let owner = app.seed().owner_of("example.com").await;
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..400).map(|key| seen("example.com", key).role(Edge).data(&long).id(&key.to_string())).collect();
-    world.insert(&rows).await;
-    let url = format!("{}/content-owners/events?limit=400", world.server.url);
+    app.insert(&rows).await;
+    let url = format!("{}/content-owners/events?limit=400", app.server.url);
     let begun = client().get(&url).header("x-api-key", &owner.key).send().await.unwrap();
     assert_eq!(begun.status(), 200);
     assert_eq!(begun.headers()["content-type"], "application/json");
-    assert_eq!(world.ask(&owner.key, &[]).await.status, 503, "the page is still on its way");
+    assert_eq!(app.ask(&owner.key, &[]).await.status, 503, "the page is still on its way");
     let page: serde_json::Value = begun.json().await.unwrap();
     let mut ids: Vec<&str> = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
     assert!(ids.is_sorted());
     ids.dedup();
     assert_eq!((ids.len(), &page["total"], &page["limit"], &page["offset"]), (400, &400.into(), &400.into(), &0.into()));
-    eventually("the place is free again", || async { (world.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
+    eventually("the place is free again", || async { (app.ask(&owner.key, &[]).await.status == 200).then_some(()) }).await;
 }

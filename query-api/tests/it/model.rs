@@ -1,6 +1,6 @@
 //! Random rows against a second, naive reading of docs/api/counting.md#figures, in memory.
 
-use crate::world::{NEW_YEAR_MS, Observation, World, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -271,18 +271,18 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
 }
 
 /// The world that the model speaks of.
-pub(crate) async fn owners(world: &World) -> [SeededOrg; 2] {
+pub(crate) async fn owners(app: &TestApp) -> [SeededOrg; 2] {
     let owners = [
-        world.seed().org("A", schemas::identity::OrgType::ContentOwner).await,
-        world.seed().org("B", schemas::identity::OrgType::ContentOwner).await,
+        app.seed().org("A", schemas::identity::OrgType::ContentOwner).await,
+        app.seed().org("B", schemas::identity::OrgType::ContentOwner).await,
     ];
     for (owner, host, from) in VERIFIED {
-        world.seed().verify(owners[owner].id, host).await;
+        app.seed().verify(owners[owner].id, host).await;
         if from > i64::MIN {
             sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2")
                 .bind(chrono::DateTime::from_timestamp_millis(from).unwrap())
                 .bind(host)
-                .execute(&world.stores.pool)
+                .execute(&app.stores.pool)
                 .await
                 .unwrap();
         }
@@ -291,11 +291,11 @@ pub(crate) async fn owners(world: &World) -> [SeededOrg; 2] {
 }
 
 /// Compacts, or ends between the compaction and the drop of what it has merged, or leaves everything as it is.
-async fn compact_or_not(world: &World, random: &mut StdRng) {
+async fn compact_or_not(app: &TestApp, random: &mut StdRng) {
     match random.random_range(0..6) {
-        0 => world.compact().await,
+        0 => app.compact().await,
         1 => {
-            let compactor = Compactor::connect(&world.stores.clickhouse).unwrap();
+            let compactor = Compactor::connect(&app.stores.clickhouse).unwrap();
             let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
             assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
         }
@@ -304,13 +304,13 @@ async fn compact_or_not(world: &World, random: &mut StdRng) {
 }
 
 /// Replaces what the store holds, in blocks of random sizes, with compactions at random points.
-pub(crate) async fn refill(world: &World, rows: &[Observation], random: &mut StdRng) {
-    world.empty().await;
+pub(crate) async fn refill(app: &TestApp, rows: &[Observation], random: &mut StdRng) {
+    app.empty().await;
     let mut rest = rows;
     while !rest.is_empty() {
         let (block, later) = rest.split_at(random.random_range(1..=rest.len()));
-        world.insert(block).await;
-        compact_or_not(world, random).await;
+        app.insert(block).await;
+        compact_or_not(app, random).await;
         rest = later;
     }
 }
@@ -319,20 +319,20 @@ pub(crate) async fn refill(world: &World, rows: &[Observation], random: &mut Std
 async fn every_summary_equals_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let mut counted = 0;
     for round in 0..ROUNDS {
         // The two halves of the last differ in the order in which ClickHouse would put them.
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
-        refill(&world, &rows, &mut random).await;
+        refill(&app, &rows, &mut random).await;
         for _ in 0..READS_PER_ROUND {
             let read = Read::random(&mut random);
             let owner = &owners[read.owner];
             let query = read.query();
             let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            let answer = world.ask(&owner.key, &query).await;
+            let answer = app.ask(&owner.key, &query).await;
             let Some(expected) = read.expect(&rows, owner.id) else {
                 assert_eq!(answer.status, StatusCode::FORBIDDEN, "seed {seed} round {round} {read:?}");
                 continue;

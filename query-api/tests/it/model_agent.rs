@@ -3,7 +3,7 @@
 use crate::model::{Read, random_rows, refill, representative};
 use crate::model_lists::given;
 use crate::model_series::{Stretch, buckets, instant, length_of, parted};
-use crate::world::{NEW_YEAR_MS, Observation, World};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
 use chrono::DateTime;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -27,8 +27,8 @@ struct Ended {
 }
 
 /// Sessions of the organisation in place of those there were, and one of another's for each.
-async fn refill_sessions(world: &World, org: Uuid, other: Uuid, stretch: Stretch, random: &mut StdRng) -> Vec<Ended> {
-    sqlx::query("DELETE FROM sessions").execute(&world.stores.pool).await.unwrap();
+async fn refill_sessions(app: &TestApp, org: Uuid, other: Uuid, stretch: Stretch, random: &mut StdRng) -> Vec<Ended> {
+    sqlx::query("DELETE FROM sessions").execute(&app.stores.pool).await.unwrap();
     let mut all = Vec::new();
     for _ in 0..random.random_range(0..25) {
         let ended = Ended {
@@ -61,7 +61,7 @@ async fn refill_sessions(world: &World, org: Uuid, other: Uuid, stretch: Stretch
             .bind(times.0)
             .bind(times.1)
             .bind(times.2)
-            .execute(&world.stores.pool)
+            .execute(&app.stores.pool)
             .await
             .unwrap();
         }
@@ -253,36 +253,36 @@ fn items(
 async fn s1_an_organisations_own_figures_equal_the_model_in_summaries_and_series() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let own = world.seed().org("Agent", OrgType::Agent).await;
-    let other = world.seed().org("Other", OrgType::Platform).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let own = app.seed().org("Agent", OrgType::Agent).await;
+    let other = app.seed().org("Other", OrgType::Platform).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let (mut clicks, mut outcomes) = (0, 0);
     let rounds = given("MODEL_ROUNDS").unwrap_or(30);
     for round in 0..rounds {
         let org = own.id.0;
         let rows = random_rows(&mut random, &[org.as_u128(), other.id.0.as_u128(), 1]);
         let stretch = Stretch::random(&mut random);
-        refill(&world, &stretch.rows(&rows), &mut random).await;
-        let all = refill_sessions(&world, org, other.id.0, stretch, &mut random).await;
+        refill(&app, &stretch.rows(&rows), &mut random).await;
+        let all = refill_sessions(&app, org, other.id.0, stretch, &mut random).await;
         let read = Read::random(&mut random);
         let query: Vec<_> = stretch.query(&read).into_iter().filter(|(name, _)| *name != "domain").collect();
         let ended: Vec<&Ended> = all.iter().filter(|of| in_window(&query, stretch.at(of.at))).collect();
         let asked: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let trace = format!("seed {seed} round {round} {query:?}");
 
-        let answer = world.get(&own.key, "/agent/summary", &asked).await;
+        let answer = app.get(&own.key, "/agent/summary", &asked).await;
         assert_eq!(answer.status.as_u16(), 200, "{trace}: {}", answer.text);
         let expected = summary(&read, &rows, org, &ended);
         assert_eq!(plain(&answer.text), expected, "{trace}");
-        let listed = world.page(&own.key, "/agent/events", &asked).await;
+        let listed = app.page(&own.key, "/agent/events", &asked).await;
         let counted = expected["total_events"].as_u64().unwrap() + expected["clicks"]["total_events"].as_u64().unwrap();
         assert_eq!(listed["total"], counted, "what is its own and what is others' is the list: {trace}");
 
         for by in ["hour", "day"] {
             for split in ["none", "type", "role", "agent", "outcome"] {
                 let asked = [&asked[..], &[("by", by), ("split", split)]].concat();
-                let answer = world.get(&own.key, "/agent/series", &asked).await;
+                let answer = app.get(&own.key, "/agent/series", &asked).await;
                 assert_eq!(answer.status.as_u16(), 200, "{trace}: {}", answer.text);
                 let told: schemas::series::Series<schemas::series::AgentSeriesItem> = serde_json::from_str(&answer.text).unwrap();
                 let mut found: Value = serde_json::from_str(&answer.text).unwrap();

@@ -1,7 +1,7 @@
 //! Every list against the model: what a naive reading of the rows in memory says its items are.
 
 use crate::model::{Read, owners, random_rows, refill, representative, sessions};
-use crate::world::{Observation, World};
+use crate::test_app::{Observation, TestApp};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
@@ -166,13 +166,13 @@ fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
 }
 
 /// Compares the whole list, and its pages with one random limit.
-async fn expect(world: &World, key: &str, path: &str, query: &[(&str, &str)], items: &[Value], limit: usize, trace: &str) {
+async fn expect(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)], items: &[Value], limit: usize, trace: &str) {
     let total = items.len();
-    let whole = world.page(key, path, &[query, &[("limit", "1000")]].concat()).await;
+    let whole = app.page(key, path, &[query, &[("limit", "1000")]].concat()).await;
     assert_eq!((whole["total"].as_u64(), &whole["items"]), (Some(total as u64), &json!(items)), "{path} {trace}");
     for offset in (0..=total).step_by(limit) {
         let (limit_text, offset_text) = (limit.to_string(), offset.to_string());
-        let page = world.page(key, path, &[query, &[("limit", limit_text.as_str()), ("offset", &offset_text)]].concat()).await;
+        let page = app.page(key, path, &[query, &[("limit", limit_text.as_str()), ("offset", &offset_text)]].concat()).await;
         let part = &items[offset..usize::min(offset + limit, total)];
         assert_eq!((page["total"].as_u64(), &page["items"]), (Some(total as u64), &json!(part)), "{path} {offset} {trace}");
         assert_eq!((&page["limit"], &page["offset"]), (&json!(limit), &json!(offset)));
@@ -183,15 +183,15 @@ async fn expect(world: &World, key: &str, path: &str, query: &[(&str, &str)], it
 async fn every_list_equals_the_model() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
-    let reporter = world.seed().org("Agent", schemas::identity::OrgType::Agent).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    let reporter = app.seed().org("Agent", schemas::identity::OrgType::Agent).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let rounds = given("MODEL_ROUNDS").unwrap_or(25);
     let mut compared = 0;
     for round in 0..rounds {
         let rows: Vec<_> = random_rows(&mut random, &[reporter.id.0.as_u128(), 1, 1 << 64, 1 << 127]);
-        refill(&world, &rows, &mut random).await;
+        refill(&app, &rows, &mut random).await;
         let read = Read::random(&mut random);
         let trace = format!("seed {seed} round {round} {read:?}");
         let query = read.query();
@@ -200,23 +200,23 @@ async fn every_list_equals_the_model() {
         let own = events(&read.own(&rows, reporter.id.0), Some(reporter.id.0));
         // A reporter's own reports are narrowed by time alone.
         let by_time: Vec<_> = query.iter().copied().filter(|(name, _)| *name != "domain").collect();
-        expect(&world, &reporter.key, "/agent/events", &by_time, &own, limit, &trace).await;
+        expect(&app, &reporter.key, "/agent/events", &by_time, &own, limit, &trace).await;
 
         let key = &owners[read.owner].key;
         let told = read.told(&rows);
         let Some(seen) = read.seen(&told) else {
             for path in ["events", "urls", "corroboration", "funnel"] {
-                let answer = world.get(key, &format!("/content-owners/{path}"), &query).await;
+                let answer = app.get(key, &format!("/content-owners/{path}"), &query).await;
                 assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {trace}");
             }
             continue;
         };
-        expect(&world, key, "/content-owners/events", &query, &events(&seen, None), limit, &trace).await;
-        expect(&world, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
-        expect(&world, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
+        expect(&app, key, "/content-owners/events", &query, &events(&seen, None), limit, &trace).await;
+        expect(&app, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
+        expect(&app, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
         for by in ["agent", "url", "day"] {
             let query = [&query[..], &[("by", by)]].concat();
-            expect(&world, key, "/content-owners/funnel", &query, &funnel(&seen, by), limit, &trace).await;
+            expect(&app, key, "/content-owners/funnel", &query, &funnel(&seen, by), limit, &trace).await;
         }
         compared += seen.len();
     }

@@ -4,7 +4,7 @@
 use crate::crawlers::{tell, told};
 use crate::model::{Read, owners, random_rows, refill, representative, sessions};
 use crate::model_lists::given;
-use crate::world::{NEW_YEAR_MS, Observation, World};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -54,12 +54,12 @@ impl Stretch {
     }
 
     /// Since when the owners may see their hosts.
-    async fn owners(self, world: &World, from: &[(String, i64)]) {
+    async fn owners(self, app: &TestApp, from: &[(String, i64)]) {
         for (domain, ms) in from {
             sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2")
                 .bind(DateTime::from_timestamp_millis(self.at(*ms)).unwrap())
                 .bind(domain)
-                .execute(&world.stores.pool)
+                .execute(&app.stores.pool)
                 .await
                 .unwrap();
         }
@@ -195,23 +195,23 @@ fn figures(summary: &Value, list: &str, names: &[&str], count: &str) -> BTreeMap
 async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
     let from: Vec<(String, DateTime<Utc>)> =
         sqlx::query_as("SELECT domain, visible_from FROM domains WHERE visible_from IS NOT NULL")
-            .fetch_all(&world.stores.pool)
+            .fetch_all(&app.stores.pool)
             .await
             .unwrap();
     let from: Vec<(String, i64)> = from.into_iter().map(|(domain, from)| (domain, from.timestamp_millis())).collect();
-    tell(&world).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    tell(&app).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let (mut compared, mut zeroes, mut several) = (0, 0, BTreeSet::new());
     let rounds = given("MODEL_ROUNDS").unwrap_or(30);
     for round in 0..rounds {
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         let stretch = Stretch::random(&mut random);
-        stretch.owners(&world, &from).await;
-        refill(&world, &stretch.rows(&rows), &mut random).await;
+        stretch.owners(&app, &from).await;
+        refill(&app, &stretch.rows(&rows), &mut random).await;
         let read = Read::random(&mut random);
         let query = stretch.query(&read);
         let trace = format!("seed {seed} round {round} scale {} {read:?}", stretch.0);
@@ -219,17 +219,17 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
         let key = &owners[read.owner].key;
         let told = read.told(&rows);
         let Some(seen) = read.seen(&told) else {
-            assert_eq!(world.get(key, "/content-owners/series", &asked).await.status, StatusCode::FORBIDDEN, "{trace}");
+            assert_eq!(app.get(key, "/content-owners/series", &asked).await.status, StatusCode::FORBIDDEN, "{trace}");
             continue;
         };
-        let summary = world.page(key, "/content-owners/summary", &asked).await;
+        let summary = app.page(key, "/content-owners/summary", &asked).await;
         for by in ["hour", "day"] {
             // What is said is no matter of how long a bucket is: one length a round.
             let is_asked = (by == "hour") == (round % 2 == 0);
             let said = SAID.into_iter().filter(|_| is_asked);
             for split in ["none", "type", "role", "agent", "platform"].into_iter().chain(said) {
                 let asked = [&asked[..], &[("by", by), ("split", split)]].concat();
-                let series = world.page(key, "/content-owners/series", &asked).await;
+                let series = app.page(key, "/content-owners/series", &asked).await;
                 let expected = items(&seen, stretch, &query, by, split);
                 assert_eq!((&series["items"], &series["filled"]), (&json!(expected), &json!(true)), "{by} {split} {trace}");
                 assert_eq!(series["total"], expected.len(), "{by} {split} {trace}");

@@ -1,17 +1,17 @@
 //! Retrievals that are odd in one way each: the same organisation in two roles, two observers of one role, two URLs. Before and
 //! after they are compacted.
 
-use crate::world::{Observation, World, platform, seen};
+use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge};
 use serde_json::{Value, json};
 
 async fn summary_of(rows: &[Observation]) -> Value {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.insert(rows).await;
-    let summary = world.ask(&owner.key, &[]).await.json();
-    world.compact().await;
-    assert_eq!(world.ask(&owner.key, &[]).await.json(), summary, "compaction changes nothing");
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.insert(rows).await;
+    let summary = app.ask(&owner.key, &[]).await.json();
+    app.compact().await;
+    assert_eq!(app.ask(&owner.key, &[]).await.json(), summary, "compaction changes nothing");
     summary
 }
 
@@ -39,16 +39,15 @@ async fn an_observer_that_does_not_merge_is_seen_beside_one_that_does() {
 
 #[tokio::test]
 async fn a_retrieval_whose_observers_name_two_urls_is_of_the_first_with_the_sessions_of_both() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let row = |url: &str, session| seen("example.com", 1).url(url).session(session);
-    world
-        .insert(&[
-            row("https://example.com/a", 1).by(10).agent("alpha").role(Agent),
-            row("https://example.com/b", 2).by(20).role(Edge),
-        ])
-        .await;
-    let page = world.page(&owner.key, "/content-owners/urls", &[]).await;
+    app.insert(&[
+        row("https://example.com/a", 1).by(10).agent("alpha").role(Agent),
+        row("https://example.com/b", 2).by(20).role(Edge),
+    ])
+    .await;
+    let page = app.page(&owner.key, "/content-owners/urls", &[]).await;
     let told = |item: &Value| json!([item["content_url"], item["total_events"], item["unique_sessions"]]);
     let items: Vec<Value> = page["items"].as_array().unwrap().iter().map(told).collect();
     assert_eq!(items, [json!(["https://example.com/a", 1, 2])]);
@@ -56,19 +55,18 @@ async fn a_retrieval_whose_observers_name_two_urls_is_of_the_first_with_the_sess
 
 #[tokio::test]
 async fn a_server_of_the_organisation_that_claims_a_retrieval_is_no_second_witness() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let claimed = |key| seen("example.com", key).by(10).agent("alpha").role(Agent);
-    world
-        .insert(&[
-            claimed(1),
-            seen("example.com", 1).by(10).role(Edge),
-            claimed(2),
-            seen("example.com", 2).by(10).role(Edge),
-            Observation { observer: 0, ..seen("example.com", 2).by(20).role(Edge) },
-        ])
-        .await;
-    let page = world.page(&owner.key, "/content-owners/corroboration", &[]).await;
+    app.insert(&[
+        claimed(1),
+        seen("example.com", 1).by(10).role(Edge),
+        claimed(2),
+        seen("example.com", 2).by(10).role(Edge),
+        Observation { observer: 0, ..seen("example.com", 2).by(20).role(Edge) },
+    ])
+    .await;
+    let page = app.page(&owner.key, "/content-owners/corroboration", &[]).await;
     let part = &page["items"][0];
     assert_eq!((&part["seen_by_both"], &part["claimed_by_agent_only"]), (&json!(1), &json!(1)), "{page}");
 }

@@ -2,7 +2,7 @@
 //! Every page of every limit from 1 to 101 is walked with `TEST_ROUNDS` of 101 or more; else of some limits, and of the
 //! others single pages.
 
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use schemas::event::SourceRole::{Agent, Edge};
@@ -12,8 +12,8 @@ const EVENTS: u128 = 10_000;
 const PATH: &str = "/content-owners/events";
 
 /// Ids of one page.
-async fn page(world: &World, key: &str, limit: usize, offset: usize) -> Vec<String> {
-    let page = world.page(key, PATH, &[("limit", &limit.to_string()), ("offset", &offset.to_string())]).await;
+async fn page(app: &TestApp, key: &str, limit: usize, offset: usize) -> Vec<String> {
+    let page = app.page(key, PATH, &[("limit", &limit.to_string()), ("offset", &offset.to_string())]).await;
     assert_eq!(page["total"].as_u64().map(u128::from), Some(EVENTS), "limit {limit} offset {offset}");
     page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned()).collect()
 }
@@ -22,9 +22,9 @@ async fn page(world: &World, key: &str, limit: usize, offset: usize) -> Vec<Stri
 async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_any_limit() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let id = |key: u128| format!("id-{:04}", key * 7_919 % EVENTS);
     let rows: Vec<_> = (0..EVENTS)
         .flat_map(|key| {
@@ -34,9 +34,9 @@ async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_
         .flatten()
         .collect();
     for (number, block) in rows.chunks(2_500).enumerate() {
-        world.insert(block).await;
+        app.insert(block).await;
         if number == 1 {
-            world.compact().await;
+            app.compact().await;
         }
     }
     let mut expected: Vec<u128> = (0..EVENTS).collect();
@@ -50,7 +50,7 @@ async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_
     for limit in &walked {
         let mut union = Vec::new();
         while union.len() < expected.len() {
-            let ids = page(&world, &owner.key, *limit, union.len()).await;
+            let ids = page(&app, &owner.key, *limit, union.len()).await;
             assert!(!ids.is_empty(), "limit {limit} after {}", union.len());
             union.extend(ids);
         }
@@ -59,30 +59,30 @@ async fn r12_ten_thousand_events_of_ten_moments_are_the_union_of_their_pages_at_
     for limit in (1..=101).filter(|limit| !walked.contains(limit)) {
         let offset = random.random_range(0..expected.len());
         let part = &expected[offset..usize::min(offset + limit, expected.len())];
-        assert_eq!(page(&world, &owner.key, limit, offset).await, part, "seed {seed} limit {limit} offset {offset}");
+        assert_eq!(page(&app, &owner.key, limit, offset).await, part, "seed {seed} limit {limit} offset {offset}");
     }
 }
 
 #[tokio::test]
 async fn r18_however_much_was_reported_of_one_moment_a_page_costs_a_page() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     // More than one read may hold, all of it tied with the newest event.
     let rows = "INSERT INTO observations (site, event_key, org_id, version, source_role, event_type, at, content_url, event_id, data) \
                 SELECT 'com.example', number + 1, toUUID('00000000-0000-0000-0000-000000000001'), 100, 1, 'content_cited', \
                   toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), 'https://example.com/', toString(number), \
                   concat('{\"n\":\"', repeat('x', 60000), '\"}') \
                 FROM numbers(40000) SETTINGS max_block_size = 500, min_insert_block_size_bytes = 33554432, max_insert_threads = 1";
-    world.command(rows).await;
+    app.command(rows).await;
     for _ in 0..2 {
-        let page = world.page(&owner.key, PATH, &[("limit", "1"), ("offset", "4")]).await;
+        let page = app.page(&owner.key, PATH, &[("limit", "1"), ("offset", "4")]).await;
         assert_eq!(
             (&page["total"], &page["items"][0]["event_id"]),
             (&40_000.into(), &"1000".into()),
             "ids order what is of one time"
         );
         // Once more with all of it compacted, and a retrieval of which there is more to know.
-        world.compact().await;
-        world.insert(&[seen("example.com", 1).by(2).role(Agent), seen("example.com", 1).by(2).role(Edge).after(1)]).await;
+        app.compact().await;
+        app.insert(&[seen("example.com", 1).by(2).role(Agent), seen("example.com", 1).by(2).role(Edge).after(1)]).await;
     }
 }

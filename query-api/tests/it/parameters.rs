@@ -1,20 +1,20 @@
 //! Query strings: what is refused, what is ignored, what is echoed.
 
 use crate::lists::OWNERS;
-use crate::world::{World, seen};
+use crate::test_app::{TestApp, seen};
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
 
 #[tokio::test]
 async fn a_period_is_echoed_in_the_one_format_of_instants_or_refused() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let given = [("since", "2026-01-01T00:00:00.5+05:00"), ("until", "2026-01-31")];
-    let summary = world.summary(&owner.key, &given).await;
+    let summary = app.summary(&owner.key, &given).await;
     assert_eq!(summary.period_start.as_deref(), Some("2025-12-31T19:00:00.500Z"));
     assert_eq!(summary.period_end.as_deref(), Some("2026-01-31"));
     // A plus that was not encoded reads as a space.
-    let unencoded = world.get(&owner.key, "/content-owners/summary?since=2026-01-01T00:00:00+05:00", &[]).await;
+    let unencoded = app.get(&owner.key, "/content-owners/summary?since=2026-01-01T00:00:00+05:00", &[]).await;
     assert_eq!(unencoded.json()["period_start"], "2025-12-31T19:00:00.000Z");
     for (since, until) in [
         ("2026-01-02", "2026-01-01"),
@@ -26,35 +26,35 @@ async fn a_period_is_echoed_in_the_one_format_of_instants_or_refused() {
         ("2026-01-01' OR 1=1 --", "2026-01-02"),
         ("{from:Int64}", "now()"),
     ] {
-        let (status, problem) = world.ask(&owner.key, &[("since", since), ("until", until)]).await.problem();
+        let (status, problem) = app.ask(&owner.key, &[("since", since), ("until", until)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{since} {until}");
     }
 }
 
 #[tokio::test]
 async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.insert(&[seen("example.com", 1)]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.insert(&[seen("example.com", 1)]).await;
     assert_eq!(
-        world.total(&owner.key, &[("limit", "x"), ("param_site_0", "com.other"), ("query", "DROP TABLE observations")]).await,
+        app.total(&owner.key, &[("limit", "x"), ("param_site_0", "com.other"), ("query", "DROP TABLE observations")]).await,
         1
     );
     for name in ["since", "until", "domain", "delegated_from"] {
-        let answer = world.ask(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
+        let answer = app.ask(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
     }
-    let stranger = world.get("", "/content-owners/summary?since=1&since=2", &[]).await;
+    let stranger = app.get("", "/content-owners/summary?since=1&since=2", &[]).await;
     assert_eq!(stranger.status, StatusCode::UNAUTHORIZED, "who asks is decided first");
 }
 
 #[tokio::test]
 async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
-    world.seed().delegate(owner.id, agent.id).await;
-    world.insert(&[seen("example.com", 1), seen("other.test", 2).of(agent.id)]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
+    app.seed().delegate(owner.id, agent.id).await;
+    app.insert(&[seen("example.com", 1), seen("other.test", 2).of(agent.id)]).await;
     let grantor = owner.id.to_string();
     let of_owners = [("domain", "example.com"), ("delegated_from", &grantor), ("by", "url"), ("split", "type")];
     let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
@@ -68,11 +68,11 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
     assert_eq!(asked.len(), 23);
     for (path, key, (name, value)) in asked {
-        let (status, problem) = world.get(key, path, &[(name, value)]).await.problem();
+        let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
         assert_eq!(problem["detail"], format!("This read has no parameter {name}."), "{path}");
-        assert_eq!(world.page(key, path, &[("as_of", "now")]).await["items"].as_array().map(Vec::len).unwrap_or(1), 1, "{path}");
+        assert_eq!(app.page(key, path, &[("as_of", "now")]).await["items"].as_array().map(Vec::len).unwrap_or(1), 1, "{path}");
     }
-    let (status, _) = world.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
+    let (status, _) = app.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
     assert_eq!(status, StatusCode::UNAUTHORIZED, "who asks is decided first");
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{Read, owners, random_rows, refill};
 use crate::model_lists::given;
-use crate::world::{Observation, World, seen};
+use crate::test_app::{Observation, TestApp, seen};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -26,10 +26,10 @@ const LISTS: [&str; 8] = [
 ];
 
 /// Every read of one owner, as bytes.
-async fn everything(world: &World, key: &str) -> Vec<String> {
-    let mut answers = vec![world.ask(key, &[]).await];
+async fn everything(app: &TestApp, key: &str) -> Vec<String> {
+    let mut answers = vec![app.ask(key, &[]).await];
     for path in LISTS {
-        answers.push(world.get(key, path, &[]).await);
+        answers.push(app.get(key, path, &[]).await);
     }
     answers
         .into_iter()
@@ -44,9 +44,9 @@ async fn everything(world: &World, key: &str) -> Vec<String> {
 async fn permuted_tripled_and_replayed_rows_read_byte_for_byte_the_same() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
-    world.command("SYSTEM STOP MERGES observations").await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    app.command("SYSTEM STOP MERGES observations").await;
     // So many as are asked for, else so many as fit a test run, but at least a few.
     let asked = given("C4_CASES");
     let begun = Instant::now();
@@ -55,30 +55,30 @@ async fn permuted_tripled_and_replayed_rows_read_byte_for_byte_the_same() {
         let case = cases;
         cases += 1;
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
-        refill(&world, &rows, &mut random).await;
+        refill(&app, &rows, &mut random).await;
         let owner = &owners[case % 2].key;
-        let expected = everything(&world, owner).await;
+        let expected = everything(&app, owner).await;
         let mut again: Vec<Observation> = [&rows[..], &rows, &rows].concat();
         again.shuffle(&mut random);
-        refill(&world, &again, &mut random).await;
-        assert_eq!(everything(&world, owner).await, expected, "tripled and permuted: seed {seed} case {case}");
-        world.insert(&rows).await;
-        assert_eq!(everything(&world, owner).await, expected, "replayed: seed {seed} case {case}");
-        world.command("SYSTEM START MERGES observations").await;
-        world.command("OPTIMIZE TABLE observations FINAL").await;
-        assert_eq!(everything(&world, owner).await, expected, "merged: seed {seed} case {case}");
-        world.command("SYSTEM STOP MERGES observations").await;
+        refill(&app, &again, &mut random).await;
+        assert_eq!(everything(&app, owner).await, expected, "tripled and permuted: seed {seed} case {case}");
+        app.insert(&rows).await;
+        assert_eq!(everything(&app, owner).await, expected, "replayed: seed {seed} case {case}");
+        app.command("SYSTEM START MERGES observations").await;
+        app.command("OPTIMIZE TABLE observations FINAL").await;
+        assert_eq!(everything(&app, owner).await, expected, "merged: seed {seed} case {case}");
+        app.command("SYSTEM STOP MERGES observations").await;
         shown += expected[1].len();
     }
     assert!(shown > cases * 300, "the cases compared hardly anything: seed {seed}");
 }
 
 /// sum(events_by_type) = total_events = total of the events = the items of all pages = sum of the URLs.
-async fn identities(world: &World, key: &str, query: &[(&str, &str)], at_rest: bool, trace: &str) -> u64 {
-    let before = world.summary(key, query).await.total_events;
-    let page = world.page(key, "/content-owners/events", &[query, &[("limit", "1000")]].concat()).await;
-    let urls = world.page(key, "/content-owners/urls", &[query, &[("limit", "1000")]].concat()).await;
-    let after = world.summary(key, query).await.total_events;
+async fn identities(app: &TestApp, key: &str, query: &[(&str, &str)], at_rest: bool, trace: &str) -> u64 {
+    let before = app.summary(key, query).await.total_events;
+    let page = app.page(key, "/content-owners/events", &[query, &[("limit", "1000")]].concat()).await;
+    let urls = app.page(key, "/content-owners/urls", &[query, &[("limit", "1000")]].concat()).await;
+    let after = app.summary(key, query).await.total_events;
     let total = page["total"].as_u64().unwrap();
     assert_eq!(
         page["items"].as_array().unwrap().len() as u64,
@@ -99,18 +99,18 @@ async fn identities(world: &World, key: &str, query: &[(&str, &str)], at_rest: b
 async fn every_read_agrees_with_every_other_for_random_histories_filters_and_windows() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owners = owners(&world).await;
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
     for round in 0..20 {
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
-        refill(&world, &rows, &mut random).await;
+        refill(&app, &rows, &mut random).await;
         let read = Read::random(&mut random);
         if read.seen(&rows).is_none() {
             continue;
         }
         let query = read.query();
         let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        identities(&world, &owners[read.owner].key, &query, true, &format!("seed {seed} round {round} {read:?}")).await;
+        identities(&app, &owners[read.owner].key, &query, true, &format!("seed {seed} round {round} {read:?}")).await;
     }
 }
 
@@ -119,8 +119,8 @@ async fn every_read_agrees_with_every_other_while_rows_arrive_and_merge() {
     const BLOCKS: u128 = 25;
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let arriving = async {
         for block in 0..BLOCKS {
             let keys = block * 30..(block + 1) * 30;
@@ -130,16 +130,16 @@ async fn every_read_agrees_with_every_other_while_rows_arrive_and_merge() {
             rows.extend(
                 (0..20).map(|_| random.random_range(0..=block * 30)).map(|key| seen("example.com", key).role(Edge).version(7)),
             );
-            world.insert(&rows).await;
+            app.insert(&rows).await;
             if block % 5 == 0 {
-                world.command("OPTIMIZE TABLE observations FINAL").await;
+                app.command("OPTIMIZE TABLE observations FINAL").await;
             }
         }
     };
     let polling = async {
         let mut last = 0;
         while last < u64::try_from(BLOCKS * 30).unwrap() {
-            let found = identities(&world, &owner.key, &[("since", "2025-12-31")], false, &format!("seed {seed}")).await;
+            let found = identities(&app, &owner.key, &[("since", "2025-12-31")], false, &format!("seed {seed}")).await;
             assert!(found >= last && found % 30 == 0, "a block is visible whole, once and for ever: {found} after {last}");
             last = found;
         }

@@ -1,6 +1,6 @@
 //! Health, readiness, and what reads answer while a store is away.
 
-use crate::world::{World, own_clickhouse, seen};
+use crate::test_app::{TestApp, own_clickhouse, seen};
 use clap::Parser;
 use local::ports::Ports;
 use local::private::Postgres;
@@ -18,16 +18,16 @@ const AWAY_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn a_process_with_its_stores_is_healthy_and_ready() {
-    let world = World::new().await;
-    assert_eq!(world.get("", "/health", &[]).await.text, r#"{"status":"ok"}"#);
-    let ready = world.get("", "/ready", &[]).await;
+    let app = TestApp::new().await;
+    assert_eq!(app.get("", "/health", &[]).await.text, r#"{"status":"ok"}"#);
+    let ready = app.get("", "/ready", &[]).await;
     assert_eq!(ready.json(), serde_json::json!({"status": "ok", "database": "ok", "clickhouse": "ok"}));
 }
 
 #[tokio::test]
 async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up() {
-    let world = World::new().await;
-    let up: SocketAddr = world.server.url.trim_start_matches("http://").parse().unwrap();
+    let app = TestApp::new().await;
+    let up: SocketAddr = app.server.url.trim_start_matches("http://").parse().unwrap();
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (listen, is_up) in [(up, true), (down, false)] {
         let settings = [
@@ -42,13 +42,13 @@ async fn the_health_subcommand_says_by_its_exit_code_whether_the_process_is_up()
 
 #[tokio::test]
 async fn a_process_serves_until_it_is_asked_to_stop() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let listen = format!("127.0.0.1:{}", Ports::default().choose(&[]).unwrap());
     let settings = [
         ("--listen", &listen),
-        ("--clickhouse-url", &world.stores.clickhouse.clickhouse_url),
-        ("--clickhouse-database", &world.stores.clickhouse.clickhouse_database),
-        ("--database-url", &world.stores.postgres.database_url),
+        ("--clickhouse-url", &app.stores.clickhouse.clickhouse_url),
+        ("--clickhouse-database", &app.stores.clickhouse.clickhouse_database),
+        ("--database-url", &app.stores.postgres.database_url),
     ];
     let cli =
         Cli::parse_from(["query-api"].into_iter().chain(settings.into_iter().flat_map(|(name, value)| [name, value.as_str()])));
@@ -63,27 +63,27 @@ async fn a_process_serves_until_it_is_asked_to_stop() {
 
 #[tokio::test]
 async fn a_clickhouse_that_is_away_or_hangs_is_503_within_seconds() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let (mut own, clickhouse) = own_clickhouse(folder.path()).await;
-    let settings = Settings::on(clickhouse, world.stores.postgres.clone());
+    let settings = Settings::on(clickhouse, app.stores.postgres.clone());
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let world = world.served_by(server);
+    let app = app.served_by(server);
 
-    assert_eq!(world.ask(&owner.key, &[]).await.status, StatusCode::OK);
+    assert_eq!(app.ask(&owner.key, &[]).await.status, StatusCode::OK);
     own.pause();
-    expect_away(&world, &owner.key, "clickhouse").await;
-    assert_eq!(world.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
+    expect_away(&app, &owner.key, "clickhouse").await;
+    assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::OK);
     own.resume();
-    eventually("reads answer again", async || (world.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads answer again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
     own.kill_9();
-    expect_away(&world, &owner.key, "clickhouse").await;
+    expect_away(&app, &owner.key, "clickhouse").await;
 }
 
 #[tokio::test]
 async fn a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let mut own = tokio::task::spawn_blocking(move || Postgres::start(&path)).await.unwrap().unwrap();
@@ -91,24 +91,24 @@ async fn a_postgres_that_is_away_or_hangs_is_503_within_seconds() {
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
     let owner = service_kit::testing::Seed(&pool).owner_of("example.com").await;
-    let settings = Settings::on(world.stores.clickhouse.clone(), postgres);
+    let settings = Settings::on(app.stores.clickhouse.clone(), postgres);
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let world = world.served_by(server);
-    world.insert(&[seen("example.com", 1)]).await;
+    let app = app.served_by(server);
+    app.insert(&[seen("example.com", 1)]).await;
 
-    assert_eq!(world.total(&owner.key, &[]).await, 1);
+    assert_eq!(app.total(&owner.key, &[]).await, 1);
     own.pause();
-    expect_away(&world, &owner.key, "database").await;
-    assert_eq!(world.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    expect_away(&app, &owner.key, "database").await;
+    assert_eq!(app.get("", "/resolve", &[("domain", "example.com")]).await.status, StatusCode::SERVICE_UNAVAILABLE);
     own.resume();
-    eventually("reads answer again", async || (world.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
+    eventually("reads answer again", async || (app.ask(&owner.key, &[]).await.status == StatusCode::OK).then_some(())).await;
     own.kill_9();
-    expect_away(&world, &owner.key, "database").await;
+    expect_away(&app, &owner.key, "database").await;
 }
 
-async fn expect_away(world: &World, key: &str, dependency: &str) {
+async fn expect_away(app: &TestApp, key: &str, dependency: &str) {
     let asked = Instant::now();
-    let url = format!("{}/content-owners/summary", world.server.url);
+    let url = format!("{}/content-owners/summary", app.server.url);
     let response = client().get(url).header("x-api-key", key).send().await.unwrap();
     assert!(asked.elapsed() < AWAY_WITHIN, "{:?}", asked.elapsed());
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -117,8 +117,8 @@ async fn expect_away(world: &World, key: &str, dependency: &str) {
     assert!(!problem.contains("127.0.0.1") && !problem.to_lowercase().contains("clickhouse"), "{problem}");
 
     let asked = Instant::now();
-    let ready = world.get("", "/ready", &[]).await;
+    let ready = app.get("", "/ready", &[]).await;
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
     assert_eq!((ready.status, ready.json()["reason"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some(dependency)));
-    assert_eq!(world.get("", "/health", &[]).await.status, StatusCode::OK);
+    assert_eq!(app.get("", "/health", &[]).await.status, StatusCode::OK);
 }

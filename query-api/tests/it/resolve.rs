@@ -1,6 +1,6 @@
 //! Who answers for a domain.
 
-use crate::world::World;
+use crate::test_app::TestApp;
 use query_api::ResolveSettings;
 use reqwest::StatusCode;
 use schemas::identity::OrgType;
@@ -9,15 +9,15 @@ use service_kit::testing::TestReceiver;
 
 #[tokio::test]
 async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed() {
-    let world = World::new().await;
-    let seed = world.seed();
+    let app = TestApp::new().await;
+    let seed = app.seed();
     let a = seed.owner_of("example.com").await;
     let b = seed.owner_of("blog.example.com").await;
     let pending = seed.org("Pending", OrgType::ContentOwner).await;
     seed.verify(pending.id, "pending.test").await;
     seed.verify(pending.id, "released.test").await;
     for change in ["verified_at = NULL WHERE domain = 'pending.test'", "released_at = now() WHERE domain = 'released.test'"] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE domains SET {change}"))).execute(&world.stores.pool).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE domains SET {change}"))).execute(&app.stores.pool).await.unwrap();
     }
     let (a, b) = (Some((a.id, "example.com")), Some((b.id, "blog.example.com")));
     for (parameter, given, domain, owner) in [
@@ -48,7 +48,7 @@ async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed(
         ("url", "http://127.1/", "127.0.0.1", None),
         ("url", "http://localhost:8080/", "localhost", None),
     ] {
-        let answer = world.get("", "/resolve", &[(parameter, given)]).await;
+        let answer = app.get("", "/resolve", &[(parameter, given)]).await;
         let organization = owner.map(|(id, name)| json!({"id": id, "name": name}));
         let expected = json!({"domain": domain, "handled": owner.is_some(), "organization": organization});
         assert_eq!((answer.status, answer.json()), (StatusCode::OK, expected), "{given:?}");
@@ -57,8 +57,8 @@ async fn the_longest_verified_suffix_answers_and_its_canonical_domain_is_echoed(
 
 #[tokio::test]
 async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
-    let world = World::new().await;
-    world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    app.seed().owner_of("example.com").await;
     let long = format!("https://example.com/{}", "a".repeat(9_000));
     let refused: [&[(&str, &str)]; 10] = [
         &[],
@@ -73,7 +73,7 @@ async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
         &[("url", &long)],
     ];
     for query in refused {
-        let (status, problem) = world.get("", "/resolve", query).await.problem();
+        let (status, problem) = app.get("", "/resolve", query).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{query:?}");
     }
 }
@@ -81,16 +81,16 @@ async fn exactly_one_of_domain_and_an_absolute_url_is_required() {
 #[tokio::test]
 async fn d1_d5_resolving_calls_nobody_and_has_a_rate() {
     let canary = TestReceiver::canary().await;
-    let world = World::with(ResolveSettings { resolve_rate: 20 }).await;
-    world.seed().owner_of("example.com").await;
+    let app = TestApp::with(ResolveSettings { resolve_rate: 20 }).await;
+    app.seed().owner_of("example.com").await;
     let inside = format!("http://{}/", canary.address);
     let named = format!("https://localhost:{}/.well-known/content-telemetry.json", canary.address.port());
     for url in [&inside, &named] {
-        assert_eq!(world.get("", "/resolve", &[("url", url)]).await.json()["handled"], false);
+        assert_eq!(app.get("", "/resolve", &[("url", url)]).await.json()["handled"], false);
     }
     let (mut answered, mut refused) = (0, None);
     while refused.is_none() {
-        let answer = world.get("", "/resolve", &[("domain", "example.com")]).await;
+        let answer = app.get("", "/resolve", &[("domain", "example.com")]).await;
         match answer.status {
             StatusCode::OK => answered += 1,
             _ => refused = Some(answer.problem()),
@@ -101,5 +101,5 @@ async fn d1_d5_resolving_calls_nobody_and_has_a_rate() {
     assert_eq!((status, &problem["code"]), (StatusCode::TOO_MANY_REQUESTS, &"too_many_requests".into()));
     assert!(answered >= 30, "{answered} at once");
     assert_eq!(canary.connects(), 0);
-    assert_eq!(world.ask("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes go on");
+    assert_eq!(app.ask("", &[]).await.status, StatusCode::UNAUTHORIZED, "other routes go on");
 }

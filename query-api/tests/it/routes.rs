@@ -1,6 +1,6 @@
 //! S3 for this surface: every route, by every credential.
 
-use crate::world::World;
+use crate::test_app::TestApp;
 use chrono::TimeDelta;
 use reqwest::RequestBuilder;
 use schemas::identity::{DrainProvider, OrgType, Scope};
@@ -62,8 +62,8 @@ async fn member(seed: &Seed<'_>, email: &str, org: OrgId) -> String {
 
 #[tokio::test]
 async fn s3_every_read_answers_every_credential_as_the_table_says() {
-    let world = World::new().await;
-    let (seed, owner) = (world.seed(), world.seed().owner_of("a.test").await);
+    let app = TestApp::new().await;
+    let (seed, owner) = (app.seed(), app.seed().owner_of("a.test").await);
     let gone = seed.owner_of("gone.test").await;
     seed.revoke_keys(gone.id).await;
     let (platform, agent) = (seed.org("platform", OrgType::Platform).await, seed.org("agent", OrgType::Agent).await);
@@ -87,7 +87,7 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
     for (route, expected) in GOLDEN {
         let mut found = Vec::new();
         for shows in &credentials {
-            let request = shows.on(client.get(format!("{}{}", world.server.url, of_nothing(route))));
+            let request = shows.on(client.get(format!("{}{}", app.server.url, of_nothing(route))));
             found.push(request.send().await.unwrap().status().as_u16());
         }
         if found != expected {
@@ -99,13 +99,13 @@ async fn s3_every_read_answers_every_credential_as_the_table_says() {
 
 #[tokio::test]
 async fn s3_a_key_that_feeds_a_drain_reads_nothing() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let client = client();
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
-        let org = world.seed().org("feeds", org_type).await.id;
-        let (_, key) = world.seed().drain(org, org_type, DrainProvider::Ndjson).await;
+        let org = app.seed().org("feeds", org_type).await.id;
+        let (_, key) = app.seed().drain(org, org_type, DrainProvider::Ndjson).await;
         for (route, expected) in GOLDEN {
-            let url = format!("{}{}", world.server.url, of_nothing(route));
+            let url = format!("{}{}", app.server.url, of_nothing(route));
             let status = client.get(url).header("x-api-key", &key).send().await.unwrap().status().as_u16();
             assert_eq!(status, expected[8], "{route}: as any key without telemetry:read");
         }
@@ -115,15 +115,15 @@ async fn s3_a_key_that_feeds_a_drain_reads_nothing() {
 /// R19: only the very path answers, and only GET and HEAD; nothing gets around who asks.
 #[tokio::test]
 async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("a.test").await;
-    let agent = world.seed().org("agent", OrgType::Agent).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    let agent = app.seed().org("agent", OrgType::Agent).await;
     let client = client();
     for (route, expected) in GOLDEN {
         let path = of_nothing(route.split('?').next().unwrap());
         let send = async |method: &str, path: &str, key: Option<&str>| {
             let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-            let request = client.request(method, format!("{}{path}", world.server.url));
+            let request = client.request(method, format!("{}{path}", app.server.url));
             let request = key.into_iter().fold(request, |request, key| request.header("x-api-key", key));
             let response = request.send().await.unwrap();
             let allows = response.headers().get("allow").map(|methods| methods.to_str().unwrap().to_owned());
@@ -167,7 +167,7 @@ async fn r19_no_other_method_or_spelling_of_any_path_gets_around_the_key() {
         }
     }
     for other in ["/ctx/", "/ctx", "//ctx/ctx_none", "/CTX/ctx_none", "/ctx/ctx_none/", "/ctx/ctx_none/x"] {
-        let url = format!("{}{other}", world.server.url);
+        let url = format!("{}{other}", app.server.url);
         assert_eq!(client.get(url).header("x-api-key", &agent.key).send().await.unwrap().status(), 404, "{other}");
     }
 }

@@ -1,7 +1,7 @@
 //! `GET /content-owners/series` and `GET /agent/series`, one by one: what an item is, what is refused, and in which form.
 
 use crate::sessions_world::Clicks;
-use crate::world::{Observation, World, platform, seen};
+use crate::test_app::{Observation, TestApp, platform, seen};
 use reqwest::StatusCode;
 use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
@@ -13,26 +13,25 @@ const OWNERS: &str = "/content-owners/series";
 const SPLITS: [&str; 10] = ["none", "type", "role", "agent", "platform", "operator", "bot", "purpose", "verified", "status"];
 
 /// A retrieval that two agents and an edge saw around midnight, repeated; and one that nobody but the edge saw.
-async fn world_of_two_days() -> (World, String) {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    world.command("SYSTEM STOP MERGES observations").await;
+async fn world_of_two_days() -> (TestApp, String) {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.command("SYSTEM STOP MERGES observations").await;
     let first = seen("example.com", 1).role(Agent).by(10).session(7).agent("alpha").after(DAY_MS - 1).version(200);
-    world
-        .insert(&[
-            first.clone(),
-            seen("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS).version(150),
-            seen("example.com", 1).role(Edge).by(20).after(DAY_MS + 5),
-        ])
-        .await;
-    world.insert(&[first.version(100).after(3 * DAY_MS), seen("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
-    (world, owner.key)
+    app.insert(&[
+        first.clone(),
+        seen("example.com", 1).role(Agent).by(11).session(8).agent("beta").after(DAY_MS).version(150),
+        seen("example.com", 1).role(Edge).by(20).after(DAY_MS + 5),
+    ])
+    .await;
+    app.insert(&[first.version(100).after(3 * DAY_MS), seen("example.com", 2).role(Edge).by(20).after(2 * DAY_MS)]).await;
+    (app, owner.key)
 }
 
 #[tokio::test]
 async fn a_retrieval_is_in_the_bucket_of_the_report_that_represents_it_and_days_without_any_are_zero() {
-    let (world, key) = world_of_two_days().await;
-    let series = world.page(&key, OWNERS, &[]).await;
+    let (app, key) = world_of_two_days().await;
+    let series = app.page(&key, OWNERS, &[]).await;
     let day = |day: u32, events: u64, sessions: u64| json!({"start": format!("2026-01-0{day}T00:00:00.000Z"), "total_events": events, "total_sessions": sessions});
     assert_eq!(series["items"], json!([day(1, 1, 2), day(2, 0, 0), day(3, 1, 0)]));
     assert_eq!(
@@ -40,7 +39,7 @@ async fn a_retrieval_is_in_the_bucket_of_the_report_that_represents_it_and_days_
         [&json!("day"), &json!("none"), &json!(true), &json!(3), &Value::Null, &json!(["example.com"])]
     );
     let window = [("since", "2025-12-31"), ("until", "2026-01-01T23:59:59.999Z"), ("by", "day")];
-    let series = world.page(&key, OWNERS, &window).await;
+    let series = app.page(&key, OWNERS, &window).await;
     let before = json!({"start": "2025-12-31T00:00:00.000Z", "total_events": 0, "total_sessions": 0});
     assert_eq!(series["items"], json!([before, day(1, 0, 0)]), "a bucket at the edge holds what lies in the window");
     assert_eq!((&series["period_start"], &series["period_end"]), (&json!("2025-12-31"), &json!("2026-01-01T23:59:59.999Z")));
@@ -48,9 +47,9 @@ async fn a_retrieval_is_in_the_bucket_of_the_report_that_represents_it_and_days_
 
 #[tokio::test]
 async fn a_retrieval_stands_under_each_role_agent_and_platform_that_saw_it_in_every_bucket() {
-    let (world, key) = world_of_two_days().await;
+    let (app, key) = world_of_two_days().await;
     let told = async |split: &str| {
-        let series = world.page(&key, OWNERS, &[("split", split)]).await;
+        let series = app.page(&key, OWNERS, &[("split", split)]).await;
         let items = series["items"].as_array().unwrap().clone();
         let told = items.into_iter().map(|mut item| {
             let start = item.as_object_mut().unwrap().remove("start").unwrap();
@@ -80,10 +79,10 @@ async fn a_retrieval_stands_under_each_role_agent_and_platform_that_saw_it_in_ev
 
 #[tokio::test]
 async fn an_empty_series_has_its_buckets_where_the_window_says_which() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let count = async |query: &[(&str, &str)]| {
-        let series = world.page(&owner.key, OWNERS, query).await;
+        let series = app.page(&owner.key, OWNERS, query).await;
         assert_eq!(
             (series["total"].as_u64(), &series["filled"]),
             (Some(series["items"].as_array().unwrap().len() as u64), &json!(true))
@@ -94,14 +93,14 @@ async fn an_empty_series_has_its_buckets_where_the_window_says_which() {
     assert_eq!(count(&[("since", "2026-01-01")]).await, 0);
     assert_eq!(count(&[("since", "2026-01-01"), ("until", "2026-01-02"), ("by", "hour")]).await, 48);
     assert_eq!(count(&[("since", "2026-01-01"), ("until", "2026-01-02"), ("split", "type")]).await, 0, "no type, no item");
-    let (_, _, total, text) = world.get_as("text/csv", &owner.key, OWNERS).await;
+    let (_, _, total, text) = app.get_as("text/csv", &owner.key, OWNERS).await;
     assert_eq!((total.as_str(), text.as_str()), ("0", "start,total_events,total_sessions\n"));
 }
 
 #[tokio::test]
 async fn what_is_no_series_is_refused_with_the_way_out() {
-    let world = World::new().await;
-    let (owner, agent) = (world.seed().owner_of("example.com").await, world.seed().org("Agent", OrgType::Agent).await);
+    let app = TestApp::new().await;
+    let (owner, agent) = (app.seed().owner_of("example.com").await, app.seed().org("Agent", OrgType::Agent).await);
     let long = [("since", "2000-01-01"), ("until", "2026-01-01"), ("by", "hour")];
     for (path, key) in [(OWNERS, &owner.key), ("/agent/series", &agent.key)] {
         let refused: [(&[(&str, &str)], &str); 7] = [
@@ -114,32 +113,32 @@ async fn what_is_no_series_is_refused_with_the_way_out() {
             (&[("since", "2026-01-02"), ("until", "2026-01-01")], "The parameter since is after until."),
         ];
         for (query, detail) in refused {
-            let (status, problem) = world.get(key, path, query).await.problem();
+            let (status, problem) = app.get(key, path, query).await.problem();
             assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {query:?}");
             assert!(problem["detail"].as_str().unwrap().contains(detail), "{path} {query:?}: {problem}");
         }
     }
     // How many there are is only known once they are counted.
-    world.insert(&[seen("example.com", 1), seen("example.com", 2).after(-9_000 * DAY_MS)]).await;
-    let (status, problem) = world.get(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
+    app.insert(&[seen("example.com", 1), seen("example.com", 2).after(-9_000 * DAY_MS)]).await;
+    let (status, problem) = app.get(&owner.key, OWNERS, &[("by", "hour")]).await.problem();
     assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()));
-    assert_eq!(world.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days are never too many");
+    assert_eq!(app.page(&owner.key, OWNERS, &[]).await["total"], 9_001, "days are never too many");
 }
 
 #[tokio::test]
 async fn lines_and_records_are_the_items_and_their_number_is_a_header() {
-    let (world, owner) = world_of_two_days().await;
-    let agent = world.seed().org("Agent", OrgType::Agent).await;
+    let (app, owner) = world_of_two_days().await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
     let formula = seen("example.com", 9).role(Agent).of(agent.id).session(3).agent("=cmd()").after(DAY_MS);
-    world.insert(&[formula]).await;
+    app.insert(&[formula]).await;
     let own = ["none", "type", "role", "agent"].map(|split| (format!("/agent/series?split={split}"), agent.key.clone()));
     let owners = SPLITS.map(|split| (format!("{OWNERS}?by=hour&split={split}"), owner.clone()));
     for (path, key) in owners.into_iter().chain(own) {
-        let page = world.page(&key, &path, &[]).await;
+        let page = app.page(&key, &path, &[]).await;
         let items = page["items"].as_array().unwrap();
         assert!(!items.is_empty(), "{path}");
         for accept in ["application/x-ndjson", "text/csv"] {
-            let request = client().get(format!("{}{path}", world.server.url)).header("x-api-key", &key).header("accept", accept);
+            let request = client().get(format!("{}{path}", app.server.url)).header("x-api-key", &key).header("accept", accept);
             let answer = request.send().await.unwrap();
             let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
             assert_eq!(
@@ -173,14 +172,14 @@ async fn lines_and_records_are_the_items_and_their_number_is_a_header() {
 #[tokio::test]
 async fn a_series_of_very_many_values_is_told_without_zeroes_and_loses_nothing() {
     const AGENTS: u128 = 3_000;
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let row = |key: u128| {
         let at = i64::try_from(key % 40).unwrap() * DAY_MS;
         seen("example.com", key).role(Agent).by(5).session(key % 7 + 1).agent(&format!("agent-{key:04}")).after(at)
     };
-    world.insert(&(0..AGENTS).map(row).collect::<Vec<_>>()).await;
-    let series = world.page(&owner.key, OWNERS, &[("split", "agent")]).await;
+    app.insert(&(0..AGENTS).map(row).collect::<Vec<_>>()).await;
+    let series = app.page(&owner.key, OWNERS, &[("split", "agent")]).await;
     assert_eq!((&series["filled"], &series["total"]), (&json!(false), &json!(3_000)));
     let items = series["items"].as_array().unwrap();
     let mut named: Vec<_> =
@@ -189,7 +188,7 @@ async fn a_series_of_very_many_values_is_told_without_zeroes_and_loses_nothing()
     named.dedup();
     assert_eq!(named.len(), 3_000);
     assert!(items.iter().all(|item| item["total_events"] == 1 && item["total_sessions"] == 1));
-    let answer = client().get(format!("{}{OWNERS}?split=agent", world.server.url)).header("x-api-key", &owner.key);
+    let answer = client().get(format!("{}{OWNERS}?split=agent", app.server.url)).header("x-api-key", &owner.key);
     let answer = answer.header("accept", "text/csv").send().await.unwrap();
     assert_eq!(
         (&answer.headers()["x-series-filled"], &answer.headers()["x-total-count"]),
@@ -197,14 +196,14 @@ async fn a_series_of_very_many_values_is_told_without_zeroes_and_loses_nothing()
     );
     // In one bucket there is nothing to leave out.
     let day = [("split", "agent"), ("since", "2026-01-01"), ("until", "2026-01-01")];
-    assert_eq!(world.page(&owner.key, OWNERS, &day).await["filled"], true);
+    assert_eq!(app.page(&owner.key, OWNERS, &day).await["filled"], true);
 }
 
 /// In order, and each once, though a bucket goes out in several pieces.
 #[tokio::test]
 async fn a_bucket_of_more_values_than_go_out_at_once_is_whole() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let row = |key: u128| {
         seen("example.com", key)
             .role(Agent)
@@ -213,8 +212,8 @@ async fn a_bucket_of_more_values_than_go_out_at_once_is_whole() {
             .agent(&format!("agent-{:04}", key / 2))
             .after(i64::try_from(key % 2).unwrap() * DAY_MS)
     };
-    world.insert(&(0..5_000).map(row).collect::<Vec<_>>()).await;
-    let series = world.page(&owner.key, OWNERS, &[("split", "agent")]).await;
+    app.insert(&(0..5_000).map(row).collect::<Vec<_>>()).await;
+    let series = app.page(&owner.key, OWNERS, &[("split", "agent")]).await;
     let items = series["items"].as_array().unwrap();
     assert_eq!((items.len(), &series["filled"]), (5_000, &json!(true)));
     let expected = (1..3)
@@ -236,11 +235,11 @@ async fn a16_the_figures_of_a_reporter_tell_nothing_of_whose_token_it_was_and_th
             .named("content_engaged");
         Observation { session_id: session, ..row }
     };
-    clicks.world.insert(&[clicked(1, 1), clicked(2, 2), clicked(3, 3)]).await;
-    let own = clicks.world.page(&clicks.network.key, "/agent/summary", &[]).await;
+    clicks.app.insert(&[clicked(1, 1), clicked(2, 2), clicked(3, 3)]).await;
+    let own = clicks.app.page(&clicks.network.key, "/agent/summary", &[]).await;
     assert_eq!((&own["total_events"], &own["total_sessions"], &own["clicks"]["total_events"]), (&json!(3), &json!(0), &json!(0)));
     assert_eq!(own["agents"], json!([{"agent_id": "", "event_count": 3, "session_count": 0}]));
-    let issuer = clicks.world.page(&clicks.agent.key, "/agent/summary", &[]).await;
+    let issuer = clicks.app.page(&clicks.agent.key, "/agent/summary", &[]).await;
     let told = json!({"total_events": 3, "total_sessions": 1, "events_by_type": [{"event_type": "content_engaged", "count": 3}]});
     assert_eq!((&issuer["total_events"], &issuer["clicks"]), (&json!(0), &told));
     for (key, secrets) in [
@@ -249,11 +248,11 @@ async fn a16_the_figures_of_a_reporter_tell_nothing_of_whose_token_it_was_and_th
     ] {
         for path in ["summary", "series", "series?split=type", "series?split=role", "series?split=agent", "series?split=outcome"]
         {
-            let text = clicks.world.get(key, &format!("/agent/{path}"), &[]).await.text;
+            let text = clicks.app.get(key, &format!("/agent/{path}"), &[]).await.text;
             assert!(secrets.iter().all(|secret| !text.contains(secret)), "{path}: {text}");
         }
     }
-    let by_type = clicks.world.page(&clicks.agent.key, "/agent/series?split=type", &[]).await;
+    let by_type = clicks.app.page(&clicks.agent.key, "/agent/series?split=type", &[]).await;
     let item = json!({"start": "2026-01-01T00:00:00.000Z", "event_type": "content_engaged", "total_events": 0, "total_sessions": 0, "clicks": 3});
     assert_eq!(by_type["items"], json!([item]));
 }

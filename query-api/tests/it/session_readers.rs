@@ -1,7 +1,7 @@
 //! Reads by the session of a person, for an organisation that they belong to: what the organisation's key is answered, noted
 //! in the audit trail, and over when the session or the membership is.
 
-use crate::world::{Observation, World, seen};
+use crate::test_app::{Observation, TestApp, seen};
 use chrono::TimeDelta;
 use query_api::{Settings, State, router};
 use reqwest::{RequestBuilder, StatusCode};
@@ -85,23 +85,23 @@ fn rows(agent: OrgId) -> Vec<Observation> {
 }
 
 /// An owner, an agent that may read for it, and a person in both.
-async fn world() -> (World, SeededOrg, SeededOrg, String) {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("agent", OrgType::Agent).await;
-    world.seed().delegate(owner.id, agent.id).await;
-    world.insert(&rows(agent.id)).await;
-    let session = world.seed().session(EMAIL, TimeDelta::days(1)).await;
+async fn app() -> (TestApp, SeededOrg, SeededOrg, String) {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("agent", OrgType::Agent).await;
+    app.seed().delegate(owner.id, agent.id).await;
+    app.insert(&rows(agent.id)).await;
+    let session = app.seed().session(EMAIL, TimeDelta::days(1)).await;
     for org in [owner.id, agent.id] {
-        world.seed().join(EMAIL, org).await;
+        app.seed().join(EMAIL, org).await;
     }
-    (world, owner, agent, session)
+    (app, owner, agent, session)
 }
 
 #[tokio::test]
 async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
-    let (world, owner, agent, session) = world().await;
-    let server = &world.server.url;
+    let (app, owner, agent, session) = app().await;
+    let server = &app.server.url;
     let filters =
         ["", "?since=2026-01-01T01:00:00Z&until=2026-01-02", "?domain=news.example.com", "?limit=3&offset=2", "?since=bad"];
     let delegated = format!("?delegated_from={}", owner.id);
@@ -134,8 +134,8 @@ async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
 
 #[tokio::test]
 async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike() {
-    let (world, owner, _, session) = world().await;
-    let (server, seed) = (&world.server.url, world.seed());
+    let (app, owner, _, session) = app().await;
+    let (server, seed) = (&app.server.url, app.seed());
     let (other, single) = (seed.owner_of("other.test").await, seed.session("single@a.test", TimeDelta::days(1)).await);
     seed.join("single@a.test", owner.id).await;
     let stranger = seed.session("stranger@a.test", TimeDelta::days(1)).await;
@@ -168,10 +168,10 @@ async fn an_organisation_of_others_and_one_that_is_not_there_are_refused_alike()
 
 #[tokio::test]
 async fn a_key_decides_alone_and_two_sessions_are_none() {
-    let (world, owner, _, session) = world().await;
-    let other = world.seed().session("other@a.test", TimeDelta::days(1)).await;
-    world.seed().join("other@a.test", owner.id).await;
-    let url = format!("{}/content-owners/summary?organization_id={}", world.server.url, owner.id);
+    let (app, owner, _, session) = app().await;
+    let other = app.seed().session("other@a.test", TimeDelta::days(1)).await;
+    app.seed().join("other@a.test", owner.id).await;
+    let url = format!("{}/content-owners/summary?organization_id={}", app.server.url, owner.id);
     let get = || client().get(&url);
     let cookie = |session: &str| format!("telemetry-session={session}");
     for refused in [
@@ -194,10 +194,10 @@ async fn a_key_decides_alone_and_two_sessions_are_none() {
 #[tokio::test]
 async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at_any_process() {
     const ROUNDS: usize = 40;
-    let (world, owner, ..) = world().await;
-    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let (app, owner, ..) = app().await;
+    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
     let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let servers = [world.server.url.as_str(), second.url.as_str()];
+    let servers = [app.server.url.as_str(), second.url.as_str()];
     let path = format!("/content-owners/summary?organization_id={}", owner.id);
     let reads = async |server: &str, session: &str| ask(server, Shows::Bearer(session), "*/*", &path).await.0;
     let ends = [
@@ -208,13 +208,13 @@ async fn s4_a_session_reads_nothing_from_its_end_or_that_of_the_membership_on_at
     ];
     for round in 0..ROUNDS {
         let email = format!("round-{round}@a.test");
-        let session = world.seed().session(&email, TimeDelta::days(1)).await;
-        let person = world.seed().join(&email, owner.id).await;
+        let session = app.seed().session(&email, TimeDelta::days(1)).await;
+        let person = app.seed().join(&email, owner.id).await;
         for server in servers {
             assert_eq!(reads(server, &session).await, StatusCode::OK, "round {round}");
         }
         let (end, refused) = ends[round % ends.len()];
-        sqlx::query(end).bind(person.0).execute(&world.stores.pool).await.unwrap();
+        sqlx::query(end).bind(person.0).execute(&app.stores.pool).await.unwrap();
         for server in servers.into_iter().chain(servers) {
             assert_eq!(reads(server, &session).await, refused, "round {round}: {end}");
         }
@@ -230,21 +230,21 @@ async fn audited(pool: &PgPool) -> Vec<(Uuid, Uuid)> {
 
 #[tokio::test]
 async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before_its_first_answer() {
-    let (world, owner, agent, session) = world().await;
-    let pool = &world.stores.pool;
-    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
+    let (app, owner, agent, session) = app().await;
+    let pool = &app.stores.pool;
+    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
     let second = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
     let read = async |server: &str, session: &str, org: OrgId, path: &str| {
         ask(server, Shows::Bearer(session), "*/*", &with(path, &format!("organization_id={org}"))).await.0
     };
     // What cannot be written down is not answered.
-    let (server, summary) = (&world.server.url, "/content-owners/summary");
+    let (server, summary) = (&app.server.url, "/content-owners/summary");
     sqlx::query("REVOKE INSERT ON session_reads FROM telemetry_query").execute(pool).await.unwrap();
     assert!(read(server, &session, owner.id, summary).await.is_server_error());
     sqlx::query("GRANT INSERT ON session_reads TO telemetry_query").execute(pool).await.unwrap();
     assert_eq!(audited(pool).await, []);
 
-    let person = world.seed().join(EMAIL, owner.id).await.0;
+    let person = app.seed().join(EMAIL, owner.id).await.0;
     for server in [server, &second.url, server] {
         for path in [summary, "/content-owners/urls"] {
             assert_eq!(read(server, &session, owner.id, path).await, StatusCode::OK);
@@ -252,7 +252,7 @@ async fn each_session_and_organisation_stands_in_the_audit_trail_once_and_before
         }
     }
     assert_eq!(read(server, &session, agent.id, "/agent/summary").await, StatusCode::OK);
-    let again = world.seed().session(EMAIL, TimeDelta::days(1)).await;
+    let again = app.seed().session(EMAIL, TimeDelta::days(1)).await;
     assert_eq!(read(server, &again, owner.id, summary).await, StatusCode::OK);
     assert_eq!(audited(pool).await, [(person, owner.id.0), (person, agent.id.0), (person, owner.id.0)], "another session");
     assert_eq!(read(server, &again, OrgId(Uuid::from_u128(7)), summary).await, StatusCode::FORBIDDEN);

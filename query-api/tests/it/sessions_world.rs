@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything.
 
-use crate::world::{NEW_YEAR_MS, World};
+use crate::test_app::{NEW_YEAR_MS, TestApp};
 use chrono::{DateTime, TimeDelta};
 use query_api::{ClickSettings, Settings, State, router};
 use reqwest::StatusCode;
@@ -101,7 +101,7 @@ impl Sealed {
 
 /// A world with an agent that shares and an owner that agrees to be seen.
 pub(crate) struct Clicks {
-    pub(crate) world: World,
+    pub(crate) app: TestApp,
     pub(crate) clock: Clock,
     pub(crate) agent: SeededOrg,
     pub(crate) owner: SeededOrg,
@@ -114,15 +114,15 @@ impl Clicks {
     }
 
     pub(crate) async fn start_with(clicks: ClickSettings) -> Self {
-        let (world, clock) = (World::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
-        let own = world.stores.signed_in_as(Role::Query);
+        let (app, clock) = (TestApp::new().await, Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap()));
+        let own = app.stores.signed_in_as(Role::Query);
         let settings = Settings { clicks, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect_at(&settings, clock.clone()).await.unwrap();
-        let world = world.served_by(TestServer::start(router(state)).await);
-        let agent = world.seed().org("Agent", OrgType::Agent).await;
-        let network = world.seed().org("Network", OrgType::Platform).await;
-        let owner = world.seed().owner_of("example.com").await;
-        let clicks = Self { world, clock, agent, owner, network };
+        let app = app.served_by(TestServer::start(router(state)).await);
+        let agent = app.seed().org("Agent", OrgType::Agent).await;
+        let network = app.seed().org("Network", OrgType::Platform).await;
+        let owner = app.seed().owner_of("example.com").await;
+        let clicks = Self { app, clock, agent, owner, network };
         clicks.share(clicks.agent.id, true).await;
         clicks.show(clicks.owner.id, true).await;
         clicks
@@ -138,7 +138,7 @@ impl Clicks {
 
     async fn set(&self, flag: &str, org: OrgId, value: bool) {
         let statement = format!("UPDATE organizations SET {flag} = $2 WHERE id = $1");
-        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).bind(value).execute(&self.world.stores.pool).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).bind(value).execute(&self.app.stores.pool).await.unwrap();
     }
 
     /// A session of the agent's, of a level as it is stored.
@@ -150,7 +150,7 @@ impl Clicks {
         .bind(self.agent.id.0)
         .bind(session)
         .bind(level)
-        .execute(&self.world.stores.pool)
+        .execute(&self.app.stores.pool)
         .await
         .unwrap();
         session
@@ -169,14 +169,14 @@ impl Clicks {
         .bind(url)
         .bind(now)
         .bind(now + TimeDelta::days(90))
-        .execute(&self.world.stores.pool)
+        .execute(&self.app.stores.pool)
         .await
         .unwrap();
         token.reveal().to_owned()
     }
 
     pub(crate) async fn report(&self, rows: &[Reported]) {
-        let client = self.world.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let client = self.app.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
         let mut insert = client.insert::<Reported>("observations").await.unwrap();
         for row in rows {
             insert.write(row).await.unwrap();
@@ -196,7 +196,7 @@ impl Clicks {
     }
 
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Sealed {
-        let mut request = client().get(format!("{}{path}", self.world.server.url));
+        let mut request = client().get(format!("{}{path}", self.app.server.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -2,7 +2,7 @@
 //! (docs/api/click-tokens.md#what-a-token-tells).
 
 use crate::sessions_world::Clicks;
-use crate::world::{NEW_YEAR_MS, Observation, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, seen};
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::testing::SeededOrg;
@@ -21,7 +21,7 @@ fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: &str) ->
 /// Keys of the events of which the owner is told whose click they were, by every page of them; every other one is its reporter's.
 async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec<u128> {
     let (agent, network) = (clicks.agent.id.to_string(), clicks.network.id.to_string());
-    let page = clicks.world.page(&owner.key, "/content-owners/events", query).await;
+    let page = clicks.app.page(&owner.key, "/content-owners/events", query).await;
     let is_told = |item: &Value| {
         let whose = json!([item["platform_id"], item["agent_id"], item["session_id"] != ""]);
         assert!([json!([agent, "secret-agent", true]), json!([network, "", false])].contains(&whose), "{item}");
@@ -31,7 +31,7 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
     let mut keys: Vec<u128> = told.map(|item| item["event_id"].as_str().unwrap().parse::<Uuid>().unwrap().as_u128()).collect();
     keys.sort_unstable();
     // The figures say the same.
-    let summary = clicks.world.summary(&owner.key, query).await;
+    let summary = clicks.app.summary(&owner.key, query).await;
     assert_eq!(summary.total_sessions, keys.len() as u64, "{query:?}: {summary:?}");
     let of_agent = summary.agents.iter().filter(|of| of.agent_id == "secret-agent").map(|of| of.event_count).sum::<u64>();
     assert_eq!(of_agent, keys.len() as u64, "{query:?}: {summary:?}");
@@ -42,10 +42,10 @@ async fn told(clicks: &Clicks, owner: &SeededOrg, query: &[(&str, &str)]) -> Vec
 async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_another_whatever_the_read_is_narrowed_to() {
     let clicks = Clicks::start().await;
     for host in ["shop.test", "deep.elsewhere.test"] {
-        clicks.world.seed().verify(clicks.owner.id, host).await;
+        clicks.app.seed().verify(clicks.owner.id, host).await;
     }
-    let other = clicks.world.seed().owner_of("elsewhere.test").await;
-    clicks.world.seed().verify(other.id, "b.shop.test").await;
+    let other = clicks.app.seed().owner_of("elsewhere.test").await;
+    clicks.app.seed().verify(other.id, "b.shop.test").await;
     let links = [
         (1, "shop.test", "example.com"),
         (2, "shop.test", "news.example.com"),
@@ -64,29 +64,29 @@ async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_anothe
         (12, "b.shop.test", "shop.test"),
     ];
     let rows: Vec<_> = links.iter().map(|(key, host, link)| clicked(&clicks, Uuid::from_u128(*key), *key, host, link)).collect();
-    clicks.world.insert(&rows[..7]).await;
-    clicks.world.compact().await;
-    clicks.world.insert(&rows[7..]).await;
+    clicks.app.insert(&rows[..7]).await;
+    clicks.app.compact().await;
+    clicks.app.insert(&rows[7..]).await;
     for _ in 0..2 {
         assert_eq!(told(&clicks, &clicks.owner, &[]).await, [1, 2, 3, 10]);
         assert_eq!(told(&clicks, &clicks.owner, &[("domain", "shop.test")]).await, [1, 2, 10], "by all hosts of the owner");
         assert!(told(&clicks, &other, &[]).await.is_empty(), "not by the host of the event");
-        clicks.world.compact().await;
+        clicks.app.compact().await;
     }
 }
 
 #[tokio::test]
 async fn a16_who_took_a_links_host_over_learns_nothing_of_what_happened_before() {
     let clicks = Clicks::start().await;
-    clicks.world.seed().verify(clicks.owner.id, "shop.test").await;
+    clicks.app.seed().verify(clicks.owner.id, "shop.test").await;
     let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();
     let took_over = sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = 'shop.test'").bind(from);
-    took_over.execute(&clicks.world.stores.pool).await.unwrap();
+    took_over.execute(&clicks.app.stores.pool).await.unwrap();
     let rows = [9, 10].map(|key| clicked(&clicks, Uuid::from_u128(key), key, "example.com", "shop.test"));
-    clicks.world.insert(&rows).await;
+    clicks.app.insert(&rows).await;
     for _ in 0..2 {
         assert_eq!(told(&clicks, &clicks.owner, &[]).await, [10]);
         assert_eq!(told(&clicks, &clicks.owner, &[("domain", "example.com")]).await, [10]);
-        clicks.world.compact().await;
+        clicks.app.compact().await;
     }
 }

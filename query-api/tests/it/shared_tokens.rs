@@ -1,7 +1,7 @@
 //! What a click token tells, and whom: events that one organisation bound by another's token, on every read (S18).
 
 use crate::sessions_world::Clicks;
-use crate::world::{Observation, seen};
+use crate::test_app::{Observation, seen};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn clicked(clicks: &Clicks, session: Uuid, key: u128, host: &str, link: i8) -> O
 }
 
 async fn text(clicks: &Clicks, key: &str, path: &str, accept: &str) -> String {
-    let request = client().get(format!("{}{path}", clicks.world.server.url)).header("x-api-key", key).header("accept", accept);
+    let request = client().get(format!("{}{path}", clicks.app.server.url)).header("x-api-key", key).header("accept", accept);
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200, "{path} as {accept}");
     answer.text().await.unwrap()
@@ -63,7 +63,7 @@ async fn a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in
     let same = clicked(&clicks, session, 3, "example.com", SAME).url("https://example.com/landed");
     let other = clicked(&clicks, session, 4, "elsewhere.test", OTHER);
     let own = seen("example.com", 5).of(clicks.network.id).session(77).agent("own-agent").named("content_engaged").after(5);
-    clicks.world.insert(&[taken, same, other, own]).await;
+    clicks.app.insert(&[taken, same, other, own]).await;
     for share in [false, true] {
         clicks.share(clicks.agent.id, share).await;
         for accept in FORMATS {
@@ -111,7 +111,7 @@ async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reporte
         session_id: session,
         ..seen("example.com", 1).of(clicks.agent.id).agent("secret-agent").named("content_cited").id("own").after(10)
     };
-    let third = clicks.world.seed().org("Third", OrgType::Platform).await;
+    let third = clicks.app.seed().org("Third", OrgType::Platform).await;
     let rows = [
         cited,
         clicked(&clicks, session, 2, "example.com", TAKEN),
@@ -121,7 +121,7 @@ async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reporte
         clicked(&clicks, session, 6, "example.com", SAME).bound(third.id, SAME),
         seen("example.com", 7).of(clicks.network.id),
     ];
-    clicks.world.insert(&rows).await;
+    clicks.app.insert(&rows).await;
     let told = items(&clicks, &clicks.agent.key, "/agent/events").await;
     let told_of =
         |item: &Value| json!([item["event_id"], item["event_type"], item["session_id"], item["agent_id"], item["reported_by"]]);
@@ -164,7 +164,7 @@ async fn a16_the_issuer_sees_the_clicks_on_its_tokens_and_nothing_of_who_reporte
 async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens_link_leads_to() {
     let clicks = Clicks::start().await;
     let session = clicks.session(Some(0)).await;
-    let evil = clicks.world.seed().owner_of("evil.test").await;
+    let evil = clicks.app.seed().owner_of("evil.test").await;
     let cited = |host: &str, key| Observation {
         session_id: session,
         ..seen(host, key).of(clicks.agent.id).agent("secret-agent").named("content_cited").after(9)
@@ -177,13 +177,13 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
         clicked(&clicks, session, 5, "evil.test", OTHER),
         // A row that does not say how its URL stands to the link: the worst.
     ];
-    clicks.world.insert(&rows).await;
+    clicks.app.insert(&rows).await;
     let unsaid = format!(
         "INSERT INTO observations (site, event_key, org_id, platform_id, session_id, version, source_role, event_type, at, agent_id, content_url) \
          VALUES ('test.evil', 6, '{}', '{}', '{session}', 100, 'agent', 'content_engaged', '2026-01-01 00:00:00.006', 'secret-agent', 'https://evil.test/')",
         clicks.network.id, clicks.agent.id,
     );
-    clicks.world.command(&unsaid).await;
+    clicks.app.command(&unsaid).await;
     let owners = items(&clicks, &clicks.owner.key, "/content-owners/events").await;
     assert_eq!(owners.len(), 3);
     let agent = clicks.agent.id.to_string();
@@ -193,7 +193,7 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
             (&json!(session), &json!(agent), &json!("secret-agent"))
         );
     }
-    let summary = clicks.world.summary(&clicks.owner.key, &[]).await;
+    let summary = clicks.app.summary(&clicks.owner.key, &[]).await;
     assert_eq!((summary.total_sessions, summary.agents.len(), summary.agents[0].event_count), (1, 1, 3));
 
     let lists = ["events", "urls", "corroboration", "funnel", "funnel?by=url", "funnel?by=day"];
@@ -211,7 +211,7 @@ async fn a16_an_owner_learns_whose_click_it_was_only_of_the_host_that_the_tokens
     for item in shown {
         assert_eq!((&item["session_id"], &item["platform_id"], &item["agent_id"]), (&json!(""), &json!(network), &json!("")));
     }
-    let summary = clicks.world.summary(&evil.key, &[]).await;
+    let summary = clicks.app.summary(&evil.key, &[]).await;
     assert_eq!((summary.total_events, summary.total_sessions), (3, 0));
     assert_eq!(items(&clicks, &evil.key, "/content-owners/urls").await[0]["unique_sessions"], 0);
 }
@@ -228,7 +228,7 @@ async fn a16_own_reports_and_clicks_by_others_are_one_list_for_totals_windows_pa
         })
         .collect();
     for block in rows.chunks(7) {
-        clicks.world.insert(block).await;
+        clicks.app.insert(block).await;
     }
     let key = &clicks.agent.key;
     let all = items(&clicks, key, "/agent/events").await;
@@ -247,7 +247,7 @@ async fn a16_own_reports_and_clicks_by_others_are_one_list_for_totals_windows_pa
     assert_eq!(paged, all);
     let (mut walked, mut after) = (Vec::new(), String::new());
     loop {
-        let url = format!("{}/agent/events?limit=7{after}", clicks.world.server.url);
+        let url = format!("{}/agent/events?limit=7{after}", clicks.app.server.url);
         let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
         let next = answer.headers().get("x-next-after").map(|next| next.to_str().unwrap().to_owned());
         let page: Value = answer.json().await.unwrap();
@@ -269,7 +269,7 @@ async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its
         .map(|key| clicked(&clicks, session, key * 2, "example.com", SAME).version(u64::MAX - u64::try_from(key).unwrap()))
         .collect();
     rows.push(own);
-    clicks.world.insert(&rows).await;
+    clicks.app.insert(&rows).await;
     let answer = clicks.get(&format!("/sessions/{session}/document"), &[("x-api-key", &clicks.agent.key)]).await;
     let document = answer.json();
     assert_eq!(document["events"].as_array().map(Vec::len), Some(1));
@@ -284,12 +284,12 @@ async fn a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its
 async fn a16_what_others_did_with_a_token_is_found_by_its_index() {
     let clicks = Clicks::start().await;
     let filler = "INSERT INTO observations (site, event_key, org_id, version, at) SELECT 'com.example', number, toUUID('00000000-0000-0000-0000-000000000001'), 1, toDateTime64('2026-01-01', 3) FROM numbers(100000)";
-    clicks.world.command(filler).await;
-    clicks.world.insert(&[clicked(&clicks, Uuid::new_v4(), 2, "zzz.test", SAME)]).await;
-    clicks.world.command("OPTIMIZE TABLE observations FINAL").await;
+    clicks.app.command(filler).await;
+    clicks.app.insert(&[clicked(&clicks, Uuid::new_v4(), 2, "zzz.test", SAME)]).await;
+    clicks.app.command("OPTIMIZE TABLE observations FINAL").await;
     let issuer: OrgId = clicks.agent.id;
     let plan = format!("EXPLAIN indexes = 1 SELECT site, event_key FROM observations WHERE issuer_id = '{issuer}'");
-    let plan = clicks.world.clickhouse.query(&plan).fetch_all::<String>().await.unwrap().join("\n");
+    let plan = clicks.app.clickhouse.query(&plan).fetch_all::<String>().await.unwrap().join("\n");
     let (_, by_issuer) = plan.split_once("by_issuer").unwrap_or_else(|| panic!("{plan}"));
     assert!(by_issuer.contains("Granules: 1/"), "{plan}");
     let agent: &SeededOrg = &clicks.agent;

@@ -3,7 +3,7 @@
 //! reported before the walk and is stored during it moves its own retrieval, and no other.
 //! More histories with `TEST_ROUNDS`.
 
-use crate::world::{NEW_YEAR_MS, Observation, World, seen};
+use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use query_api::{Settings, State, router};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -22,8 +22,8 @@ const BEFORE: u64 = u64::MAX;
 const DURING: u64 = 100;
 
 /// A page, its ids and what it names as `x-next-after`.
-async fn page(world: &World, key: &str, path: &str, query: &[(&str, &str)]) -> (Vec<String>, Option<String>) {
-    let mut url = reqwest::Url::parse(&format!("{}{path}", world.server.url)).unwrap();
+async fn page(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)]) -> (Vec<String>, Option<String>) {
+    let mut url = reqwest::Url::parse(&format!("{}{path}", app.server.url)).unwrap();
     url.query_pairs_mut().extend_pairs(query);
     let answer = client().get(url).header("x-api-key", key).send().await.unwrap();
     let next = answer.headers().get("x-next-after").map(|next| next.to_str().unwrap().to_owned());
@@ -47,12 +47,12 @@ fn key_of(id: &str) -> u128 {
 }
 
 /// Walks a list while others report; every retrieval once, and all of `stood`.
-async fn walk_while_others_report(world: &World, key: &str, path: &str, stood: u128, random: &mut StdRng, trace: &str) {
+async fn walk_while_others_report(app: &TestApp, key: &str, path: &str, stood: u128, random: &mut StdRng, trace: &str) {
     let (limit, mut told_of, mut after) = (random.random_range(9..40).to_string(), BTreeMap::new(), None::<String>);
     for page_number in 0_u128.. {
         let mut query = vec![("limit", limit.as_str())];
         query.extend(after.as_deref().map(|after| ("after", after)));
-        let (ids, next) = page(world, key, path, &query).await;
+        let (ids, next) = page(app, key, path, &query).await;
         for id in ids {
             let again = told_of.insert(key_of(&id), id.clone());
             assert!(again.is_none(), "{id} is told of twice, before as {again:?}: limit {limit} {trace}");
@@ -70,9 +70,9 @@ async fn walk_while_others_report(world: &World, key: &str, path: &str, stood: u
             let key = random.random_range(0..stood);
             rows.push(told(random, key, role, DURING));
         }
-        world.insert(&rows).await;
+        app.insert(&rows).await;
         if page_number % 2 == 1 {
-            world.compact().await;
+            app.compact().await;
         }
     }
     let missed: Vec<u128> = (0..stood).filter(|key| !told_of.contains_key(key)).collect();
@@ -85,17 +85,17 @@ async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_whi
     let mut random = StdRng::seed_from_u64(seed);
     let stood = 120;
     for round in 0..size("TEST_ROUNDS", 2) {
-        let world = World::new().await;
-        let owner = world.seed().owner_of("example.com").await;
-        world.command("SYSTEM STOP MERGES observations").await;
+        let app = TestApp::new().await;
+        let owner = app.seed().owner_of("example.com").await;
+        app.command("SYSTEM STOP MERGES observations").await;
         let mut rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
         // In odd rounds two of one role saw some of them.
         if round % 2 == 1 {
             rows.extend((0..20).map(|key| told(&mut random, key, Edge, BEFORE).by(2)));
         }
         rows.extend((0..stood / 3).map(|key| told(&mut random, key, Agent, BEFORE)));
-        world.insert(&rows).await;
-        walk_while_others_report(&world, &owner.key, EVENTS, stood, &mut random, &format!("seed {seed} round {round}")).await;
+        app.insert(&rows).await;
+        walk_while_others_report(&app, &owner.key, EVENTS, stood, &mut random, &format!("seed {seed} round {round}")).await;
     }
 }
 
@@ -103,23 +103,23 @@ async fn r12_a_walk_tells_of_each_retrieval_once_and_of_all_that_stood_there_whi
 async fn r12_an_agent_walks_its_own_reports_alike() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let agent = world.seed().org("agent", OrgType::Agent).await;
+    let app = TestApp::new().await;
+    let agent = app.seed().org("agent", OrgType::Agent).await;
     let own = |row: Observation| row.of(agent.id);
     let stood = 150;
     let rows: Vec<_> = (0..stood).map(|key| own(told(&mut random, key, Edge, BEFORE))).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     let mut told_of = Vec::new();
     let mut after = None::<String>;
     for arriving in 0.. {
         let mut query = vec![("limit", "11")];
         query.extend(after.as_deref().map(|after| ("after", after)));
-        let (ids, next) = page(&world, &agent.key, OWN, &query).await;
+        let (ids, next) = page(&app, &agent.key, OWN, &query).await;
         told_of.extend(ids.iter().map(|id| key_of(id)).filter(|key| *key < stood));
         let Some(next) = next else { break };
         after = Some(next);
         let rows = [told(&mut random, 1_000 + arriving, Edge, DURING), told(&mut random, arriving, Agent, DURING)];
-        world.insert(&rows.map(own)).await;
+        app.insert(&rows.map(own)).await;
     }
     let mut each: Vec<u128> = told_of.clone();
     each.sort_unstable();
@@ -131,20 +131,20 @@ async fn r12_an_agent_walks_its_own_reports_alike() {
 async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_retrieval_and_no_other() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let stood = 120;
     let rows: Vec<_> = (0..stood).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     // One that was told moves behind the walk, and one that was not moves before it.
-    let (all, _) = page(&world, &owner.key, EVENTS, &[("limit", "1000")]).await;
+    let (all, _) = page(&app, &owner.key, EVENTS, &[("limit", "1000")]).await;
     let (first, last) = (key_of(&all[0]), key_of(&all[119]));
     let moved = |key, ms| seen("example.com", key).role(Agent).version(BEFORE).after(ms).id(&format!("{key}-agent"));
     let (mut told_of, mut after, mut in_flight) = (BTreeMap::<u128, u32>::new(), None::<String>, vec![first, last]);
     for page_number in 0.. {
         let mut query = vec![("limit", "23")];
         query.extend(after.as_deref().map(|after| ("after", after)));
-        let (ids, next) = page(&world, &owner.key, EVENTS, &query).await;
+        let (ids, next) = page(&app, &owner.key, EVENTS, &query).await;
         ids.iter().for_each(|id| *told_of.entry(key_of(id)).or_default() += 1);
         let Some(next) = next else { break };
         after = Some(next);
@@ -160,7 +160,7 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
                 in_flight.push(key);
             }
         }
-        world.insert(&rows).await;
+        app.insert(&rows).await;
     }
     assert_eq!((told_of.remove(&first), told_of.remove(&last)), (Some(2), None), "what is admitted: {told_of:?} seed {seed}");
     for key in 0..stood {
@@ -175,20 +175,20 @@ async fn r12_a_report_from_before_that_is_stored_during_a_walk_moves_its_own_ret
 
 #[tokio::test]
 async fn a_walk_of_a_still_list_is_the_list_in_its_order_in_every_format_and_within_a_window() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
     let mut random = StdRng::seed_from_u64(7);
     let rows: Vec<_> = (0..90).map(|key| told(&mut random, key, Edge, BEFORE)).collect();
-    world.insert(&rows).await;
+    app.insert(&rows).await;
     for window in [&[][..], &[("since", "2026-01-01T00:00:00.005Z"), ("until", "2026-01-01T00:00:00.015Z")][..]] {
-        let (all, next) = page(&world, &owner.key, EVENTS, &[window, &[("limit", "1000")]].concat()).await;
+        let (all, next) = page(&app, &owner.key, EVENTS, &[window, &[("limit", "1000")]].concat()).await;
         assert!(next.is_none() && all.len() > 20);
         for limit in ["11", "30", "90"] {
             let (mut walked, mut after) = (Vec::new(), None::<String>);
             loop {
                 let mut query = [window, &[("limit", limit)]].concat();
                 query.extend(after.as_deref().map(|after| ("after", after)));
-                let (ids, next) = page(&world, &owner.key, EVENTS, &query).await;
+                let (ids, next) = page(&app, &owner.key, EVENTS, &query).await;
                 walked.extend(ids);
                 after = next;
                 if after.is_none() {
@@ -203,7 +203,7 @@ async fn a_walk_of_a_still_list_is_the_list_in_its_order_in_every_format_and_wit
         let (mut items, mut after) = (0, String::new());
         for _ in 0..4 {
             let from = if after.is_empty() { String::new() } else { format!("&after={after}") };
-            let request = client().get(format!("{}{EVENTS}?limit=30{from}", world.server.url)).header("accept", accept);
+            let request = client().get(format!("{}{EVENTS}?limit=30{from}", app.server.url)).header("accept", accept);
             let answer = request.header("x-api-key", &owner.key).send().await.unwrap();
             after = answer.headers().get("x-next-after").map_or_else(String::new, |next| next.to_str().unwrap().to_owned());
             items += answer.text().await.unwrap().lines().count() - head;
@@ -217,11 +217,11 @@ async fn a_walk_of_a_still_list_is_the_list_in_its_order_in_every_format_and_wit
 
 #[tokio::test]
 async fn what_no_page_has_named_is_400_and_so_is_after_on_other_lists_and_beside_an_offset() {
-    let world = World::new().await;
-    let owner = world.seed().owner_of("example.com").await;
-    let agent = world.seed().org("agent", OrgType::Agent).await;
-    world.insert(&[seen("example.com", 1), seen("example.com", 2)]).await;
-    let (_, next) = page(&world, &owner.key, EVENTS, &[("limit", "1")]).await;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("agent", OrgType::Agent).await;
+    app.insert(&[seen("example.com", 1), seen("example.com", 2)]).await;
+    let (_, next) = page(&app, &owner.key, EVENTS, &[("limit", "1")]).await;
     let next = next.unwrap();
     for (key, path, query) in [
         (&owner.key, EVENTS, vec![("after", "x")]),
@@ -232,28 +232,28 @@ async fn what_no_page_has_named_is_400_and_so_is_after_on_other_lists_and_beside
         (&owner.key, "/content-owners/corroboration", vec![("after", next.as_str())]),
         (&owner.key, "/content-owners/funnel", vec![("after", next.as_str())]),
     ] {
-        assert_eq!(world.get(key, path, &query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
+        assert_eq!(app.get(key, path, &query).await.status, StatusCode::BAD_REQUEST, "{path} {query:?}");
     }
-    let beside = page(&world, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
+    let beside = page(&app, &owner.key, EVENTS, &[("after", next.as_str()), ("offset", "0")]).await;
     assert_eq!((beside.0.len(), beside.1), (1, None));
     // A place of its own making shows an owner nothing that the list does not.
-    let stranger = world.seed().owner_of("other.test").await;
-    assert_eq!(page(&world, &stranger.key, EVENTS, &[("after", next.as_str())]).await.0, Vec::<String>::new());
+    let stranger = app.seed().owner_of("other.test").await;
+    assert_eq!(page(&app, &stranger.key, EVENTS, &[("after", next.as_str())]).await.0, Vec::<String>::new());
 }
 
 /// The moment of the walk is the server's: a gateway whose clock is ahead reports what seems to come later.
 #[tokio::test]
 async fn a_retrieval_that_a_gateway_ahead_of_time_reported_stands_in_the_list_like_any_other() {
-    let world = World::new().await;
-    let settings = Settings::on(world.stores.clickhouse.clone(), world.stores.postgres.clone());
-    let world = world.served_by(TestServer::start(router(State::connect(&settings).await.unwrap())).await);
-    let owner = world.seed().owner_of("example.com").await;
+    let app = TestApp::new().await;
+    let settings = Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone());
+    let app = app.served_by(TestServer::start(router(State::connect(&settings).await.unwrap())).await);
+    let owner = app.seed().owner_of("example.com").await;
     let ahead = !((u64::try_from(NEW_YEAR_MS).unwrap() * 1_000 + 31_536_000_000_000) << 12);
     let rows: Vec<_> = (0..10).map(|key| seen("example.com", key).role(Edge).version(ahead).id(&format!("{key}-edge"))).collect();
-    world.insert(&rows).await;
-    let (first, next) = page(&world, &owner.key, EVENTS, &[("limit", "4")]).await;
-    let (second, last) = page(&world, &owner.key, EVENTS, &[("limit", "6"), ("after", &next.unwrap())]).await;
+    app.insert(&rows).await;
+    let (first, next) = page(&app, &owner.key, EVENTS, &[("limit", "4")]).await;
+    let (second, last) = page(&app, &owner.key, EVENTS, &[("limit", "6"), ("after", &next.unwrap())]).await;
     assert_eq!([first, second].concat(), (0..10).map(|key| format!("{key}-edge")).collect::<Vec<_>>());
-    let (none, end) = page(&world, &owner.key, EVENTS, &[("limit", "6"), ("after", &last.unwrap())]).await;
+    let (none, end) = page(&app, &owner.key, EVENTS, &[("limit", "6"), ("after", &last.unwrap())]).await;
     assert!(none.is_empty() && end.is_none());
 }

@@ -189,7 +189,7 @@ async fn print_plans(clickhouse: &ClickHouseSettings, domain: &str, reporter: &o
     let day = |days: i64| Some(instant(BEGIN_MS + days * DAY_MS));
     for (of, window) in [("everything", (None, None)), ("thirty days", (day(180), day(210)))] {
         let (domain, session) = (domain.to_owned(), reporter.session()?);
-        let asked = query_api::Asked { domain, reporter: reporter.org, session, window };
+        let asked = query_api::PlanRequest { domain, reporter: reporter.org, session, window };
         for (read, plan) in query_api::query_plans(clickhouse, &asked).await? {
             println!("\nplan of {read}, of {of}\n{plan}");
         }

@@ -65,7 +65,7 @@ const TESTS: &[ThreatTest] = &[
         "a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way",
     ),
     ("A15", "query-api/tests/it/many_reads.rs", "a15_two_organisations_with_slow_readers_leave_places_for_a_third"),
-    ("A15", "query-api/src/at_once.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
+    ("A15", "query-api/src/read_limiter.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
 ];
 
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";

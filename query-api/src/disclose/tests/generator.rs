@@ -4,8 +4,8 @@
 
 use super::super::{CITED, GROUNDED, PRESENTED};
 use crate::consent::Clicked;
+use crate::id_encodings::planted;
 use crate::session_scope::SessionScope;
-use crate::spellings::planted;
 use crate::sql::SessionEvent;
 use chrono::DateTime;
 use rand::RngExt;

@@ -21,7 +21,7 @@ const VERSION_SHIFT: u32 = 12;
 
 /// An event in the order of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// When it happened.
     pub(crate) at_ms: i64,
     /// Its id, which decides between equal times.
@@ -32,13 +32,13 @@ pub(crate) struct Place {
 
 /// A walk through a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Walk {
+pub(crate) struct Cursor {
     begun_us: i64,
     /// The last event of the page before; none on the first page.
-    pub(crate) after: Option<Place>,
+    pub(crate) after: Option<Position>,
 }
 
-impl Walk {
+impl Cursor {
     /// Goes on after the page that named `after`; begins without one.
     pub(crate) fn parse(after: Option<&str>, now: DateTime<Utc>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self { begun_us: now.timestamp_micros(), after: None }) };
@@ -62,12 +62,12 @@ impl Walk {
         let (at_ms, key, id) = (part()?.parse().ok()?, part()?.parse().ok()?, part()?.to_owned());
         // A page names no event without an id, and the store takes no NUL in a parameter.
         let is_id = !id.is_empty() && !id.contains('\0');
-        is_id.then_some(Self { begun_us, after: Some(Place { at_ms, id, key }) })
+        is_id.then_some(Self { begun_us, after: Some(Position { at_ms, id, key }) })
     }
 
     /// What the page that ends at `last` names for the next one.
-    pub(crate) fn next(&self, last: &Place) -> String {
-        let Place { at_ms, id, key } = last;
+    pub(crate) fn next(&self, last: &Position) -> String {
+        let Position { at_ms, id, key } = last;
         BASE64_URL_SAFE_NO_PAD.encode(format!("{VERSION}.{}.{at_ms}.{key}.{id}", self.begun_us))
     }
 
@@ -81,18 +81,18 @@ impl Walk {
 mod tests {
     use super::*;
 
-    fn walk(after: Option<Place>) -> Walk {
-        Walk { begun_us: 1_790_000_000_000_000, after }
+    fn walk(after: Option<Position>) -> Cursor {
+        Cursor { begun_us: 1_790_000_000_000_000, after }
     }
 
     #[test]
     fn what_a_page_names_is_where_the_next_one_begins() {
         for id in ["citation-1", "with.dots..", "é", "67e55044-10b1-426f-9247-bb680e5fe0c8", &"x".repeat(2_048)] {
             for (at_ms, key) in [(-1, 0), (1_790_000_000_000, u128::MAX)] {
-                let place = Place { at_ms, id: id.to_owned(), key };
+                let place = Position { at_ms, id: id.to_owned(), key };
                 let named = walk(None).next(&place);
                 assert!(named.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'), "{named}");
-                assert_eq!(Walk::parse(Some(&named), DateTime::UNIX_EPOCH).unwrap(), walk(Some(place)));
+                assert_eq!(Cursor::parse(Some(&named), DateTime::UNIX_EPOCH).unwrap(), walk(Some(place)));
             }
         }
     }
@@ -107,9 +107,9 @@ mod tests {
         let texts = texts.into_iter().chain(spelt_otherwise);
         let made_up = texts.map(named).chain(["".to_owned(), "%".to_owned(), "A".to_owned(), "A".repeat(9_000)]);
         for text in made_up {
-            assert!(Walk::parse(Some(&text), DateTime::UNIX_EPOCH).is_err(), "{text:.80}");
+            assert!(Cursor::parse(Some(&text), DateTime::UNIX_EPOCH).is_err(), "{text:.80}");
         }
-        assert!(Walk::parse(Some(&named("1.5.6.7.id")), DateTime::UNIX_EPOCH).is_ok());
+        assert!(Cursor::parse(Some(&named("1.5.6.7.id")), DateTime::UNIX_EPOCH).is_ok());
     }
 
     #[test]

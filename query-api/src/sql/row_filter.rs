@@ -3,12 +3,12 @@
 //! Must not put a time into the text.
 
 use super::values::Values;
+use crate::cursor::{Cursor, Position};
 use crate::period::Period;
 use crate::visibility::OwnReports;
-use crate::walk::{Place, Walk};
 
 /// Which observations a party to them may see, and which of its events it counts.
-pub(super) struct Within {
+pub(super) struct RowFilter {
     /// On a row: it is visible, whenever it happened.
     pub(super) visible: String,
     /// On an event, as `shown_at`: it lies in the window.
@@ -22,7 +22,7 @@ pub(super) struct Within {
     pub(super) values: Values,
 }
 
-impl Within {
+impl RowFilter {
     /// Whatever an organisation has reported itself, its conversations' turns with it, and what others did with its click
     /// tokens.
     pub(super) fn of_party(own: &OwnReports, period: &Period) -> Self {
@@ -43,8 +43,8 @@ impl Within {
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
-    pub(super) fn on(mut self, walk: &Walk) -> Self {
-        if let Some(Place { at_ms, id, key }) = &walk.after {
+    pub(super) fn on(mut self, walk: &Cursor) -> Self {
+        if let Some(Position { at_ms, id, key }) = &walk.after {
             let late = self.values.text("late", "UInt64", walk.late_version().to_string());
             self.is_late = Some(format!("(version <= {late})"));
             self.values.number("after_ms", *at_ms);

@@ -8,7 +8,7 @@ use axum::http::Uri;
 use service_kit::http::{ApiError, Parameters};
 
 /// The window, in milliseconds from the first inside to the first after, that a summary's query string asks for.
-pub fn rehearse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
+pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let Parameters(asked) = Parameters::<SummaryParameters>::of_uri(uri)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     Ok((period.from_ms, period.before_ms))

@@ -160,14 +160,14 @@ impl Answer {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
     pub(crate) clickhouse: Client,
     http: reqwest::Client,
 }
 
-impl World {
+impl TestApp {
     pub(crate) async fn new() -> Self {
         Self::with(ResolveSettings::default()).await
     }

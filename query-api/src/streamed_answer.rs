@@ -4,7 +4,7 @@
 //! Must never let a part look like the whole: what does not come to its end breaks the connection off. Must not hold more of
 //! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
 
-use crate::at_once::UnderWay;
+use crate::read_limiter::ReadPermit;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -56,12 +56,12 @@ pub(crate) struct Written<R, F> {
 
 impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
     /// Goes out item by item from the start: nothing of it is held back.
-    pub(crate) fn streamed(self, under_way: UnderWay) -> Body {
-        sent(under_way, |to| self.hand_over(Vec::new(), true, to))
+    pub(crate) fn streamed(self, permit: ReadPermit) -> Body {
+        sent(permit, |to| self.hand_over(Vec::new(), true, to))
     }
 
     /// Goes out at once where it is small, so that what fails on the way is still answered; else item by item.
-    pub(crate) async fn gathered(mut self, under_way: UnderWay) -> Result<Body, ApiError> {
+    pub(crate) async fn gathered(mut self, permit: ReadPermit) -> Result<Body, ApiError> {
         let mut begun = std::mem::take(&mut self.head).to_vec();
         let mut is_first = true;
         while begun.len() <= SMALL {
@@ -72,7 +72,7 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
             self.append(row, is_first, &mut begun);
             is_first = false;
         }
-        Ok(sent(under_way, |to| self.hand_over(begun, is_first, to)))
+        Ok(sent(permit, |to| self.hand_over(begun, is_first, to)))
     }
 
     fn append(&self, row: R::Row, is_first: bool, to: &mut Vec<u8>) {
@@ -98,16 +98,16 @@ impl<R: Rows, F: Fn(R::Row) -> Vec<u8> + Send + Sync + 'static> Written<R, F> {
 }
 
 /// JSON that is there whole; a large one keeps its place until it is out.
-pub(crate) fn whole(json: impl Into<Bytes>, under_way: UnderWay) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], pieces(json.into(), under_way)).into_response()
+pub(crate) fn whole(json: impl Into<Bytes>, permit: ReadPermit) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], pieces(json.into(), permit)).into_response()
 }
 
-fn pieces(answer: Bytes, under_way: UnderWay) -> Body {
+fn pieces(answer: Bytes, permit: ReadPermit) -> Body {
     if answer.len() <= SMALL {
         return Body::from(answer);
     }
     let mut rest = answer;
-    sent(under_way, |to| async move {
+    sent(permit, |to| async move {
         while !rest.is_empty() {
             hand(rest.split_to(rest.len().min(PIECE)), &to).await?;
         }
@@ -122,13 +122,13 @@ async fn hand(piece: Bytes, to: &Sender<Part>) -> Result<(), CutOff> {
 /// A body whose pieces are handed over by a task of their own, because nobody asks a body for more while its reader does not
 /// read.
 fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
-    under_way: UnderWay,
+    permit: ReadPermit,
     work: impl FnOnce(Sender<Part>) -> W,
 ) -> Body {
     let (sender, receiver) = channel(WAITING);
     let work = work(sender.clone());
     tokio::spawn(async move {
-        let sending = timeout(under_way.time_to_send(), async {
+        let sending = timeout(permit.time_to_send(), async {
             work.await?;
             sender.send(Part::End).await.map_err(|_| CutOff::Left)
         });
@@ -141,7 +141,7 @@ fn sent<W: Future<Output = Result<(), CutOff>> + Send + 'static>(
             Err(_) => tracing::info!("a reader took too long for its answer, and it was broken off"),
         }
         // However it ended, the place is free; without its end the answer is none.
-        drop(under_way);
+        drop(permit);
     });
     // Whoever compresses asks once more after the end.
     Body::from_stream(stream::unfold(Some(receiver), next).fuse())

@@ -71,7 +71,7 @@ impl ReadSettings {
 }
 
 /// The reads under way.
-pub(crate) struct AtOnce {
+pub(crate) struct ReadLimiter {
     per_key: usize,
     per_organization: usize,
     time_to_send: Duration,
@@ -87,13 +87,13 @@ struct Running {
 }
 
 /// A read under way, until it is dropped.
-pub(crate) struct UnderWay {
-    at_once: Arc<AtOnce>,
+pub(crate) struct ReadPermit {
+    read_limiter: Arc<ReadLimiter>,
     credential: Credential,
     organization: OrgId,
 }
 
-impl AtOnce {
+impl ReadLimiter {
     pub(crate) fn new(settings: &ReadSettings) -> Arc<Self> {
         let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
         Arc::new(Self {
@@ -106,7 +106,7 @@ impl AtOnce {
     }
 
     /// A place, or 429 when the credential or its organisation has all of its own, or 503 when there is none for anybody.
-    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, organization: OrgId) -> Result<UnderWay, ApiError> {
+    pub(crate) fn begin(self: &Arc<Self>, credential: Credential, organization: OrgId) -> Result<ReadPermit, ApiError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let own = running.of_credential.get(&credential).copied().unwrap_or(0);
         if own >= self.per_key {
@@ -126,17 +126,17 @@ impl AtOnce {
             return Err(ApiError::unavailable(anyhow::anyhow!("{} reads are under way", running.in_all)));
         }
         running.in_all += 1;
-        metrics::under_way(running.in_all);
+        metrics::permit(running.in_all);
         running.of_credential.insert(credential, own + 1);
         running.of_organization.insert(organization, of_organization + 1);
-        Ok(UnderWay { at_once: Arc::clone(self), credential, organization })
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization })
     }
 }
 
-impl UnderWay {
+impl ReadPermit {
     /// How long its caller may take to read what is streamed.
     pub(crate) fn time_to_send(&self) -> Duration {
-        self.at_once.time_to_send
+        self.read_limiter.time_to_send
     }
 }
 
@@ -148,36 +148,36 @@ fn give_back<K: Eq + Hash>(places: &mut HashMap<K, usize>, whose: &K) {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ReadPermit {
     fn drop(&mut self) {
-        let mut running = self.at_once.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.read_limiter.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.in_all -= 1;
-        metrics::under_way(running.in_all);
+        metrics::permit(running.in_all);
         give_back(&mut running.of_credential, &self.credential);
         give_back(&mut running.of_organization, &self.organization);
     }
 }
 
 /// A caller who may read, with a place to do it.
-pub(crate) struct Reading {
+pub(crate) struct AdmittedReader {
     pub(crate) reader: Reader,
-    pub(crate) under_way: UnderWay,
+    pub(crate) permit: ReadPermit,
 }
 
-impl FromRequestParts<Arc<State>> for Reading {
+impl FromRequestParts<Arc<State>> for AdmittedReader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let reader = Reader::from_request_parts(parts, state).await?;
-        let under_way = state.at_once.begin(reader.credential, reader.org_id)?;
-        Ok(Self { reader, under_way })
+        let permit = state.read_limiter.begin(reader.credential, reader.org_id)?;
+        Ok(Self { reader, permit })
     }
 }
 
 /// The holder of a key that may read, with a place to do it.
 pub(crate) struct KeyReading {
     pub(crate) caller: Caller,
-    pub(crate) under_way: UnderWay,
+    pub(crate) permit: ReadPermit,
 }
 
 impl FromRequestParts<Arc<State>> for KeyReading {
@@ -185,8 +185,8 @@ impl FromRequestParts<Arc<State>> for KeyReading {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
         let KeyReader(caller) = KeyReader::from_request_parts(parts, state).await?;
-        let under_way = state.at_once.begin(Credential::Key(caller.key_id), caller.org_id)?;
-        Ok(Self { caller, under_way })
+        let permit = state.read_limiter.begin(Credential::Key(caller.key_id), caller.org_id)?;
+        Ok(Self { caller, permit })
     }
 }
 
@@ -206,19 +206,20 @@ mod tests {
 
     #[test]
     fn a15_organisations_that_take_all_they_can_leave_places_for_others() {
-        let at_once = AtOnce::new(&ReadSettings::default());
+        let read_limiter = ReadLimiter::new(&ReadSettings::default());
         let take_all = |organization| {
-            let taken: Vec<_> =
-                (0..200).map_while(|number| at_once.begin(key(organization * 1_000 + number), org(organization)).ok()).collect();
+            let taken: Vec<_> = (0..200)
+                .map_while(|number| read_limiter.begin(key(organization * 1_000 + number), org(organization)).ok())
+                .collect();
             taken
         };
         let (one, two, three) = (take_all(1), take_all(2), take_all(3));
         assert_eq!((one.len(), two.len(), three.len()), (48, 24, 12), "of 96");
-        assert_eq!(at_once.begin(key(1), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert_eq!(read_limiter.begin(key(1), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
         // Twelve are left: everybody who has none gets one.
-        let others: Vec<_> = (10..30).filter_map(|number| at_once.begin(key(number), org(number)).ok()).collect();
+        let others: Vec<_> = (10..30).filter_map(|number| read_limiter.begin(key(number), org(number)).ok()).collect();
         assert_eq!(others.len(), 12);
-        assert_eq!(at_once.begin(key(99), org(99)).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
+        assert_eq!(read_limiter.begin(key(99), org(99)).err().map(|refusal| refusal.code()), Some(Code::Unavailable));
         drop((two, three, others));
         assert_eq!(take_all(4).len(), 24, "what is given back is shared again");
         drop(one);
@@ -227,19 +228,19 @@ mod tests {
     #[test]
     fn an_organisation_with_many_keys_has_no_more_places_than_its_own() {
         let settings = ReadSettings { reads_per_key: 2, reads_per_organization: 3, ..ReadSettings::default() };
-        let at_once = AtOnce::new(&settings);
-        let taken: Vec<_> = (1..=4).filter_map(|number| at_once.begin(key(number), org(1)).ok()).collect();
+        let read_limiter = ReadLimiter::new(&settings);
+        let taken: Vec<_> = (1..=4).filter_map(|number| read_limiter.begin(key(number), org(1)).ok()).collect();
         assert_eq!(taken.len(), 3);
-        assert_eq!(at_once.begin(key(9), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        assert!(at_once.begin(key(10), org(2)).is_ok());
+        assert_eq!(read_limiter.begin(key(9), org(1)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(read_limiter.begin(key(10), org(2)).is_ok());
         drop(taken);
-        assert!(at_once.begin(key(9), org(1)).is_ok());
+        assert!(read_limiter.begin(key(9), org(1)).is_ok());
     }
 
     #[test]
     fn a_key_has_its_places_and_gets_them_back_and_nobody_has_more_than_there_are() {
-        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3, ..ReadSettings::default() });
-        let begin = |number| at_once.begin(key(number), org(number));
+        let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, reads_at_once: 3, ..ReadSettings::default() });
+        let begin = |number| read_limiter.begin(key(number), org(number));
         let refused = |number| begin(number).err().map(|refusal| refusal.code());
         let first = [begin(1).unwrap(), begin(1).unwrap()];
         assert_eq!(refused(1), Some(Code::TooManyRequests));
@@ -248,7 +249,7 @@ mod tests {
         drop(first);
         assert_eq!((refused(1), refused(3)), (None, None), "what was given back, and what was dropped at once");
         drop(second);
-        let running = at_once.running.lock().unwrap();
+        let running = read_limiter.running.lock().unwrap();
         assert_eq!(
             (running.in_all, running.of_credential.len(), running.of_organization.len()),
             (0, 0, 0),
@@ -258,23 +259,23 @@ mod tests {
 
     #[test]
     fn a_person_has_as_many_places_as_a_key_whatever_organisation_they_read_for() {
-        let at_once = AtOnce::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
+        let read_limiter = ReadLimiter::new(&ReadSettings { reads_per_key: 2, ..ReadSettings::default() });
         let person = |number| Credential::User(UserId(Uuid::from_u128(number)));
-        let _taken = [at_once.begin(person(1), org(1)).unwrap(), at_once.begin(person(1), org(2)).unwrap()];
-        assert_eq!(at_once.begin(person(1), org(3)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
-        assert!(at_once.begin(person(2), org(1)).is_ok());
-        assert!(at_once.begin(key(1), org(1)).is_ok(), "a key of the same number is nobody");
+        let _taken = [read_limiter.begin(person(1), org(1)).unwrap(), read_limiter.begin(person(1), org(2)).unwrap()];
+        assert_eq!(read_limiter.begin(person(1), org(3)).err().map(|refusal| refusal.code()), Some(Code::TooManyRequests));
+        assert!(read_limiter.begin(person(2), org(1)).is_ok());
+        assert!(read_limiter.begin(key(1), org(1)).is_ok(), "a key of the same number is nobody");
     }
 
     #[test]
     fn nought_is_no_limit() {
-        let at_once = AtOnce::new(&ReadSettings {
+        let read_limiter = ReadLimiter::new(&ReadSettings {
             reads_per_key: 0,
             reads_per_organization: 0,
             reads_at_once: 0,
             ..ReadSettings::default()
         });
-        let all: Vec<_> = (0..10_000).map_while(|_| at_once.begin(key(1), org(1)).ok()).collect();
+        let all: Vec<_> = (0..10_000).map_while(|_| read_limiter.begin(key(1), org(1)).ok()).collect();
         assert_eq!(all.len(), 10_000);
     }
 }
