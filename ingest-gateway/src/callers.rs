@@ -10,18 +10,18 @@ use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::directory::{Directory, OwnedSite};
 use service_kit::http::ApiError;
-use service_kit::known::Known;
+use service_kit::stale_cache::StaleCache;
 
 /// The directory behind two memories.
 pub(crate) struct KnownCallers {
     directory: Directory,
-    keys: Known<SecretHash, Caller>,
-    sites: Known<OrgId, Vec<OwnedSite>>,
+    keys: StaleCache<SecretHash, Caller>,
+    sites: StaleCache<OrgId, Vec<OwnedSite>>,
 }
 
 impl KnownCallers {
     pub(crate) fn new(directory: Directory, clock: &Clock) -> Self {
-        Self { directory, keys: Known::new(clock.clone()), sites: Known::new(clock.clone()) }
+        Self { directory, keys: StaleCache::new(clock.clone()), sites: StaleCache::new(clock.clone()) }
     }
 
     pub(crate) fn directory(&self) -> &Directory {

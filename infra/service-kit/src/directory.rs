@@ -5,7 +5,7 @@
 use crate::auth::{Caller, Member, Membership};
 use crate::client_address::ClientSettings;
 use crate::http::ApiError;
-use crate::strangers::Strangers;
+use crate::unknown_credentials::Strangers;
 use chrono::{DateTime, Utc};
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::{ApiKeyId, DrainId, OrgId, UserId};

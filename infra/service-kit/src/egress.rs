@@ -19,7 +19,7 @@ mod attempt;
 mod names;
 pub(crate) mod trust;
 
-pub use attempt::Answer;
+pub use attempt::HttpAnswer;
 pub use trust::TlsFault;
 
 use crate::settings::WebhookSettings;
@@ -90,7 +90,7 @@ impl Egress {
 
     /// Asks for `url`. The deadline bounds everything, looking the name up included; of the body at most `cap` bytes
     /// are read.
-    pub async fn get(&self, url: &Url, deadline: Duration, cap: usize) -> Result<Answer, Failure> {
+    pub async fn get(&self, url: &Url, deadline: Duration, cap: usize) -> Result<HttpAnswer, Failure> {
         let message = Message { method: Method::GET, headers: HeaderMap::new(), body: Bytes::new() };
         self.send(url, message, deadline, cap).await
     }
@@ -103,13 +103,13 @@ impl Egress {
         body: Bytes,
         deadline: Duration,
         cap: usize,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<HttpAnswer, Failure> {
         self.send(url, Message { method: Method::POST, headers, body }, deadline, cap).await
     }
 
     /// Sends any request; deadline and `cap` as in [`Egress::get`]. With a cap of nothing the answer is there with its head,
     /// whatever becomes of its body.
-    pub async fn send(&self, url: &Url, message: Message, deadline: Duration, cap: usize) -> Result<Answer, Failure> {
+    pub async fn send(&self, url: &Url, message: Message, deadline: Duration, cap: usize) -> Result<HttpAnswer, Failure> {
         timeout(deadline, self.attempt(url, message, cap)).await.unwrap_or(Err(Failure::Timeout))
     }
 
@@ -137,7 +137,7 @@ impl Egress {
         timeout(deadline, self.names.texts(name)).await.unwrap_or(Err(Failure::Timeout))
     }
 
-    async fn attempt(&self, url: &Url, message: Message, cap: usize) -> Result<Answer, Failure> {
+    async fn attempt(&self, url: &Url, message: Message, cap: usize) -> Result<HttpAnswer, Failure> {
         let url = self.check(url)?;
         let addresses = self.names.addresses(&url).await?;
         // Without TLS nobody says who they are, so nobody but this machine is asked.

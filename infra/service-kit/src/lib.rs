@@ -14,7 +14,6 @@ pub mod housekeeping;
 pub mod http;
 pub mod kafka;
 pub mod key_uses;
-pub mod known;
 pub mod measures;
 pub mod openapi;
 pub mod process;
@@ -26,8 +25,9 @@ pub mod sealing;
 pub mod server;
 pub mod session_cookie;
 pub mod settings;
+pub mod stale_cache;
 pub mod stores;
-pub mod strangers;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod unknown_credentials;

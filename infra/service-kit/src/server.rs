@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use shares::{Place, Shares};
+use shares::{ConnectionPermit, Shares};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
     shares: &Arc<Shares>,
-) -> (TcpStream, IpAddr, (OwnedSemaphorePermit, Place)) {
+) -> (TcpStream, IpAddr, (OwnedSemaphorePermit, ConnectionPermit)) {
     let permit = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {

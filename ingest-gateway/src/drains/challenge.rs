@@ -5,7 +5,7 @@
 use crate::State;
 use axum::extract::State as Shared;
 use service_kit::http::ApiError;
-use service_kit::known::Known;
+use service_kit::stale_cache::StaleCache;
 use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const FIND: &str = "SELECT DISTINCT fastly_service_id FROM drains WHERE provider = 'fastly' AND deleted_at IS NULL ORDER BY 1";
 
 /// The answer, remembered for a moment.
-pub(super) type KnownChallenge = Known<(), String>;
+pub(super) type KnownChallenge = StaleCache<(), String>;
 
 /// Which services those who made drains have named; every one while some have not.
 pub(crate) async fn fastly_challenge(Shared(state): Shared<Arc<State>>) -> Result<String, ApiError> {

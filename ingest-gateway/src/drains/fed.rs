@@ -10,8 +10,8 @@ use schemas::problem::Code;
 use schemas::site::Site;
 use service_kit::auth::Caller;
 use service_kit::http::ApiError;
-use service_kit::known::Known;
 use service_kit::sealing::Sealer;
+use service_kit::stale_cache::StaleCache;
 use sqlx::PgPool;
 
 const FIND: &str = "SELECT provider, hosts, role, secret_sealed FROM drains WHERE id = $1 AND deleted_at IS NULL";
@@ -42,7 +42,7 @@ impl Fed {
 }
 
 /// Drains, remembered for a moment like keys: what was known goes on while PostgreSQL is away.
-pub(super) type KnownDrains = Known<DrainId, Fed>;
+pub(super) type KnownDrains = StaleCache<DrainId, Fed>;
 
 /// The drain of the key, when it is one's; 403 when it is another provider's, or the key may not report.
 pub(super) async fn of(state: &State, caller: &Caller, provider: DrainProvider) -> Result<Option<Fed>, ApiError> {

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
 use schemas::webhook::schedule::{ATTEMPT_DEADLINE, gap_after};
 use schemas::webhook::signature::{header, sign};
-use service_kit::egress::{Answer, Egress, Failure, TlsFault};
+use service_kit::egress::{Egress, Failure, HttpAnswer, TlsFault};
 use service_kit::sealing::Sealer;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -69,7 +69,7 @@ impl Sender {
         }
     }
 
-    async fn send(&self, claimed: &Claimed, secret: &str) -> Result<Answer, Failure> {
+    async fn send(&self, claimed: &Claimed, secret: &str) -> Result<HttpAnswer, Failure> {
         let url = Url::parse(&claimed.url).map_err(|_| Failure::RefusedUrl)?;
         let timestamp = claimed.started_at.timestamp();
         let signature = sign(secret, timestamp, claimed.body.as_bytes());
@@ -123,7 +123,7 @@ fn has_hung(outcome: AttemptOutcome, took: Duration) -> bool {
     took > if outcome == AttemptOutcome::Unreachable { SLOW_TO_REACH } else { SLOW }
 }
 
-fn ended(claimed: &Claimed, answer: &Result<Answer, Failure>, took: Duration) -> Ended {
+fn ended(claimed: &Claimed, answer: &Result<HttpAnswer, Failure>, took: Duration) -> Ended {
     let status_code = answer.as_ref().ok().map(|answer| answer.status);
     let outcome = match answer {
         Ok(answer) if (200..300).contains(&answer.status) => AttemptOutcome::Delivered,

@@ -34,7 +34,7 @@ const FRAMED: usize = 2;
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The status; a redirect is an answer like any other.
     pub status: u16,
     /// The headers, as they came.
@@ -51,7 +51,7 @@ pub(super) async fn exchange(
     tls: &Arc<ClientConfig>,
     message: Message,
     cap: usize,
-) -> Result<Answer, Failure> {
+) -> Result<HttpAnswer, Failure> {
     let stream = connect(addresses).await?;
     let request = request(url, message)?;
     // The guard lets no other than a server of the operator's on this machine do without.
@@ -66,7 +66,7 @@ async fn ask(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<Full<Bytes>>,
     cap: usize,
-) -> Result<Answer, Failure> {
+) -> Result<HttpAnswer, Failure> {
     // Also what comes before the answer: interim answers have heads of their own, and no end.
     let (reader, writer) = split(stream);
     let bounded = join(reader.take((MAX_HEAD_BYTES + FRAMED * cap) as u64), writer);
@@ -118,7 +118,7 @@ fn broken(error: &hyper::Error) -> Failure {
 }
 
 /// Reads until the body ends or is longer than `cap`; with a cap of nothing, nothing.
-async fn read(answer: Response<Incoming>, cap: usize) -> Result<Answer, Failure> {
+async fn read(answer: Response<Incoming>, cap: usize) -> Result<HttpAnswer, Failure> {
     let (head, mut incoming) = answer.into_parts();
     let (mut body, mut is_cut) = (Vec::new(), cap == 0);
     while !is_cut && let Some(frame) = incoming.frame().await {
@@ -129,5 +129,5 @@ async fn read(answer: Response<Incoming>, cap: usize) -> Result<Answer, Failure>
             is_cut = true;
         }
     }
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body, is_cut })
+    Ok(HttpAnswer { status: head.status.as_u16(), headers: head.headers, body, is_cut })
 }

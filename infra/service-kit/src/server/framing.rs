@@ -16,13 +16,13 @@ const MAX_FIELDS: usize = 100;
 /// What the next byte of a connection belongs to.
 #[derive(Debug)]
 pub(super) struct Framing {
-    place: Place,
+    place: ParserState,
     /// The head so far, while one arrives.
     head: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ParserState {
     /// A head, or before one.
     Head,
     /// A body that has so many more bytes.
@@ -52,7 +52,7 @@ enum Chunk {
 
 impl Framing {
     pub(super) fn new() -> Self {
-        Self { place: Place::Head, head: Vec::new() }
+        Self { place: ParserState::Head, head: Vec::new() }
     }
 
     /// Looks at what has arrived, and appends to `passed` what the parser behind may see.
@@ -61,28 +61,28 @@ impl Framing {
         while at < bytes.len() {
             let here = &bytes[at..];
             at += match self.place {
-                Place::Refused => return,
-                Place::Head => self.head(here, passed),
-                Place::Sized(left) => {
+                ParserState::Refused => return,
+                ParserState::Head => self.head(here, passed),
+                ParserState::Sized(left) => {
                     let taken = here.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     self.place = after_sized(left - taken as u64);
                     passed.extend(&here[..taken]);
                     taken
                 }
-                Place::Chunked(Chunk::Data(left)) => {
+                ParserState::Chunked(Chunk::Data(left)) => {
                     let taken = here.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     let rest = left - taken as u64;
-                    self.place = Place::Chunked(if rest == 0 { Chunk::DataCr } else { Chunk::Data(rest) });
+                    self.place = ParserState::Chunked(if rest == 0 { Chunk::DataCr } else { Chunk::Data(rest) });
                     passed.extend(&here[..taken]);
                     taken
                 }
-                Place::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
+                ParserState::Chunked(Chunk::EndCr | Chunk::Trailer) if here[0] == b'\n' => {
                     // A trailer is made of lines like a head; the parser behind refuses a NUL in it at its end.
                     passed.extend(b"\0\r\n\r\n");
-                    self.place = Place::Refused;
+                    self.place = ParserState::Refused;
                     return;
                 }
-                Place::Chunked(chunk) => {
+                ParserState::Chunked(chunk) => {
                     self.place = chunk.after(here[0]);
                     passed.push(here[0]);
                     1
@@ -105,7 +105,7 @@ impl Framing {
                 self.head.clear();
             } else if self.head.ends_with(b"\r\n\r\n") {
                 match body_after(&self.head) {
-                    Place::Refused => self.refuse(passed),
+                    ParserState::Refused => self.refuse(passed),
                     place => {
                         self.place = place;
                         passed.append(&mut self.head);
@@ -115,7 +115,7 @@ impl Framing {
             } else if self.head.len() > MAX_HEAD_BYTES {
                 // More than hyper takes: it answers 431.
                 passed.append(&mut self.head);
-                self.place = Place::Refused;
+                self.place = ParserState::Refused;
                 return at + 1;
             }
         }
@@ -124,24 +124,24 @@ impl Framing {
 
     fn refuse(&mut self, passed: &mut Vec<u8>) {
         passed.extend(Malformed::HEAD);
-        self.place = Place::Refused;
+        self.place = ParserState::Refused;
         self.head = Vec::new();
     }
 }
 
-fn after_sized(left: u64) -> Place {
-    if left == 0 { Place::Head } else { Place::Sized(left) }
+fn after_sized(left: u64) -> ParserState {
+    if left == 0 { ParserState::Head } else { ParserState::Sized(left) }
 }
 
-/// What follows a head: the same decision that hyper takes, and [`Place::Refused`] wherever hyper refuses. Refused is also a length
+/// What follows a head: the same decision that hyper takes, and [`ParserState::Refused`] wherever hyper refuses. Refused is also a length
 /// beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1); and `chunked`
 /// twice, which one reader undoes twice.
-fn body_after(head: &[u8]) -> Place {
+fn body_after(head: &[u8]) -> ParserState {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     let is_whole = matches!(request.parse(head), Ok(httparse::Status::Complete(_)));
     if !is_whole || request.path.is_none_or(|path| path.parse::<Uri>().is_err()) {
-        return Place::Refused;
+        return ParserState::Refused;
     }
     let is_11 = request.version == Some(1);
     let values = |name: &str| {
@@ -151,16 +151,16 @@ fn body_after(head: &[u8]) -> Place {
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
     if !codings.is_empty() {
         return if is_11 && lengths.is_empty() && is_chunked_once(&codings) {
-            Place::Chunked(Chunk::Start)
+            ParserState::Chunked(Chunk::Start)
         } else {
-            Place::Refused
+            ParserState::Refused
         };
     }
     let lengths: Option<Vec<u64>> = lengths.into_iter().map(digits).collect();
     match lengths.as_deref() {
-        Some([]) => Place::Head,
+        Some([]) => ParserState::Head,
         Some([first, others @ ..]) if others.iter().all(|other| other == first) => after_sized(*first),
-        _ => Place::Refused,
+        _ => ParserState::Refused,
     }
 }
 
@@ -178,7 +178,7 @@ fn digits(value: &[u8]) -> Option<u64> {
 
 impl Chunk {
     /// Where the byte after this one stands.
-    fn after(self, byte: u8) -> Place {
+    fn after(self, byte: u8) -> ParserState {
         let next = match (self, byte) {
             (Self::Start, _) => hex(byte).map(Self::Size),
             (Self::Size(size) | Self::Spaces(size) | Self::Extension(size), b'\r') => Some(Self::SizeLf(size)),
@@ -191,13 +191,13 @@ impl Chunk {
             (Self::DataCr, b'\r') => Some(Self::DataLf),
             (Self::DataLf, b'\n') => Some(Self::Start),
             (Self::EndCr, b'\r') => Some(Self::EndLf),
-            (Self::EndLf, b'\n') => return Place::Head,
+            (Self::EndLf, b'\n') => return ParserState::Head,
             (Self::Trailer, b'\r') => Some(Self::TrailerLf),
             (Self::EndCr | Self::Trailer, _) => Some(Self::Trailer),
             (Self::TrailerLf, b'\n') => Some(Self::EndCr),
             (Self::SizeLf(_) | Self::DataCr | Self::DataLf | Self::EndLf | Self::TrailerLf | Self::Data(_), _) => None,
         };
-        next.map_or(Place::Refused, Place::Chunked)
+        next.map_or(ParserState::Refused, ParserState::Chunked)
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Shares {
 }
 
 /// One connection's place; free again when dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     shares: Arc<Shares>,
     /// None of a trusted proxy.
     address: Option<ClientAddress>,
@@ -26,10 +26,10 @@ impl Shares {
     }
 
     /// None when the address has all of its share.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let limit = self.clients.connections_per_address;
         if limit == 0 || self.clients.trusts(peer) {
-            return Some(Place { shares: Arc::clone(self), address: None });
+            return Some(ConnectionPermit { shares: Arc::clone(self), address: None });
         }
         let address = ClientAddress::from(peer);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,11 +38,11 @@ impl Shares {
             return None;
         }
         *own += 1;
-        Some(Place { shares: Arc::clone(self), address: Some(address) })
+        Some(ConnectionPermit { shares: Arc::clone(self), address: Some(address) })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
         let mut open = self.shares.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! S6 and rows V3 to V7: whatever a receiver does, an attempt ends in time, reads little and goes nowhere else.
 
-use service_kit::egress::{Answer, Egress, Failure, TlsFault};
+use service_kit::egress::{Egress, Failure, HttpAnswer, TlsFault};
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{DnsRecord, TestAuthority, TestDns, TestReceiver};
 use std::net::Ipv4Addr;
@@ -45,7 +45,7 @@ impl Outside {
     }
 
     /// The answer of a receiver that is called `hooks.test`.
-    async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<Answer, Failure> {
+    async fn ask(&self, receiver: &TestReceiver, deadline: Duration) -> Result<HttpAnswer, Failure> {
         let receiver = format!("hooks.test:{}", receiver.address.port());
         let url = Url::parse(&format!("https://{receiver}/in?x=1")).unwrap();
         Egress::new(&self.settings(&receiver)).unwrap().get(&url, deadline, CAP).await

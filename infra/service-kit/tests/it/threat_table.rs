@@ -48,7 +48,7 @@ const TESTS: &[ThreatTest] = &[
     ("A11", STRANGERS, "a11_a_flood_of_unknown_credentials_costs_as_many_look_ups_as_its_address_has_tokens"),
     ("A11", STRANGERS, "a11_a_repeated_unknown_credential_is_not_looked_up_again_and_one_made_meanwhile_works_within_a_second"),
     ("A11", STRANGERS, "a11_a_repeated_unknown_credential_pays_each_time_though_nobody_is_asked"),
-    ("A11", "infra/service-kit/src/known.rs", "a11_unknown_keys_do_not_take_the_place_of_known_ones"),
+    ("A11", "infra/service-kit/src/stale_cache.rs", "a11_unknown_keys_do_not_take_the_place_of_known_ones"),
     ("A12", RAW, "a12_a_line_that_ends_in_a_bare_line_feed_is_400_and_nothing_after_it_is_read"),
     ("A12", RAW, "a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read"),
     ("A12", RAW, "a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error"),
@@ -73,7 +73,7 @@ const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
 const SLOW: &str = "infra/service-kit/tests/it/slow_clients.rs";
 const RAW: &str = "infra/service-kit/tests/it/raw_requests.rs";
-const STRANGERS: &str = "infra/service-kit/src/strangers.rs";
+const STRANGERS: &str = "infra/service-kit/src/unknown_credentials.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {

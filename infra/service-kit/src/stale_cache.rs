@@ -30,7 +30,7 @@ const MAX_ENTRIES: usize = 20_000;
 const MAX_UNANSWERED: usize = 2_000;
 
 /// Answers by question. Cheap to share; concurrent questions of one key are asked once.
-pub struct Known<K, V> {
+pub struct StaleCache<K, V> {
     clock: Clock,
     entries: Entries<K, V>,
     unanswered: Entries<K, V>,
@@ -39,7 +39,7 @@ pub struct Known<K, V> {
 type Entries<K, V> = Mutex<LruCache<K, Arc<Entry<Option<V>>>>>;
 
 struct Entry<V> {
-    answer: Mutex<Option<Answer<V>>>,
+    answer: Mutex<Option<CachedAnswer<V>>>,
     /// Until then it is known that the store does not answer: who waited behind a failed question does not ask too.
     failing_until: Mutex<Option<DateTime<Utc>>>,
     /// Held by whoever asks.
@@ -47,7 +47,7 @@ struct Entry<V> {
 }
 
 #[derive(Clone)]
-struct Answer<V> {
+struct CachedAnswer<V> {
     value: V,
     /// When the question that brought `value` was asked.
     asked_at: DateTime<Utc>,
@@ -55,7 +55,7 @@ struct Answer<V> {
     ask_at: DateTime<Utc>,
 }
 
-impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
+impl<K: Hash + Eq + Clone, V: Clone> StaleCache<K, V> {
     /// Nothing known yet.
     pub fn new(clock: Clock) -> Self {
         let room = |entries| Mutex::new(LruCache::new(NonZeroUsize::new(entries).expect("the constants are not zero")));
@@ -81,7 +81,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Known<K, V> {
         }
         match tokio::time::timeout(PATIENCE, ask()).await {
             Ok(Ok(value)) => {
-                entry.set(Answer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
+                entry.set(CachedAnswer { value: value.clone(), asked_at, ask_at: asked_at + FRESH });
                 self.keep(key, &entry, value.is_some());
                 Ok(value)
             }
@@ -121,7 +121,7 @@ impl<V: Clone> Entry<V> {
         self.failing_until.lock().expect("no holder of the lock panics").is_some_and(|until| now < until)
     }
 
-    fn set(&self, answer: Answer<V>) {
+    fn set(&self, answer: CachedAnswer<V>) {
         *self.answer.lock().expect("no holder of the lock panics") = Some(answer);
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     async fn ask<V: Clone>(
-        known: &Known<u32, V>,
+        known: &StaleCache<u32, V>,
         key: u32,
         answer: Result<Option<V>, sqlx::Error>,
     ) -> Result<Option<V>, ApiError> {
@@ -162,7 +162,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_seen_within_a_second() {
         let clock = clock();
-        let known = Known::new(clock.clone());
+        let known = StaleCache::new(clock.clone());
         assert_eq!(ask(&known, 1, Ok(Some(true))).await.unwrap(), Some(true));
         assert_eq!(ask(&known, 1, Ok(None)).await.unwrap(), Some(true), "kept for a moment");
         clock.advance(TimeDelta::milliseconds(999));
@@ -174,7 +174,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_known_outlives_the_store_for_a_minute_and_no_longer() {
         let clock = clock();
-        let known = Known::new(clock.clone());
+        let known = StaleCache::new(clock.clone());
         ask(&known, 1, Ok(Some("caller"))).await.unwrap();
         for _ in 0..61 {
             clock.advance(TimeDelta::seconds(1));
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn a11_unknown_keys_do_not_take_the_place_of_known_ones() {
         let clock = clock();
-        let known = Known::new(clock.clone());
+        let known = StaleCache::new(clock.clone());
         for key in 0..10 {
             assert!(ask(&known, key, Ok(Some(key))).await.unwrap().is_some());
         }
@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_never_known_is_unavailable_not_refused() {
-        let known: Known<u32, ()> = Known::new(clock());
+        let known: StaleCache<u32, ()> = StaleCache::new(clock());
         let refused = ask(&known, 1, away()).await.unwrap_err();
         assert_eq!(refused.code(), schemas::problem::Code::Unavailable);
     }
@@ -211,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn who_waited_behind_a_failed_question_does_not_ask_too() {
         let (clock, asked) = (clock(), AtomicU32::new(0));
-        let known: Known<u32, ()> = Known::new(clock.clone());
+        let known: StaleCache<u32, ()> = StaleCache::new(clock.clone());
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
@@ -226,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_who_ask_at_once_ask_once() {
-        let (known, asked) = (Known::new(clock()), AtomicU32::new(0));
+        let (known, asked) = (StaleCache::new(clock()), AtomicU32::new(0));
         let ask = || async {
             asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
