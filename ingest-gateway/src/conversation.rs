@@ -4,7 +4,7 @@
 
 use crate::raw::{RawObject, valid};
 use crate::validate::KNOWN;
-use crate::{privacy, redact, tolerate};
+use crate::{aliases, privacy, redact};
 use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
@@ -43,7 +43,7 @@ impl<'a> Conversation<'a> {
             return privacy::strip_members(self.data?, level);
         }
         let data = privacy::without_texts(self.data?, level)?;
-        tolerate::rewrite_data(&redact::json_without_click_tokens(data), &self.event_type)
+        aliases::rewrite_data(&redact::json_without_click_tokens(data), &self.event_type)
     }
 
     /// Members this build does not know, and the stripped `turn`, as one object.

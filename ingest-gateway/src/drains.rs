@@ -7,8 +7,10 @@
 //! Must not keep, log or hash the address of anybody, nor the user agent of a person; and must not lose a batch for a bad line.
 
 mod answer;
+mod body_counts;
 mod challenge;
 mod coverage;
+mod dry_run;
 mod fed;
 mod formats;
 mod inflate;
@@ -16,16 +18,14 @@ mod intake;
 mod json;
 mod line;
 mod map;
-mod rehearsal;
 mod settings;
 mod signature;
 mod split;
-mod tally;
 mod who;
 
 pub(crate) use challenge::fastly_challenge;
+pub use dry_run::DrainDryRun;
 pub use map::Outcome;
-pub use rehearsal::DrainRehearsal;
 pub use settings::DrainSettings;
 
 use crate::State;
@@ -82,7 +82,7 @@ impl Drains {
 /// What a sender may say of its lines in the query.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Told {
+pub(crate) struct DrainParameters {
     /// The host of lines that name none.
     host: Option<String>,
     /// Who observes: `edge` or `origin`.
@@ -93,7 +93,7 @@ pub(crate) struct Told {
 pub(crate) async fn post_drain(
     Shared(state): Shared<Arc<State>>,
     Path(provider): Path<String>,
-    query: Result<Query<Told>, axum::extract::rejection::QueryRejection>,
+    query: Result<Query<DrainParameters>, axum::extract::rejection::QueryRejection>,
     request: Request<Body>,
 ) -> Response {
     let Ok(provider) = provider.parse::<DrainProvider>() else {
@@ -113,7 +113,7 @@ pub(crate) async fn post_drain(
 async fn take(
     state: &State,
     provider: DrainProvider,
-    told: Told,
+    told: DrainParameters,
     request: Request<Body>,
 ) -> Result<(Counts, Option<String>), ApiError> {
     if state.log.is_overloaded() {
@@ -139,17 +139,17 @@ async fn take(
     let judge = judge(state, provider, told, (caller, fed)).await?;
     let (org, received_at) = (judge.caller.org_id, judge.now);
     let (settings, log) = (settings.clone(), state.log.clone());
-    let Taken { tally, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, permit).await?;
-    tally.measure(provider.as_str());
-    let counts = Counts::of(&tally);
-    state.drains.coverage.keep(Report { org, provider, drain, tally, received_at }).await;
+    let Taken { body_counts, delivery } = Intake { judge, settings, encoding, log, request_id }.take(body, permit).await?;
+    body_counts.measure(provider.as_str());
+    let counts = Counts::of(&body_counts);
+    state.drains.coverage.keep(Report { org, provider, drain, body_counts, received_at }).await;
     Ok((counts, delivery))
 }
 
 async fn judge(
     state: &State,
     provider: DrainProvider,
-    told: Told,
+    told: DrainParameters,
     (caller, fed): (Caller, Option<Fed>),
 ) -> Result<Judge, ApiError> {
     let owned = match caller.org_type {

@@ -6,7 +6,7 @@ use crate::bodies;
 use crate::limits::Limits;
 use crate::raw::{RawObject, as_array, as_str};
 use crate::sessions::privacy_level;
-use crate::validate::{Context, Faults, Member, Told, members, strict};
+use crate::validate::{Context, EnvelopeFacts, Faults, Member, members, strict};
 use chrono::{DateTime, Utc};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
@@ -35,7 +35,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) agent_id: Option<&'a RawValue>,
     pub(crate) ctx_token: Option<&'a RawValue>,
     pub(crate) privacy_level: Option<PrivacyLevel>,
-    pub(crate) told: Told,
+    pub(crate) told: EnvelopeFacts,
     pub(crate) events: Vec<&'a RawValue>,
     pub(crate) members: RawObject<'a>,
 }
@@ -53,7 +53,7 @@ impl<'a> Envelope<'a> {
         faults.into_result()?;
         Ok(Self {
             privacy_level,
-            told: Told::by(&members),
+            told: EnvelopeFacts::by(&members),
             session_id: members.get("session_id"),
             agent_id: members.get("agent_id"),
             ctx_token: members.get("ctx_token"),

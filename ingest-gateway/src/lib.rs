@@ -22,18 +22,21 @@
 //! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement or the fsync (invariant 1).
 
 mod accept;
+mod aliases;
 mod batch;
 mod bodies;
 mod callers;
 mod conversation;
 mod crawler;
 mod drains;
+mod dry_run;
 mod envelope;
 mod events;
 mod idempotency;
 mod key_uses;
 mod large;
 mod limits;
+mod log_throttle;
 mod metrics;
 mod normalise;
 mod normalised;
@@ -43,20 +46,17 @@ mod prune;
 mod publish;
 mod raw;
 mod redact;
-mod rehearsal;
-mod seldom;
 mod sessions;
 mod spill;
 mod tokens;
-mod tolerate;
 mod validate;
 
-pub use drains::{DrainRehearsal, DrainSettings, Outcome as LineOutcome};
+pub use drains::{DrainDryRun, DrainSettings, Outcome as LineOutcome};
+pub use dry_run::{Document, dry_run};
 pub use limits::Limits;
 pub use metrics::MEASURES;
 pub use publish::{Durability, Log, Message};
 pub use raw::visited_bytes;
-pub use rehearsal::{Document, rehearse};
 pub use sessions::SessionExpiry;
 pub use tokens::TokenExpiry;
 
@@ -87,7 +87,7 @@ use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
-use sessions::{SessionMemory, Sightings};
+use sessions::{EnvelopeWriter, SessionMemory};
 use sqlx::PgPool;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ pub struct State {
     tokens: ClickTokens,
     _expiry: AbortOnDropHandle<()>,
     _session_expiry: Option<AbortOnDropHandle<()>>,
-    sightings: Sightings,
+    envelope_writer: EnvelopeWriter,
     memory: Arc<SessionMemory>,
     remembered: Remembered,
     idempotency: IdempotencyKeys,
@@ -216,7 +216,7 @@ impl State {
         let memory = Arc::new(SessionMemory::new(pool.clone()));
         // Beside the spill, whose lock the log holds.
         let folder = settings.durability.spill_folder();
-        let sightings = Sightings::start(pool.clone(), Arc::clone(&memory), clock.clone(), folder.as_deref())?;
+        let envelope_writer = EnvelopeWriter::start(pool.clone(), Arc::clone(&memory), clock.clone(), folder.as_deref())?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), log.probe()],
             callers: KnownCallers::new(Directory::asked_by(&settings.clients, pool.clone()), &clock),
@@ -233,7 +233,7 @@ impl State {
                 settings.kafka.clone(),
                 &settings.session_expiry,
             ),
-            sightings,
+            envelope_writer,
             memory,
             remembered: Remembered::new(),
             idempotency: IdempotencyKeys::new(),

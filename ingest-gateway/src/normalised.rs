@@ -7,8 +7,8 @@ use crate::State;
 use crate::conversation::Conversation;
 use crate::idempotency::Fingerprint;
 use crate::publish::record_too_large;
-use crate::sessions::{Known, Session, Sighting, Wanted};
-use crate::validate::Told;
+use crate::sessions::{EnvelopeReport, NeededFacts, Session, SessionState};
+use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};
 use schemas::event::{MAX_STRING_BYTES, SourceRole};
 use schemas::ids::{OrgId, SessionId};
@@ -30,7 +30,7 @@ pub(crate) struct Normalised<'a> {
     /// The session named around them.
     pub(crate) around: Option<SessionId>,
     /// What is said of it, or of the only one that they name.
-    pub(crate) told: Told,
+    pub(crate) told: EnvelopeFacts,
     pub(crate) now: DateTime<Utc>,
 }
 
@@ -72,7 +72,7 @@ impl Normalised<'_> {
         if let Some(level) = self.declared {
             state.memory.tighten(named.iter().map(|seen| (seen.org, seen.session)), level);
         }
-        let may_ask = state.sightings.note(named).await;
+        let may_ask = state.envelope_writer.note(named).await;
         let wanted = self.wanted();
         if wanted.is_empty() && self.conversations.is_empty() {
             return;
@@ -83,38 +83,38 @@ impl Normalised<'_> {
     }
 
     /// Fills in what is known of the sessions.
-    pub(crate) fn fill_in_from(&mut self, known: &HashMap<Session, Known>) {
+    pub(crate) fn fill_in_from(&mut self, known: &HashMap<Session, SessionState>) {
         self.name_agents(known);
         self.withhold(known);
     }
 
     /// The caller's own sessions that the events name: they exist from now on, also beside a token that is not resolved yet.
-    fn named_sessions(&self) -> Vec<Sighting> {
+    fn named_sessions(&self) -> Vec<EnvelopeReport> {
         let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
         let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
-        let told = |session| if Some(session) == told_of { self.told.clone() } else { Told::default() };
-        let seen = |session| Sighting { org: self.org, session, level: self.declared, told: told(session) };
+        let told = |session| if Some(session) == told_of { self.told.clone() } else { EnvelopeFacts::default() };
+        let seen = |session| EnvelopeReport { org: self.org, session, level: self.declared, told: told(session) };
         sessions.into_iter().map(seen).collect()
     }
 
-    fn wanted(&self) -> BTreeMap<Session, Wanted> {
-        let mut wanted: BTreeMap<Session, Wanted> = BTreeMap::new();
+    fn wanted(&self) -> BTreeMap<Session, NeededFacts> {
+        let mut wanted: BTreeMap<Session, NeededFacts> = BTreeMap::new();
         let mut want = |session: Session, more| {
             let before = wanted.entry(session).or_default();
             *before = before.and(more);
         };
         for session in self.events.iter().filter(|event| is_nameless(event)).filter_map(|event| session_of(event, self.org)) {
-            want(session, Wanted { agent: true, level: false });
+            want(session, NeededFacts { agent: true, level: false });
         }
         let own = self.conversations.iter().map(|(index, _)| &self.events[*index]).filter(|event| event.session_org.is_none());
         for session in own.filter_map(|event| session_of(event, self.org)) {
-            want(session, Wanted { agent: false, level: true });
+            want(session, NeededFacts { agent: false, level: true });
         }
         wanted
     }
 
-    fn name_agents(&mut self, known: &HashMap<Session, Known>) {
+    fn name_agents(&mut self, known: &HashMap<Session, SessionState>) {
         let org = self.org;
         for event in self.events.iter_mut().filter(|event| is_nameless(event)) {
             event.agent_id = session_of(event, org).and_then(|session| known.get(&session)?.agent.clone());
@@ -132,7 +132,7 @@ impl Normalised<'_> {
     /// Keeps of each conversation what its session lets be kept: a level that was declared once may later only be
     /// tightened. A session of which nothing is known may have declared the strictest; somebody else's counts as `minimal`,
     /// because what is kept would tell the reporter what it declares.
-    fn withhold(&mut self, known: &HashMap<Session, Known>) {
+    fn withhold(&mut self, known: &HashMap<Session, SessionState>) {
         for (index, conversation) in &self.conversations {
             let event = &self.events[*index];
             let level = match session_of(event, self.org) {

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The value without the members that are withheld, and without objects that lose all of theirs; `None` when it is one itself.
 pub(crate) fn without_members(value: &RawValue, is_withheld: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
     let text = value.get();
-    let Found { cuts, is_emptied } = find(text, is_withheld);
+    let Removals { cuts, is_emptied } = find(text, is_withheld);
     if is_emptied {
         return None;
     }
@@ -32,7 +32,7 @@ pub(crate) fn names_any(value: &RawValue, is_withheld: impl Fn(&str) -> bool) ->
 }
 
 /// What is to go, in order and without overlaps.
-struct Found {
+struct Removals {
     cuts: Vec<Range<usize>>,
     /// The outermost object has lost all of its members.
     is_emptied: bool,
@@ -56,15 +56,15 @@ struct Open {
 }
 
 #[derive(Default)]
-struct Walk {
+struct Pruner {
     open: Vec<Open>,
     cuts: Vec<Range<usize>>,
     is_emptied: bool,
 }
 
-fn find(text: &str, is_withheld: impl Fn(&str) -> bool) -> Found {
+fn find(text: &str, is_withheld: impl Fn(&str) -> bool) -> Removals {
     visit(text);
-    let (bytes, mut walk, mut at) = (text.as_bytes(), Walk::default(), 0);
+    let (bytes, mut walk, mut at) = (text.as_bytes(), Pruner::default(), 0);
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'"' => {
@@ -98,10 +98,10 @@ fn find(text: &str, is_withheld: impl Fn(&str) -> bool) -> Found {
             }
         }
     }
-    Found { cuts: walk.cuts, is_emptied: walk.is_emptied }
+    Removals { cuts: walk.cuts, is_emptied: walk.is_emptied }
 }
 
-impl Walk {
+impl Pruner {
     fn awaits_name(&self) -> bool {
         self.open.last().is_some_and(|open| open.awaits_name)
     }

@@ -5,23 +5,23 @@
 mod bulk;
 mod change;
 mod end;
+mod envelope;
+mod envelope_spill;
+mod envelope_writer;
 mod expiry;
 mod facts;
-mod kept;
-mod known;
 mod memory;
-mod sightings;
 mod start;
 mod store;
 
 pub(crate) use bulk::{read_session, unnamed_session, upload_session};
 pub(crate) use end::{end_session, read_end};
+pub(crate) use envelope::{EnvelopeReport, Session, SessionState};
+pub(crate) use envelope_writer::EnvelopeWriter;
 pub use expiry::SessionExpiry;
 pub(crate) use expiry::start as start_expiry;
 pub(crate) use facts::privacy_level;
-pub(crate) use known::{Known, Session, Sighting};
-pub(crate) use memory::{SessionMemory, Wanted};
-pub(crate) use sightings::Sightings;
+pub(crate) use memory::{NeededFacts, SessionMemory};
 pub(crate) use start::{read_start, start_session};
 pub(crate) use store::exists as session_exists;
 

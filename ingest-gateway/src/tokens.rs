@@ -10,8 +10,8 @@ pub(crate) use expiry::start as start_expiry;
 
 use crate::State;
 use crate::bodies::{self, WriteRequest};
+use crate::log_throttle::LogThrottle;
 use crate::redact::without_click_tokens;
-use crate::seldom::Seldom;
 use crate::sessions::session_exists;
 use crate::validate::{Click, Faults, Member, Presented, Tokens, members};
 use axum::Json;
@@ -51,7 +51,7 @@ pub(crate) struct ClickTokens {
 struct Away {
     /// Nobody asks before.
     ask_at: Option<DateTime<Utc>>,
-    said: Seldom,
+    said: LogThrottle,
 }
 
 impl ClickTokens {

@@ -4,16 +4,16 @@
 
 mod bind;
 mod context;
+mod envelope_facts;
 mod event;
 mod faults;
 pub(crate) mod members;
 mod repeats;
 pub(crate) mod strict;
-mod told;
 
 pub(crate) use bind::{Binding, Click, Presented, Tokens, bind_session, token_of};
 pub(crate) use context::{Context, ValidEvent};
+pub(crate) use envelope_facts::EnvelopeFacts;
 pub(crate) use event::validate_event;
 pub(crate) use faults::{Faults, Member};
 pub(crate) use members::KNOWN;
-pub(crate) use told::Told;

@@ -8,7 +8,7 @@
 //! - Nothing that must not be kept reaches the log.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use ingest_gateway::{Document, Limits, rehearse};
+use ingest_gateway::{Document, Limits, dry_run};
 use schemas::event_key::EventKey;
 use schemas::log::{LogEvent, LogRecord, MAX_RECORD_BYTES};
 use schemas::secrets::{PlainClickToken, SecretHash};
@@ -39,7 +39,7 @@ fn now() -> DateTime<Utc> {
 }
 
 fn check(body: &[u8], document: Document) -> bool {
-    let read = |strict| rehearse(body, document, &Limits { strict, ..Limits::default() }, now());
+    let read = |strict| dry_run(body, document, &Limits { strict, ..Limits::default() }, now());
     let (loose, strict) = (read(false), read(true));
     for refused in [&loose, &strict].into_iter().filter_map(|outcome| outcome.as_ref().err()) {
         let status = refused.code().status();
@@ -121,7 +121,7 @@ fn check_worker(record: &LogRecord) {
     // Observers of one retrieval are apart, everything else of one key is one.
     let distinct: HashSet<_> =
         record.events.iter().map(|event| (event.key, &event.site, event.source_role.filter(|_| event.correlated))).collect();
-    let decoded = stream_workers::rehearse(&bytes);
+    let decoded = stream_workers::dry_run(&bytes);
     assert_eq!(decoded, Ok(distinct.len()), "the worker reads something else than what was accepted");
 }
 
@@ -135,7 +135,7 @@ fn check_normal(record: &LogRecord, privacy_level: Option<String>, tokens: &Toke
     }
     let events: Vec<String> = record.events.iter().map(|event| reported(event, tokens)).collect();
     let _ = write!(body, "\"events\":[{}]}}", events.join(","));
-    let again = rehearse(body.as_bytes(), Document::Events, &Limits::default(), now());
+    let again = dry_run(body.as_bytes(), Document::Events, &Limits::default(), now());
     let again =
         again.unwrap_or_else(|refused| panic!("what is stored is refused: {} {:?} {body}", refused.code().as_str(), refused));
     assert_eq!(normal_forms(&again.events), normal_forms(&record.events), "what is stored is not its own normal form");

@@ -2,7 +2,7 @@
 //!
 //! Must answer Firehose in its own form whatever the status.
 
-use super::tally::{Hour, Tally};
+use super::body_counts::{BodyCounts, Hour};
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -34,15 +34,15 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn of(tally: &Tally) -> Self {
+    pub(super) fn of(body_counts: &BodyCounts) -> Self {
         Self {
             status: "ok",
-            lines: tally.lines,
-            kept: tally.sum(|hour| hour.kept),
-            people: tally.sum(|hour| hour.people),
-            dropped: tally.dropped(),
-            refused: tally.sum(Hour::refusals),
-            bad: tally.sum(|hour| hour.bad),
+            lines: body_counts.lines,
+            kept: body_counts.sum(|hour| hour.kept),
+            people: body_counts.sum(|hour| hour.people),
+            dropped: body_counts.dropped(),
+            refused: body_counts.sum(Hour::refusals),
+            bad: body_counts.sum(|hour| hour.bad),
         }
     }
 }

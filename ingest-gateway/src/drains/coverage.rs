@@ -2,8 +2,8 @@
 //!
 //! Must not keep an answer waiting for a PostgreSQL that is away, nor more in memory than it says.
 
+use super::body_counts::{BodyCounts, Hour};
 use super::map::named_id;
-use super::tally::{Hour, Tally};
 use crate::metrics;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::identity::DrainProvider;
@@ -46,7 +46,7 @@ pub(super) struct Report {
     pub(super) provider: DrainProvider,
     /// None: of the organisation's own key.
     pub(super) drain: Option<DrainId>,
-    pub(super) tally: Tally,
+    pub(super) body_counts: BodyCounts,
     pub(super) received_at: DateTime<Utc>,
 }
 
@@ -70,7 +70,7 @@ impl Coverage {
 
     /// Writes a report, or has it written once PostgreSQL is back.
     pub(super) async fn keep(&self, report: Report) {
-        if report.tally.lines == 0 {
+        if report.body_counts.lines == 0 {
             return;
         }
         // While others wait PostgreSQL is away.
@@ -125,13 +125,13 @@ impl Report {
     fn rows(&self) -> usize {
         let members =
             |hour: &Hour| 1 + hour.dropped.len() + hour.refused.values().map(|statuses| 1 + statuses.len()).sum::<usize>();
-        self.tally.hours.values().map(members).sum::<usize>() + self.tally.bad_lines.len()
+        self.body_counts.hours.values().map(members).sum::<usize>() + self.body_counts.bad_lines.len()
     }
 
     async fn write(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
         let mut change = pool.begin().await?;
-        let batch = self.tally.batch();
-        let hours = &self.tally.hours;
+        let batch = self.body_counts.batch();
+        let hours = &self.body_counts.hours;
         let all = |of: &dyn Fn(&Hour) -> i64| hours.values().map(of).collect::<Vec<i64>>();
         let texts = |of: &dyn Fn(&Hour) -> serde_json::Value| hours.values().map(|hour| of(hour).to_string()).collect::<Vec<_>>();
         let begins: Vec<_> = hours.keys().filter_map(|begin| DateTime::from_timestamp_millis(*begin)).collect();
@@ -155,7 +155,7 @@ impl Report {
             .execute(&mut *change)
             .await?;
         let (reasons, outlines): (Vec<&str>, Vec<&str>) =
-            self.tally.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
+            self.body_counts.bad_lines.iter().map(|line| (line.reason, line.outline.as_str())).unzip();
         sqlx::query(INSERT_BAD_LINES)
             .bind(self.source())
             .bind(batch.as_slice())

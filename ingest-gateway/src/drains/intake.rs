@@ -6,12 +6,12 @@
 //!
 //! Must hold a few parts of the body and a few records at a time, whatever the size of the body.
 
+use super::body_counts::BodyCounts;
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
 use super::map::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
-use super::tally::Tally;
 use crate::accept::record;
 use crate::metrics;
 use crate::publish::{Log, Message};
@@ -47,7 +47,7 @@ pub(super) struct Intake {
 
 /// What a body was.
 pub(super) struct Taken {
-    pub(super) tally: Tally,
+    pub(super) body_counts: BodyCounts,
     /// The id of a delivery of Firehose, as its body says it.
     pub(super) delivery: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Intake {
     fn work(self, parts: Parts, records: mpsc::Sender<Message>) -> io::Result<Taken> {
         let body = Limited::new(inflated(parts, self.encoding)?, self.settings.drain_body_bytes);
         let mut lines =
-            Lines { tally: Tally::new(self.judge.now.timestamp_millis()), events: Vec::new(), records, intake: &self };
+            Lines { body_counts: BodyCounts::new(self.judge.now.timestamp_millis()), events: Vec::new(), records, intake: &self };
         let delivery = match self.judge.provider {
             DrainProvider::Firehose => {
                 Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?
@@ -84,14 +84,14 @@ impl Intake {
             }
         };
         lines.send()?;
-        Ok(Taken { tally: lines.tally, delivery })
+        Ok(Taken { body_counts: lines.body_counts, delivery })
     }
 }
 
 /// The lines of a body as they are cut.
 struct Lines<'a> {
     intake: &'a Intake,
-    tally: Tally,
+    body_counts: BodyCounts,
     events: Vec<LogEvent>,
     records: mpsc::Sender<Message>,
 }
@@ -103,8 +103,8 @@ impl Lines<'_> {
             Some(line) => (line, self.intake.judge.judge(line)),
             None => (&[][..], bad("too_long")),
         };
-        self.events.extend(self.tally.count(line, judged));
-        if self.tally.lines > self.intake.settings.drain_lines {
+        self.events.extend(self.body_counts.count(line, judged));
+        if self.body_counts.lines > self.intake.settings.drain_lines {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
         }
         if self.events.len() >= RECORD_EVENTS { self.send() } else { Ok(()) }
@@ -123,7 +123,7 @@ impl Lines<'_> {
                 )
             }
             Err(reason) => {
-                self.tally.count(&[], Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] });
+                self.body_counts.count(&[], Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] });
                 Ok(())
             }
         }

@@ -11,8 +11,8 @@ use super::ACK_PATIENCE;
 use super::breaker::Breaker;
 use super::link::{Delivery, Failure, Link};
 use super::message::Message;
+use crate::log_throttle::LogThrottle;
 use crate::metrics;
-use crate::seldom::Seldom;
 use crate::spill::{Backlog, Pending, Position, Spilled};
 use service_kit::settings::KafkaSettings;
 use service_kit::{crash_point, kafka};
@@ -132,7 +132,7 @@ struct Course<'a> {
     done: Option<Done>,
     /// The log did not acknowledge the last entry: one at a time.
     is_probing: bool,
-    complaint: Seldom,
+    complaint: LogThrottle,
 }
 
 impl<'a> Course<'a> {
@@ -145,7 +145,7 @@ impl<'a> Course<'a> {
             flying_bytes: 0,
             done: None,
             is_probing: true,
-            complaint: Seldom::default(),
+            complaint: LogThrottle::default(),
         }
     }
 

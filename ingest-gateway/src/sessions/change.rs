@@ -3,7 +3,7 @@
 //! The rows change in a transaction that is committed once the log has the record, so that a request that is refused or
 //! breaks off changes nothing. Must not remember anything of it before that.
 
-use super::known::{Known, Session};
+use super::envelope::{Session, SessionState};
 use super::store::{self, Ended};
 use crate::{State, privacy};
 use chrono::{DateTime, Utc};
@@ -19,7 +19,7 @@ pub(super) struct Change<'a> {
     org: OrgId,
     transaction: Transaction<'static, Postgres>,
     begun_at: DateTime<Utc>,
-    known: HashMap<Session, Known>,
+    known: HashMap<Session, SessionState>,
 }
 
 impl<'a> Change<'a> {
@@ -51,7 +51,7 @@ impl<'a> Change<'a> {
     }
 
     /// What the session has said by now.
-    pub(super) fn known(&self) -> &HashMap<Session, Known> {
+    pub(super) fn known(&self) -> &HashMap<Session, SessionState> {
         &self.known
     }
 

@@ -4,7 +4,7 @@
 //! Resolved at acceptance and kept on the log, so that a replay years later gives the same figures. Must not stand
 //! in the way of an event: while PostgreSQL is away, of a session this gateway has not met nothing is known.
 
-use super::known::{Known, Session};
+use super::envelope::{Session, SessionState};
 use super::store;
 use chrono::{DateTime, TimeDelta, Utc};
 use lru::LruCache;
@@ -24,19 +24,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Which of it an event needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct NeededFacts {
     pub(crate) agent: bool,
     pub(crate) level: bool,
 }
 
-impl Wanted {
+impl NeededFacts {
     /// Both needs.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { agent: self.agent || other.agent, level: self.level || other.level }
     }
 
     /// Whether what is known can change no more.
-    fn is_settled_by(self, known: &Known) -> bool {
+    fn is_settled_by(self, known: &SessionState) -> bool {
         (!self.agent || known.agent.is_some()) && (!self.level || known.level == Some(PrivacyLevel::Minimal))
     }
 }
@@ -44,7 +44,7 @@ impl Wanted {
 /// What could be found out of sessions.
 pub(crate) struct Recalled {
     /// A session that is missing here may have said anything.
-    pub(crate) known: HashMap<Session, Known>,
+    pub(crate) known: HashMap<Session, SessionState>,
     /// Those that may have said more than is known, and could not be asked for.
     pub(crate) unasked: BTreeSet<Session>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Recalled {
 /// Sessions by id, as of when they were asked for.
 pub(crate) struct SessionMemory {
     pool: PgPool,
-    known: Mutex<LruCache<Session, (Known, DateTime<Utc>)>>,
+    known: Mutex<LruCache<Session, (SessionState, DateTime<Utc>)>>,
 }
 
 impl SessionMemory {
@@ -62,7 +62,12 @@ impl SessionMemory {
     }
 
     /// Takes over what was found out about sessions; one that is not among `found` has said nothing.
-    pub(super) fn learn(&self, met: impl IntoIterator<Item = Session>, found: &HashMap<Session, Known>, now: DateTime<Utc>) {
+    pub(super) fn learn(
+        &self,
+        met: impl IntoIterator<Item = Session>,
+        found: &HashMap<Session, SessionState>,
+        now: DateTime<Utc>,
+    ) {
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for session in met {
             let mut news = found.get(&session).cloned().unwrap_or_default();
@@ -88,7 +93,7 @@ impl SessionMemory {
 
     /// What is known of the sessions, as far as wanted; one query for all that are not remembered, unless nobody may
     /// ask.
-    pub(crate) async fn recall(&self, sessions: BTreeMap<Session, Wanted>, now: DateTime<Utc>, may_ask: bool) -> Recalled {
+    pub(crate) async fn recall(&self, sessions: BTreeMap<Session, NeededFacts>, now: DateTime<Utc>, may_ask: bool) -> Recalled {
         let (mut known, stale) = self.remembered(sessions, now);
         if stale.is_empty() {
             return Recalled { known, unasked: BTreeSet::new() };
@@ -103,7 +108,11 @@ impl SessionMemory {
     }
 
     /// Everything that is remembered, and the sessions that should be asked for nevertheless.
-    fn remembered(&self, sessions: BTreeMap<Session, Wanted>, now: DateTime<Utc>) -> (HashMap<Session, Known>, Vec<Session>) {
+    fn remembered(
+        &self,
+        sessions: BTreeMap<Session, NeededFacts>,
+        now: DateTime<Utc>,
+    ) -> (HashMap<Session, SessionState>, Vec<Session>) {
         let (mut found, mut stale) = (HashMap::new(), Vec::new());
         let mut known = self.known.lock().expect("no holder of the lock panics");
         for (session, wanted) in sessions {
@@ -117,7 +126,7 @@ impl SessionMemory {
     }
 
     /// What those sessions have said; nothing when PostgreSQL does not answer in time.
-    async fn ask(&self, sessions: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, Known>> {
+    async fn ask(&self, sessions: &[Session], now: DateTime<Utc>) -> Option<HashMap<Session, SessionState>> {
         let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, store::known_of(&self.pool, sessions)).await else {
             tracing::warn!(sessions = sessions.len(), "sessions could not be looked up; their events go without texts");
             return None;

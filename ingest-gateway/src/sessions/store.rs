@@ -2,7 +2,7 @@
 //!
 //! Must decide races in the statement itself: the first outcome stays, a privacy level only tightens.
 
-use super::known::{Known, Session, Sighting};
+use super::envelope::{EnvelopeReport, Session, SessionState};
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::{Outcome, PrivacyLevel, SessionFacts};
@@ -28,7 +28,7 @@ pub(super) async fn merge(
     org: OrgId,
     facts: &SessionFacts,
     now: DateTime<Utc>,
-) -> Result<(bool, Known), sqlx::Error> {
+) -> Result<(bool, SessionState), sqlx::Error> {
     let outcome = facts.outcome.as_ref().map(written);
     let (recorded, agent, level): (Option<String>, Option<String>, Option<i16>) = sqlx::query_as(
         "INSERT INTO sessions AS s (organization_id, session_id, initiator_type, agent_id, manifest_ref, content_scope, \
@@ -63,7 +63,7 @@ pub(super) async fn merge(
     .bind(now)
     .fetch_one(connection)
     .await?;
-    Ok((outcome.is_some() && recorded == outcome, Known { agent, level: level.map(level_of) }))
+    Ok((outcome.is_some() && recorded == outcome, SessionState { agent, level: level.map(level_of) }))
 }
 
 /// Keeps the members this service does not read, once the session's level is known to let them be kept.
@@ -118,7 +118,7 @@ pub(crate) async fn exists(store: impl PgExecutor<'_>, org: OrgId, session: Sess
 type KnownRow = (Uuid, Uuid, Option<String>, Option<i16>);
 
 /// What those sessions that exist have said of themselves.
-pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, Known>, sqlx::Error> {
+pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<HashMap<Session, SessionState>, sqlx::Error> {
     let (orgs, ids): (Vec<Uuid>, Vec<Uuid>) = sessions.iter().map(|(org, session)| (org.0, session.0)).unzip();
     let rows: Vec<KnownRow> = sqlx::query_as(
         "SELECT s.organization_id, s.session_id, s.agent_id, s.privacy_level FROM unnest($1::uuid[], $2::uuid[]) AS asked (org, session) \
@@ -133,7 +133,7 @@ pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<Hash
 
 /// Sessions that events named, with what their envelope said: they exist from now on. Answers what
 /// they had said of themselves before; one statement for both, because the first event of every session asks for it.
-pub(super) async fn add_seen(pool: &PgPool, seen: &[Sighting]) -> Result<HashMap<Session, Known>, sqlx::Error> {
+pub(super) async fn add_seen(pool: &PgPool, seen: &[EnvelopeReport]) -> Result<HashMap<Session, SessionState>, sqlx::Error> {
     let orgs: Vec<Uuid> = seen.iter().map(|seen| seen.org.0).collect();
     let sessions: Vec<Uuid> = seen.iter().map(|seen| seen.session.0).collect();
     let levels: Vec<Option<i16>> = seen.iter().map(|seen| seen.level.map(code)).collect();
@@ -175,8 +175,8 @@ pub(super) async fn add_seen(pool: &PgPool, seen: &[Sighting]) -> Result<HashMap
     Ok(by_session(rows))
 }
 
-fn by_session(rows: Vec<KnownRow>) -> HashMap<Session, Known> {
-    let known = |agent, level: Option<i16>| Known { agent, level: level.map(level_of) };
+fn by_session(rows: Vec<KnownRow>) -> HashMap<Session, SessionState> {
+    let known = |agent, level: Option<i16>| SessionState { agent, level: level.map(level_of) };
     rows.into_iter().map(|(org, session, agent, level)| ((OrgId(org), SessionId(session)), known(agent, level))).collect()
 }
 

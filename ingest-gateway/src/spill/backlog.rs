@@ -3,7 +3,7 @@
 //! Must not pass over anything in silence: bytes that are no entry are set aside, counted and logged.
 
 use super::folder::{Folder, Position};
-use super::frame::{self, Found};
+use super::frame::{self, ParsedFrame};
 use super::inventory::{Inventory, Pending, Segment};
 use crate::metrics;
 use std::fs::File;
@@ -110,7 +110,7 @@ impl Backlog {
             file.read_exact_at(&mut bytes, offset)?;
             let mut found = Pending::default();
             let mut rest = bytes.as_slice();
-            while let Found::Whole { payload, bytes } = frame::decode(rest) {
+            while let ParsedFrame::Whole { payload, bytes } = frame::decode(rest) {
                 found.records += 1;
                 found.events += events_of(payload);
                 rest = &rest[bytes..];
@@ -124,7 +124,7 @@ impl Backlog {
     fn read_segment(&mut self, segment: Segment) -> io::Result<Vec<Spilled>> {
         let left = to_usize(segment.durable_bytes - self.at.offset);
         let mut bytes = self.bytes_at(segment.number, left.min(READ_BYTES))?;
-        if let Found::Partial { bytes: needed } = frame::decode(&bytes)
+        if let ParsedFrame::Partial { bytes: needed } = frame::decode(&bytes)
             && needed > bytes.len()
             && bytes.len() < left
         {
@@ -132,7 +132,7 @@ impl Backlog {
         }
         let mut read = Vec::new();
         let mut rest = bytes.as_slice();
-        while let Found::Whole { payload, bytes } = frame::decode(rest) {
+        while let ParsedFrame::Whole { payload, bytes } = frame::decode(rest) {
             let begin = self.at;
             self.at.offset += bytes as u64;
             read.push(Spilled { payload: payload.to_vec(), begin, end: self.at });

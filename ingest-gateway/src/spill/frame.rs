@@ -14,7 +14,7 @@ const MAX_BODY_BYTES: usize = schemas::log::MAX_RECORD_BYTES + 1024 * 1024;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum ParsedFrame<'a> {
     /// A whole entry and how many bytes it takes.
     Whole { payload: &'a [u8], bytes: usize },
     /// The beginning of an entry of so many bytes, if these bytes go on.
@@ -37,20 +37,22 @@ pub(super) fn encode(payload: &[u8]) -> Vec<u8> {
 }
 
 /// Looks at the beginning of `bytes`.
-pub(super) fn decode(bytes: &[u8]) -> Found<'_> {
-    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Found::Partial { bytes: OVERHEAD_BYTES } };
+pub(super) fn decode(bytes: &[u8]) -> ParsedFrame<'_> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+        return ParsedFrame::Partial { bytes: OVERHEAD_BYTES };
+    };
     let [a, b, c, d, e, f, g, h] = *head;
     let (length, checksum_found) = ([a, b, c, d], u32::from_le_bytes([e, f, g, h]));
     let body_bytes = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
     if body_bytes == 0 || body_bytes > MAX_BODY_BYTES {
-        return Found::Damaged;
+        return ParsedFrame::Damaged;
     }
-    let Some(body) = rest.get(..body_bytes) else { return Found::Partial { bytes: HEAD_BYTES + body_bytes } };
+    let Some(body) = rest.get(..body_bytes) else { return ParsedFrame::Partial { bytes: HEAD_BYTES + body_bytes } };
     match body {
         [VERSION, payload @ ..] if checksum(length, body) == checksum_found => {
-            Found::Whole { payload, bytes: HEAD_BYTES + body_bytes }
+            ParsedFrame::Whole { payload, bytes: HEAD_BYTES + body_bytes }
         }
-        _ => Found::Damaged,
+        _ => ParsedFrame::Damaged,
     }
 }
 
@@ -58,13 +60,13 @@ pub(super) fn decode(bytes: &[u8]) -> Found<'_> {
 pub(super) fn next_whole(bytes: &[u8]) -> Option<usize> {
     // The version byte is looked at first: one byte in 256 gets as far as the checksum.
     (1..bytes.len().saturating_sub(HEAD_BYTES))
-        .find(|&at| bytes[at + HEAD_BYTES] == VERSION && matches!(decode(&bytes[at..]), Found::Whole { .. }))
+        .find(|&at| bytes[at + HEAD_BYTES] == VERSION && matches!(decode(&bytes[at..]), ParsedFrame::Whole { .. }))
 }
 
 /// Whether bytes after the last whole entry are what an interrupted write leaves: the beginning of an entry, or space
 /// that was never written. They were never acknowledged.
 pub(super) fn is_torn(tail: &[u8]) -> bool {
-    matches!(decode(tail), Found::Partial { .. }) || tail.iter().all(|byte| *byte == 0)
+    matches!(decode(tail), ParsedFrame::Partial { .. }) || tail.iter().all(|byte| *byte == 0)
 }
 
 fn checksum(length: [u8; 4], body: &[u8]) -> u32 {
@@ -79,7 +81,7 @@ mod tests {
     fn an_entry_is_read_as_it_was_written() {
         for payload in [&b""[..], b"x", &[0; 100_000]] {
             let entry = encode(payload);
-            assert_eq!(decode(&entry), Found::Whole { payload, bytes: entry.len() });
+            assert_eq!(decode(&entry), ParsedFrame::Whole { payload, bytes: entry.len() });
             assert_eq!(entry.len(), payload.len() + OVERHEAD_BYTES);
         }
     }
@@ -90,7 +92,7 @@ mod tests {
         for bit in 0..entry.len() * 8 {
             let mut flipped = entry.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!matches!(decode(&flipped), Found::Whole { .. }), "bit {bit}");
+            assert!(!matches!(decode(&flipped), ParsedFrame::Whole { .. }), "bit {bit}");
         }
     }
 

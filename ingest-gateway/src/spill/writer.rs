@@ -6,8 +6,8 @@ use super::Refusal;
 use super::disk::Segment;
 use super::folder::Folder;
 use super::inventory::{Inventory, Pending};
+use crate::log_throttle::LogThrottle;
 use crate::metrics;
-use crate::seldom::Seldom;
 use service_kit::crash_point;
 use std::io;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Writer {
     inventory: Arc<Inventory>,
     segment_bytes: u64,
     active: Option<Active>,
-    complaint: Seldom,
+    complaint: LogThrottle,
 }
 
 /// The segment that is written to.
@@ -60,7 +60,7 @@ enum End {
 /// Starts the thread; it ends when every sender is gone.
 pub(super) fn start(folder: Arc<Folder>, inventory: Arc<Inventory>, segment_bytes: u64) -> io::Result<Sender<Entry>> {
     let (sender, entries) = channel();
-    let writer = Writer { folder, inventory, segment_bytes, active: None, complaint: Seldom::default() };
+    let writer = Writer { folder, inventory, segment_bytes, active: None, complaint: LogThrottle::default() };
     std::thread::Builder::new().name("spill".to_owned()).spawn(move || writer.run(&entries))?;
     Ok(sender)
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not check anything itself.
 
-use super::Told;
+use super::EnvelopeFacts;
 use super::strict::Around;
 use crate::limits::Limits;
 use crate::raw::RawObject;
@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
     /// Declared by the envelope or the session; absent says nothing.
     pub(crate) privacy_level: Option<PrivacyLevel>,
     /// What the envelope says of its session besides.
-    pub(crate) told: Told,
+    pub(crate) told: EnvelopeFacts,
     /// The document's session or token does not parse: a fault of its own, so none is missed on its events.
     pub(crate) is_binding_unclear: bool,
     /// Every event belongs to the one session that the request carries.
@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
             agent_id: None,
             ctx_token: None,
             privacy_level: None,
-            told: Told::default(),
+            told: EnvelopeFacts::default(),
             is_binding_unclear: false,
             is_whole_session: false,
             is_before_1_0: true,

@@ -6,10 +6,10 @@ use super::bind::goes_by_token;
 use super::context::{Context, ValidEvent};
 use super::members::KNOWN;
 use super::{Faults, Member, members, repeats, strict};
+use crate::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
 use crate::limits::MAX_DATA_LEVELS;
 use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str};
-use crate::tolerate::{DISPLAYED, OLD_TELEMETRY_ID};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use serde_json::value::RawValue;
 

@@ -3,10 +3,10 @@
 //! Must not know any rule between members.
 
 use super::{Faults, Member};
+use crate::aliases::OLD_TELEMETRY_ID;
 use crate::limits::{EARLIEST_AT_MS, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
 use crate::raw::{RawObject, as_str, depth};
-use crate::tolerate::OLD_TELEMETRY_ID;
 use chrono::{DateTime, FixedOffset, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::event_key::canonical_id;

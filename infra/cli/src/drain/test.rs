@@ -12,7 +12,7 @@ use crate::provider::provider;
 use crate::talk::say;
 use chrono::DateTime;
 use clap::Args;
-use ingest_gateway::{DrainRehearsal, LineOutcome};
+use ingest_gateway::{DrainDryRun, LineOutcome};
 use schemas::identity::DrainProvider;
 use schemas::instant;
 use schemas::site::Site;
@@ -55,7 +55,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     let of_domain = |domain: &String| {
         Site::from_domain(domain).map_err(|_| Failure::Usage(format!("--domain {domain}: not a host that somebody can own")))
     };
-    let rehearsal = DrainRehearsal {
+    let rehearsal = DrainDryRun {
         provider: what.provider,
         host: what.host.clone(),
         hosts: what.domains.iter().map(of_domain).collect::<Result<_, _>>()?,

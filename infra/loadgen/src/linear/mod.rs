@@ -10,7 +10,7 @@ pub use body::{LEVELS, Shape, body};
 
 use crate::options::LinearOptions;
 use chrono::{DateTime, Utc};
-use ingest_gateway::{Document, Limits, rehearse};
+use ingest_gateway::{Document, Limits, dry_run};
 use rustix::time::{ClockId, clock_gettime};
 use schemas::log::LogRecord;
 use service_kit::clock::Clock;
@@ -23,7 +23,7 @@ const ENOUGH: Duration = Duration::from_millis(20);
 
 /// What the gateway makes of a body, down to the bytes of its record; none when it refuses it.
 pub fn work_off(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Option<Vec<u8>> {
-    let record: LogRecord = rehearse(body, document, limits, now).ok()?;
+    let record: LogRecord = dry_run(body, document, limits, now).ok()?;
     serde_json::to_vec(&record).ok()
 }
 

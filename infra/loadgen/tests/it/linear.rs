@@ -2,7 +2,7 @@
 //! busy machine changes; `cargo load -- linear` measures the same bodies in CPU.
 
 use chrono::{DateTime, Utc};
-use ingest_gateway::{Document, Limits, rehearse, visited_bytes};
+use ingest_gateway::{Document, Limits, dry_run, visited_bytes};
 use loadgen::linear::{self, LEVELS, Shape, body};
 use loadgen::options::LinearOptions;
 
@@ -15,7 +15,7 @@ fn passes(document: Document, shape: Shape, levels: usize, bytes: usize) -> (boo
     let now: DateTime<Utc> = DateTime::from_timestamp(1_790_000_000, 0).expect("a time");
     let body = body(document, shape, levels, bytes);
     let before = visited_bytes();
-    let is_taken = rehearse(&body, document, &Limits::default(), now).is_ok();
+    let is_taken = dry_run(&body, document, &Limits::default(), now).is_ok();
     let visited = visited_bytes() - before;
     #[expect(clippy::cast_precision_loss, reason = "a few million")]
     let each = visited as f64 / body.len() as f64;

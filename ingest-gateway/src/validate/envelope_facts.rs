@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 /// Facts of a session that stand around its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct EnvelopeFacts {
     /// The session that delegated work to this one.
     pub(crate) parent: Option<String>,
     /// When it began.
@@ -22,7 +22,7 @@ pub(crate) struct Told {
     pub(crate) manifest_ref: Option<String>,
 }
 
-impl Told {
+impl EnvelopeFacts {
     /// What the envelope says.
     pub(crate) fn by(envelope: &RawObject<'_>) -> Self {
         let text = |name: &str| {
@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(envelope: &Value) -> Told {
-        Told::by(&RawObject::parse(&envelope.to_string()).unwrap())
+    fn told(envelope: &Value) -> EnvelopeFacts {
+        EnvelopeFacts::by(&RawObject::parse(&envelope.to_string()).unwrap())
     }
 
     #[test]

@@ -8,9 +8,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// When something was last said.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Option<Instant>);
+pub(crate) struct LogThrottle(Option<Instant>);
 
-impl Seldom {
+impl LogThrottle {
     /// Whether it is time to say it again.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.0.is_none_or(|last| last.elapsed() >= INTERVAL);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// A log of which nothing is kept.
-pub struct DrainRehearsal {
+pub struct DrainDryRun {
     /// Whose lines they are.
     pub provider: DrainProvider,
     /// The host of lines that name none.
@@ -32,7 +32,7 @@ pub struct DrainRehearsal {
     pub now: DateTime<Utc>,
 }
 
-impl DrainRehearsal {
+impl DrainDryRun {
     /// Hands over what becomes of each line, or of each element of a log that is one array, with its time in milliseconds. Blank
     /// lines are none.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(Outcome, Option<i64>) -> io::Result<()>) -> io::Result<()> {

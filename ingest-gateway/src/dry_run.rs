@@ -48,7 +48,7 @@ impl Document {
 
 /// The record a body becomes at its endpoint, for a caller that may report for every host and knows no click token. What is put
 /// on the log for a click token is nothing: its record is empty.
-pub fn rehearse(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Result<LogRecord, ApiError> {
+pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<Utc>) -> Result<LogRecord, ApiError> {
     let caller = Caller {
         key_id: ApiKeyId(Uuid::nil()),
         org_id: OrgId(Uuid::nil()),

@@ -3,7 +3,7 @@
 //!
 //! Must be written under the lock of the spill's folder, and must give way: a disk that refuses costs no event.
 
-use super::known::Sighting;
+use super::envelope::EnvelopeReport;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ const NEXT: &str = "sessions.next";
 
 /// The file, one sighting a line; the last line of a process that was killed may be torn.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct EnvelopeSpill {
     file: File,
     folder: PathBuf,
     /// In it, also those that PostgreSQL has meanwhile.
     pub(super) lines: usize,
 }
 
-impl Kept {
+impl EnvelopeSpill {
     /// Opens the file in the folder of the spill, and reads what an earlier process left there.
-    pub(super) fn open(folder: &Path) -> io::Result<(Self, Vec<Sighting>)> {
+    pub(super) fn open(folder: &Path) -> io::Result<(Self, Vec<EnvelopeReport>)> {
         let path = folder.join(NAME);
         let left = match std::fs::read(&path) {
             Ok(left) => left,
@@ -34,12 +34,12 @@ impl Kept {
             file.write_all(b"\n")?;
         }
         let lines = left.split(|byte| *byte == b'\n');
-        let left: Vec<Sighting> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let left: Vec<EnvelopeReport> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         Ok((Self { file, folder: folder.to_owned(), lines: left.len() }, left))
     }
 
     /// Makes sightings durable.
-    pub(super) fn add(&mut self, seen: &[Sighting]) -> io::Result<()> {
+    pub(super) fn add(&mut self, seen: &[EnvelopeReport]) -> io::Result<()> {
         let before = self.file.metadata()?.len();
         let written = self.file.write_all(&lines_of(seen)?).and_then(|()| self.file.sync_data());
         match written {
@@ -51,7 +51,7 @@ impl Kept {
     }
 
     /// PostgreSQL has all but these, in one step: whoever is killed in it leaves one file or the other.
-    pub(super) fn replace(&mut self, left: &[Sighting]) -> io::Result<()> {
+    pub(super) fn replace(&mut self, left: &[EnvelopeReport]) -> io::Result<()> {
         let next = self.folder.join(NEXT);
         let mut file = File::options().create(true).append(true).open(&next)?;
         file.set_len(0)?;
@@ -69,7 +69,7 @@ impl Kept {
     }
 }
 
-fn lines_of(seen: &[Sighting]) -> io::Result<Vec<u8>> {
+fn lines_of(seen: &[EnvelopeReport]) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     for sighting in seen {
         serde_json::to_writer(&mut lines, sighting)?;
@@ -85,39 +85,39 @@ mod tests {
     use schemas::session::PrivacyLevel;
     use uuid::Uuid;
 
-    fn sighting(number: u128) -> Sighting {
+    fn sighting(number: u128) -> EnvelopeReport {
         let (org, session) = (OrgId(Uuid::from_u128(7)), SessionId(Uuid::from_u128(number)));
-        Sighting { org, session, level: Some(PrivacyLevel::Intent), told: crate::validate::Told::default() }
+        EnvelopeReport { org, session, level: Some(PrivacyLevel::Intent), told: crate::validate::EnvelopeFacts::default() }
     }
 
     #[test]
     fn what_was_kept_is_found_again_behind_a_torn_line_too_until_it_is_cleared() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut kept, left) = Kept::open(folder.path()).unwrap();
+        let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
         assert!(left.is_empty());
         kept.add(&[sighting(1), sighting(2)]).unwrap();
         kept.file.write_all(br#"{"org":"0000"#).unwrap();
         drop(kept);
 
-        let (mut kept, left) = Kept::open(folder.path()).unwrap();
+        let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
         assert_eq!(left, [sighting(1), sighting(2)]);
         kept.add(&[sighting(3)]).unwrap();
         drop(kept);
 
-        let (mut kept, left) = Kept::open(folder.path()).unwrap();
+        let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
         assert_eq!(left, [sighting(1), sighting(2), sighting(3)]);
         kept.clear().unwrap();
-        assert!(Kept::open(folder.path()).unwrap().1.is_empty());
+        assert!(EnvelopeSpill::open(folder.path()).unwrap().1.is_empty());
     }
 
     #[test]
     fn what_is_replaced_leaves_what_is_left_and_takes_more() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut kept, _) = Kept::open(folder.path()).unwrap();
+        let (mut kept, _) = EnvelopeSpill::open(folder.path()).unwrap();
         kept.add(&[sighting(1), sighting(2), sighting(3)]).unwrap();
         kept.replace(&[sighting(3)]).unwrap();
         kept.add(&[sighting(4)]).unwrap();
         assert_eq!(kept.lines, 2);
-        assert_eq!(Kept::open(folder.path()).unwrap().1, [sighting(3), sighting(4)]);
+        assert_eq!(EnvelopeSpill::open(folder.path()).unwrap().1, [sighting(3), sighting(4)]);
     }
 }

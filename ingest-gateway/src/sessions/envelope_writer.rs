@@ -4,8 +4,8 @@
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
 //! written waits here and in a file (`kept`), and is written when PostgreSQL is back, by the next process if need be.
 
-use super::kept::Kept;
-use super::known::{Known, Seen, Session, Sighting};
+use super::envelope::{EnvelopeReport, Seen, Session, SessionState};
+use super::envelope_spill::EnvelopeSpill;
 use super::{SessionMemory, store};
 use crate::metrics;
 use anyhow::Context as _;
@@ -40,11 +40,11 @@ const AWAY: Duration = Duration::from_secs(2);
 const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// What a request has seen, and where it hears whether that is written.
-type Waiting = (Vec<Sighting>, oneshot::Sender<bool>);
+type Waiting = (Vec<EnvelopeReport>, oneshot::Sender<bool>);
 
 /// Handle on the writer of sightings; many requests share one statement.
 #[derive(Clone)]
-pub(crate) struct Sightings {
+pub(crate) struct EnvelopeWriter {
     written: Arc<Mutex<LruCache<Seen, ()>>>,
     queue: mpsc::Sender<Waiting>,
 }
@@ -56,18 +56,18 @@ struct Writer {
     written: Arc<Mutex<LruCache<Seen, ()>>>,
     away_until: Option<Instant>,
     /// What PostgreSQL has not taken, oldest first.
-    left: Vec<Sighting>,
+    left: Vec<EnvelopeReport>,
     /// The same, in short: what a busy session says again and again waits once.
     waiting: HashSet<Seen>,
-    kept: Option<Kept>,
+    kept: Option<EnvelopeSpill>,
     attempt: Option<AbortOnDropHandle<Attempted>>,
 }
 
 /// What the oldest of what was left had said before, once PostgreSQL has taken it, and when it was asked.
-type Attempted = Option<(HashMap<Session, Known>, Vec<Sighting>, DateTime<Utc>)>;
+type Attempted = Option<(HashMap<Session, SessionState>, Vec<EnvelopeReport>, DateTime<Utc>)>;
 
 /// What sessions had said before, once PostgreSQL has taken them; nothing when it has not.
-async fn written(pool: &PgPool, seen: &[Sighting], patience: Duration) -> Option<HashMap<Session, Known>> {
+async fn written(pool: &PgPool, seen: &[EnvelopeReport], patience: Duration) -> Option<HashMap<Session, SessionState>> {
     let why = match tokio::time::timeout(patience, store::add_seen(pool, seen)).await {
         Ok(Ok(known)) => return Some(known),
         Ok(Err(error)) => error.to_string(),
@@ -82,7 +82,7 @@ fn dropped(sessions: usize) {
     tracing::warn!("too many sessions wait for PostgreSQL; the next event of each brings it again");
 }
 
-impl Sightings {
+impl EnvelopeWriter {
     /// Starts the writer, which tells `memory` what it learns; it ends when the last handle is gone. What PostgreSQL does
     /// not take is kept in `folder`, which is this process's alone.
     pub(crate) fn start(pool: PgPool, memory: Arc<SessionMemory>, clock: Clock, folder: Option<&Path>) -> anyhow::Result<Self> {
@@ -90,7 +90,7 @@ impl Sightings {
             None => (None, Vec::new()),
             Some(folder) => {
                 let cannot = || format!("TELEMETRY_SPILL_DIR={}: sessions cannot be kept there", folder.display());
-                let (kept, left) = Kept::open(folder).with_context(cannot)?;
+                let (kept, left) = EnvelopeSpill::open(folder).with_context(cannot)?;
                 (Some(kept), left)
             }
         };
@@ -104,7 +104,7 @@ impl Sightings {
             memory,
             written: Arc::clone(&written),
             away_until: None,
-            waiting: left.iter().map(Sighting::short).collect(),
+            waiting: left.iter().map(EnvelopeReport::short).collect(),
             left,
             kept,
             attempt: None,
@@ -115,7 +115,7 @@ impl Sightings {
 
     /// Has the sessions written; waits a moment for it, so that the next call of the reporter finds them. False when
     /// PostgreSQL did not take them in time: then they are kept.
-    pub(crate) async fn note(&self, mut seen: Vec<Sighting>) -> bool {
+    pub(crate) async fn note(&self, mut seen: Vec<EnvelopeReport>) -> bool {
         {
             let mut written = self.written.lock().expect("no holder of the lock panics");
             seen.retain(|sighting| written.get(&sighting.short()).is_none());
@@ -166,7 +166,7 @@ impl Writer {
         {
             group.push(next);
         }
-        let seen: Vec<Sighting> = group.iter().flat_map(|(seen, _)| seen.clone()).collect();
+        let seen: Vec<EnvelopeReport> = group.iter().flat_map(|(seen, _)| seen.clone()).collect();
         let is_away = self.away_until.is_some_and(|until| Instant::now() < until);
         let is_written = !is_away && self.write(&seen).await;
         if !is_written {
@@ -178,7 +178,7 @@ impl Writer {
         }
     }
 
-    async fn keep(&mut self, mut seen: Vec<Sighting>) {
+    async fn keep(&mut self, mut seen: Vec<EnvelopeReport>) {
         seen.retain(|sighting| self.waiting.insert(sighting.short()));
         if seen.is_empty() {
             return;
@@ -198,7 +198,7 @@ impl Writer {
 
     /// Tries the oldest of what is left, beside the requests: after a pause when PostgreSQL is away.
     fn write_left(&self) -> AbortOnDropHandle<Attempted> {
-        let some: Vec<Sighting> = self.left.iter().take(MAX_AT_ONCE).cloned().collect();
+        let some: Vec<EnvelopeReport> = self.left.iter().take(MAX_AT_ONCE).cloned().collect();
         let (pool, asked_at) = (self.pool.clone(), self.clock.now());
         let pause = if self.away_until.is_some() { BACK_OFF } else { Duration::ZERO };
         AbortOnDropHandle::new(tokio::spawn(async move {
@@ -219,7 +219,7 @@ impl Writer {
         }
         metrics::sessions_waiting(self.left.len());
         if self.left.is_empty() {
-            self.on_disk(Kept::clear).await;
+            self.on_disk(EnvelopeSpill::clear).await;
         } else if self.kept.as_ref().is_some_and(|kept| kept.lines > 2 * MAX_WAITING) {
             // PostgreSQL takes them no faster than they come: the file must not grow for ever.
             let left = self.left.clone();
@@ -228,7 +228,7 @@ impl Writer {
     }
 
     /// Whether PostgreSQL has taken them.
-    async fn write(&mut self, seen: &[Sighting]) -> bool {
+    async fn write(&mut self, seen: &[EnvelopeReport]) -> bool {
         let asked_at = self.clock.now();
         let known = written(&self.pool, seen, ATTEMPT).await;
         match &known {
@@ -238,7 +238,7 @@ impl Writer {
         known.is_some()
     }
 
-    fn learn(&self, seen: &[Sighting], known: &HashMap<Session, Known>, asked_at: DateTime<Utc>) {
+    fn learn(&self, seen: &[EnvelopeReport], known: &HashMap<Session, SessionState>, asked_at: DateTime<Utc>) {
         self.memory.learn(seen.iter().map(|seen| (seen.org, seen.session)), known, asked_at);
         let mut remembered = self.written.lock().expect("no holder of the lock panics");
         for sighting in seen {
@@ -247,7 +247,7 @@ impl Writer {
     }
 
     /// Away from the threads that serve requests.
-    async fn on_disk(&mut self, work: impl FnOnce(&mut Kept) -> io::Result<()> + Send + 'static) {
+    async fn on_disk(&mut self, work: impl FnOnce(&mut EnvelopeSpill) -> io::Result<()> + Send + 'static) {
         let Some(mut kept) = self.kept.take() else { return };
         let worked = tokio::task::spawn_blocking(move || {
             let result = work(&mut kept);

@@ -39,7 +39,7 @@ pub(super) struct BadLine {
 }
 
 /// All of one body.
-pub(super) struct Tally {
+pub(super) struct BodyCounts {
     /// By their beginnings, in milliseconds UTC.
     pub(super) hours: BTreeMap<i64, Hour>,
     pub(super) bad_lines: Vec<BadLine>,
@@ -49,7 +49,7 @@ pub(super) struct Tally {
     now_ms: i64,
 }
 
-impl Tally {
+impl BodyCounts {
     pub(super) fn new(now_ms: i64) -> Self {
         Self { hours: BTreeMap::new(), bad_lines: Vec::new(), lines: 0, digest: Sha256::new(), now_ms }
     }
