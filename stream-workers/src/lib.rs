@@ -17,36 +17,36 @@
 //! Must never skip a record, and must never commit before the insert is acknowledged.
 
 mod back_off;
+mod bulk_loader;
 mod compaction;
 mod consume;
 #[cfg(feature = "deadly-records")]
 mod deadly_records;
 mod decode;
 pub mod deliver;
-mod filler;
+mod dry_run;
 mod fold;
 mod keep;
+mod log_status;
 mod metrics;
+pub mod partition_stats;
 mod rebuild;
-mod rehearsal;
 mod rejected;
 mod replay;
 mod resolve;
 mod row;
-pub mod settled;
-mod standing;
 mod store;
 mod topic_reader;
 mod worker;
 
-pub use filler::Filler;
+pub use bulk_loader::Filler;
+pub use dry_run::dry_run;
 pub use keep::Keep;
+pub use log_status::{settled as print_settled, standing};
 pub use metrics::MEASURES;
 pub use rebuild::{RebuildOptions, rebuild};
-pub use rehearsal::rehearse;
 pub use rejected::RejectedErrand;
 pub use replay::{ReplayOptions, replay};
-pub use standing::{settled as print_settled, standing};
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
@@ -90,7 +90,7 @@ pub enum Command {
     /// Fill an empty store from the log
     Rebuild(RebuildOptions),
     /// What has become of the log's records, as the commits of the group say
-    Settled,
+    PartitionStats,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedErrand),
@@ -160,7 +160,7 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
         Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
         Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
-        Command::Settled => errand(&process, async { print_settled(&settings()?).await }).await,
+        Command::PartitionStats => errand(&process, async { print_settled(&settings()?).await }).await,
         Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
         _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }

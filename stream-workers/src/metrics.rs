@@ -3,7 +3,7 @@
 //! Must not take a label from a record.
 
 use crate::fold::Folded;
-use crate::settled::{Counts, Settled};
+use crate::partition_stats::{Counts, PartitionStats};
 use metrics::{counter, gauge, histogram};
 use service_kit::measures;
 use service_kit::measures::{By, Measure};
@@ -86,7 +86,7 @@ pub(crate) fn inserted(folded: &Folded, now_us: i64, took: Duration) {
 }
 
 /// What the commits say of every partition that this worker has.
-pub(crate) fn settled<'a>(partitions: impl Iterator<Item = &'a Settled>) {
+pub(crate) fn settled<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) {
     let (mut all, mut missing) = (Counts::default(), 0);
     for settled in partitions {
         all += settled.counts;

@@ -11,8 +11,8 @@ use crate::back_off::BackOff;
 use crate::consume::Offsets;
 use crate::fold::Folded;
 use crate::metrics;
+use crate::partition_stats::CountsByPartition;
 use crate::row::ObservationRow;
-use crate::settled::Tally;
 use anyhow::{Context, bail};
 use clickhouse::Row;
 use clickhouse::error::Error;
@@ -85,8 +85,8 @@ impl Store {
 
     /// Inserts a block that came from these offsets; returns once every row is readable, with what became of each
     /// partition's.
-    pub(crate) async fn insert(&self, folded: Folded, offsets: &Offsets) -> Tally {
-        let (mut waiting, mut stored) = (vec![folded], Tally::default());
+    pub(crate) async fn insert(&self, folded: Folded, offsets: &Offsets) -> CountsByPartition {
+        let (mut waiting, mut stored) = (vec![folded], CountsByPartition::default());
         while let Some(portion) = waiting.pop() {
             if let Some([older, newer]) = self.insert_or_cut(portion, offsets, &mut stored).await {
                 waiting.extend([newer, older]);
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Tries until the portion is in; answers its halves instead when ClickHouse lacks the memory for all of it.
-    async fn insert_or_cut(&self, mut folded: Folded, offsets: &Offsets, stored: &mut Tally) -> Option<[Folded; 2]> {
+    async fn insert_or_cut(&self, mut folded: Folded, offsets: &Offsets, stored: &mut CountsByPartition) -> Option<[Folded; 2]> {
         if folded.rows.is_empty() {
             return None;
         }

@@ -5,8 +5,8 @@
 use super::dead_letter::DeadLetter;
 use crate::decode::{count_events, decode, guarded};
 use crate::metrics;
+use crate::partition_stats::CountsByPartition;
 use crate::row::ObservationRow;
-use crate::settled::Tally;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::log::{LogEvent, LogRecord};
@@ -31,7 +31,7 @@ pub(crate) struct Block {
     pub(crate) dead_letters: Vec<DeadLetter>,
     pub(crate) offsets: Offsets,
     /// What is known of what became of them; what is inserted is told by the store.
-    pub(crate) tally: Tally,
+    pub(crate) tally: CountsByPartition,
     pub(crate) opened: Option<Instant>,
     unresolved_events: usize,
     bytes: usize,

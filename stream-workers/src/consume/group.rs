@@ -4,9 +4,9 @@
 
 use crate::Settings;
 use crate::consume::block::Offsets;
-use crate::consume::caution::Caution;
+use crate::consume::crash_guard::CrashGuard;
 use crate::metrics;
-use crate::settled::{Settled, Tally};
+use crate::partition_stats::{CountsByPartition, PartitionStats};
 use anyhow::Context;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
 use rdkafka::error::KafkaResult;
@@ -28,19 +28,19 @@ const COMMITTED_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What the committed offset of a partition says, and what is to be said with the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) caution: Caution,
-    pub(crate) settled: Settled,
+pub(crate) struct CommittedMetadata {
+    pub(crate) crash_guard: CrashGuard,
+    pub(crate) settled: PartitionStats,
 }
 
-impl Held {
+impl CommittedMetadata {
     /// Reads what stands beside a committed offset; where there is none, everything begins at the first record.
     fn found(committed: Offset, metadata: &str, first: i64) -> Self {
         let settled = match committed {
-            Offset::Offset(committed) => Settled::found(metadata, committed),
-            _ => Settled::anew(0),
+            Offset::Offset(committed) => PartitionStats::found(metadata, committed),
+            _ => PartitionStats::anew(0),
         };
-        Self { caution: Caution::found(metadata, first), settled: settled_at(settled, first) }
+        Self { crash_guard: CrashGuard::found(metadata, first), settled: settled_at(settled, first) }
     }
 
     /// Goes on to the record at `offset`.
@@ -50,23 +50,23 @@ impl Held {
 
     /// What to commit before decoding, beside the offset of the first record to be decoded.
     pub(crate) fn decoding(&self) -> String {
-        self.with(self.caution.decoding())
+        self.with(self.crash_guard.decoding())
     }
 
     /// What to commit once they are decoded, and with every offset that follows.
     pub(crate) fn decoded(&self) -> String {
-        self.with(self.caution.decoded())
+        self.with(self.crash_guard.decoded())
     }
 
-    fn with(&self, caution: String) -> String {
+    fn with(&self, crash_guard: String) -> String {
         let settled = self.settled.noted();
-        let both = [caution, settled];
+        let both = [crash_guard, settled];
         both.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// Goes on to the record at `offset`, and says so when there should have been others before it.
-fn settled_at(settled: Settled, offset: i64) -> Settled {
+fn settled_at(settled: PartitionStats, offset: i64) -> PartitionStats {
     missed(u64::try_from(offset - settled.next).unwrap_or(0));
     settled.at(offset)
 }
@@ -85,7 +85,7 @@ pub(crate) struct Assigned(Mutex<Holdings>);
 #[derive(Default)]
 struct Holdings {
     /// By partition; one that it has just been given is not there yet.
-    held: BTreeMap<i32, Held>,
+    held: BTreeMap<i32, CommittedMetadata>,
     /// Taken away since this was last asked.
     taken: BTreeSet<i32>,
     /// All that it has been given.
@@ -154,7 +154,7 @@ impl Member {
     }
 
     /// How to go on in a partition; nothing while it is not known.
-    pub(crate) fn held(&self, partition: i32) -> Option<Held> {
+    pub(crate) fn held(&self, partition: i32) -> Option<CommittedMetadata> {
         self.consumer.context().holdings().held.get(&partition).copied()
     }
 
@@ -163,13 +163,13 @@ impl Member {
         std::mem::take(&mut self.consumer.context().holdings().taken)
     }
 
-    pub(crate) fn hold(&self, partition: i32, held: Held) {
+    pub(crate) fn hold(&self, partition: i32, held: CommittedMetadata) {
         self.consumer.context().holdings().held.insert(partition, held);
     }
 
     /// Asks what the last owner of a partition has left at its committed offset; nothing while nobody can say. Without that
     /// there is no going on: the next commit would write over it. `came_ms` is when the first record came to the log.
-    pub(crate) async fn found(&self, partition: i32, first: i64, came_ms: Option<i64>) -> Option<Held> {
+    pub(crate) async fn found(&self, partition: i32, first: i64, came_ms: Option<i64>) -> Option<CommittedMetadata> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
         let old_ms = Clock::System.now().timestamp_millis() - OLD_MS;
         let asked = spawn_blocking(move || {
@@ -186,11 +186,11 @@ impl Member {
                         "the group has no offset for a partition with old records: all of it is read again"
                     );
                 }
-                Ok(Held::found(left.offset(), left.metadata(), first))
+                Ok(CommittedMetadata::found(left.offset(), left.metadata(), first))
             })
             .transpose()
         });
-        let found: KafkaResult<Option<Held>> = asked.await.unwrap_or(Ok(None));
+        let found: KafkaResult<Option<CommittedMetadata>> = asked.await.unwrap_or(Ok(None));
         found.unwrap_or_else(|error| {
             tracing::warn!(partition, "what was committed cannot be asked, trying again: {error}");
             None
@@ -208,12 +208,12 @@ impl Member {
     }
 
     /// Commits the offsets behind a block. A failure is harmless: the records are read again and change nothing.
-    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &Tally) {
+    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &CountsByPartition) {
         let next: Vec<_> = {
             let mut holdings = self.consumer.context().holdings();
             let held = offsets.iter().filter_map(|(partition, (first, last))| {
                 let held = holdings.held.get_mut(partition)?;
-                held.caution = held.caution.past(last + 1);
+                held.crash_guard = held.crash_guard.past(last + 1);
                 let counts = tally.get(*partition);
                 *held = held.at(*first);
                 held.settled = held.settled.past(counts, last + 1);

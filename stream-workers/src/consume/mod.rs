@@ -4,7 +4,7 @@
 //! and the one being filled.
 
 mod block;
-mod caution;
+mod crash_guard;
 mod dead_letter;
 mod group;
 mod lag;
@@ -14,7 +14,7 @@ pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
 
 use crate::Settings;
-use crate::settled::Tally;
+use crate::partition_stats::CountsByPartition;
 use anyhow::bail;
 pub(crate) use group::Assigned;
 use group::Member;
@@ -115,7 +115,7 @@ impl Collector {
     }
 
     /// Commits the offsets behind the block that was taken last.
-    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &Tally) {
+    pub(crate) async fn commit(&self, offsets: &Offsets, tally: &CountsByPartition) {
         self.member.commit(offsets, tally).await;
         self.lag.done();
     }
@@ -134,7 +134,7 @@ impl Collector {
             Ok(message) => {
                 self.lag.read(message.timestamp());
                 let partition = message.partition();
-                let is_free = self.member.held(partition).is_some_and(|held| !held.caution.is_needed());
+                let is_free = self.member.held(partition).is_some_and(|held| !held.crash_guard.is_needed());
                 if is_free && !self.held.contains_key(&partition) {
                     self.next.push(&message, |_| true);
                 } else {
@@ -193,8 +193,8 @@ impl Collector {
         if !is_noted {
             held = held.at(offset);
         }
-        let quarantine = held.caution.quarantines();
-        if quarantine.is_none() && !is_noted && (known.is_none() || held.caution.is_needed()) {
+        let quarantine = held.crash_guard.quarantines();
+        if quarantine.is_none() && !is_noted && (known.is_none() || held.crash_guard.is_needed()) {
             // First: whoever is stopped while it is noted has to take it back.
             self.decoding.push((partition, offset));
             self.member.note(vec![(partition, offset, held.decoding())]).await;
@@ -212,7 +212,7 @@ impl Collector {
 
     /// Whether a partition that is read with caution has as many records in this block as may be decoded at a time.
     fn has_enough(&self, partition: i32) -> bool {
-        let most = self.member.held(partition).map_or(usize::MAX, |held| held.caution.most_records());
+        let most = self.member.held(partition).map_or(usize::MAX, |held| held.crash_guard.most_records());
         let in_block = self.next.offsets.get(&partition).map_or(0, |(first, last)| last.abs_diff(*first) + 1);
         in_block >= most as u64
     }

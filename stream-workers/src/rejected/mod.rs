@@ -3,10 +3,10 @@
 //! Must have them acknowledged before the block they came in moves on: a record is never skipped.
 
 mod archive;
-mod errand;
+mod command;
 
 pub(crate) use archive::Archive;
-pub use errand::RejectedErrand;
+pub use command::RejectedErrand;
 
 use crate::consume::DeadLetter;
 use futures::StreamExt as _;

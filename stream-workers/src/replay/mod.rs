@@ -12,9 +12,9 @@ mod reader;
 use crate::Settings;
 use crate::consume::Block;
 use crate::fold::fold;
+use crate::partition_stats::CountsByPartition;
 use crate::rejected::Archive;
 use crate::resolve::Resolver;
-use crate::settled::Tally;
 use crate::store::Store;
 use crate::topic_reader::TopicReader;
 use anyhow::{Context, bail};
@@ -141,7 +141,7 @@ struct Replayer {
     pace: Pace,
     progress: Progress,
     is_dry: bool,
-    inserting: Option<JoinHandle<Tally>>,
+    inserting: Option<JoinHandle<CountsByPartition>>,
 }
 
 impl Replayer {

@@ -2,7 +2,7 @@
 //!
 //! Must use servers that know the accounts.
 
-use crate::world::settings;
+use crate::test_app::settings;
 use clap::ValueEnum as _;
 use local::private::Postgres;
 use service_kit::roles::Role;

@@ -1,6 +1,6 @@
 //! Click tokens that the gateway could not look up: resolved as the gateway would have, or set aside.
 
-use crate::world::{NEW_YEAR_US, World, column, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use chrono::DateTime;
 use schemas::log::RECORD_VERSION;
 use schemas::secrets::{PlainClickToken, SecretHash};
@@ -64,7 +64,7 @@ pub(crate) fn unresolved(received_at_us: i64, events: &[Value]) -> Value {
 /// Both worlds' tables must be alike to the last column: one got hashes, the other what a gateway makes of tokens.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_would_have_given_and_so_does_a_replay() {
-    let (hashed, resolved) = (World::new().await, World::new().await);
+    let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
     // Long expired by now, but not when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
     let (own, theirs, nameless) = (session(1), session(2), session(3));
@@ -140,7 +140,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
 /// record must find the row that is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn e11_a_token_in_a_record_of_before_gives_its_event_no_url_and_no_other_site() {
-    let (unresolved, bound) = (World::new().await, World::new().await);
+    let (unresolved, bound) = (TestApp::new().await, TestApp::new().await);
     issue(&unresolved.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
     let former = json!({"content_url": "https://www.example.com/x", "site": "com.example.www"});
     let none = json!({"content_url": null, "site": ""});
@@ -174,24 +174,24 @@ async fn e11_a_token_in_a_record_of_before_gives_its_event_no_url_and_no_other_s
 /// Before version 5 nobody said where the link of a token leads: a replay tells no owner more than was told then.
 #[tokio::test(flavor = "multi_thread")]
 async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads() {
-    let world = World::new().await;
-    issue(&world.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
+    let app = TestApp::new().await;
+    issue(&app.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
     let elsewhere = json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"});
     for version in 2..=RECORD_VERSION {
         let mut record = record(REPORTER, NEW_YEAR_US, &[engaged(version.into(), &elsewhere)]);
         record["v"] = json!(version);
-        world.put(&[(0, record)]).await;
+        app.put(&[(0, record)]).await;
     }
-    world.work_off(&world.group()).await;
-    assert_eq!(column(&world, "link").await, ["other"; 5]);
-    assert_eq!(column(&world, "link_site").await, ["", "", "", "com.example", "com.example"]);
+    app.work_off(&app.group()).await;
+    assert_eq!(column(&app, "link").await, ["other"; 5]);
+    assert_eq!(column(&app, "link_site").await, ["", "", "", "com.example", "com.example"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let until_us = NEW_YEAR_US + SECOND_US;
-    issue(&world.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
+    issue(&app.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
     let good = |key| by_token(key, "ctx_good");
     let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_good"), "session_id": session(2)}));
     let bad = [
@@ -200,50 +200,50 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
         (unresolved(NEW_YEAR_US, &[good(90), elsewhere]), "event 1: the click token belongs to another session than session_id"),
     ];
 
-    let worker = world.worker();
+    let worker = app.worker();
     let mut expected = Vec::new();
     for (n, (record, reason)) in (0_u128..).zip(bad) {
         // Up to its last microsecond the token is good.
-        world.put(&[(0, unresolved(until_us - 1, &[good(2 * n)]))]).await;
+        app.put(&[(0, unresolved(until_us - 1, &[good(2 * n)]))]).await;
         let bytes = record.to_string().into_bytes();
-        expected.push((world.log.put(0, &bytes).await, bytes, reason.to_owned()));
-        world.put(&[(0, unresolved(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
+        expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
+        app.put(&[(0, unresolved(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
     }
-    world.log.caught_up(&world.group()).await;
+    app.log.caught_up(&app.group()).await;
     worker.stop().await;
 
     let neighbours: Vec<String> = (0..6).map(|n| format!("event-{n:06}")).collect();
-    assert_eq!(world.visible().await, neighbours);
+    assert_eq!(app.visible().await, neighbours);
     expected.sort();
-    let letters = world.log.set_aside().await;
+    let letters = app.log.set_aside().await;
     let found: Vec<_> = letters.into_iter().map(|letter| (letter.origin, letter.payload, letter.reason)).collect();
     assert_eq!(found, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_replay() {
-    let world = World::new().await;
-    issue(&world.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
+    let app = TestApp::new().await;
+    issue(&app.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
     let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "is_nameless": true});
-    let worker = world.worker();
+    let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
-        world.put(&[(0, unresolved(accepted_at_us, &events))]).await;
-        world.log.caught_up(&world.group()).await;
+        app.put(&[(0, unresolved(accepted_at_us, &events))]).await;
+        app.log.caught_up(&app.group()).await;
     };
     put(NEW_YEAR_US, 1).await;
     let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";
-    sqlx::query(name).bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 2)).execute(&world.stores.pool).await.unwrap();
+    sqlx::query(name).bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 2)).execute(&app.stores.pool).await.unwrap();
     // Later on the log, and accepted before it was named; as it was named; after.
     for (key, accepted_at_us) in [(2, NEW_YEAR_US + 1), (3, NEW_YEAR_US + 2), (4, NEW_YEAR_US + 3)] {
         put(accepted_at_us, key).await;
     }
     worker.stop().await;
-    let (agents, whole) = (column(&world, "agent_id").await, world.table().await);
+    let (agents, whole) = (column(&app, "agent_id").await, app.table().await);
     assert_eq!(agents, ["", "", "bot", "bot", "", "", "bot", "bot"]);
 
-    world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-    let (code, _, stderr) = world.command(&["replay"]).await;
+    app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    let (code, _, stderr) = app.command(&["replay"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(world.table().await, whole, "whoever reads the log later finds the same");
+    assert_eq!(app.table().await, whole, "whoever reads the log later finds the same");
 }

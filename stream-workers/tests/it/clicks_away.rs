@@ -1,7 +1,7 @@
 //! PostgreSQL away: what holds an unresolved click token waits for it, and nothing else does.
 
 use crate::clicks::{by_token, engaged, issue, session, unresolved};
-use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, column, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, column, event, record};
 use local::private::Postgres;
 use serde_json::{Value, json};
 use service_kit::settings::PostgresSettings;
@@ -14,28 +14,28 @@ use tokio::task::spawn_blocking;
 const ISSUER: u128 = 9;
 
 /// A world whose PostgreSQL can be killed and paused.
-async fn with_own_postgres(folder: &Path) -> (World, Postgres) {
+async fn with_own_postgres(folder: &Path) -> (TestApp, Postgres) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || Postgres::start(&at)).await.unwrap().unwrap();
     let fresh = TestStores::fresh().await;
     let postgres = PostgresSettings { database_url: server.url() };
     let pool = stores::postgres(&postgres).unwrap();
     stores::migrate_postgres(&pool).await.unwrap();
-    (World::on(TestStores { postgres, pool, ..fresh }), server)
+    (TestApp::on(TestStores { postgres, pool, ..fresh }), server)
 }
 
 /// A record with a token, and once it is on the log 59 more on every partition: each third with a token too, or with an agent to
 /// ask for.
-async fn put_portion(world: &World, first: u128) {
+async fn put_portion(app: &TestApp, first: u128) {
     let record = |n: u128| match n % 3 {
         0 if n.is_multiple_of(2) => unresolved(NEW_YEAR_US, &[by_token(n, "ctx_nameless")]),
         0 => unresolved(NEW_YEAR_US, &[engaged(n, &json!({"session_id": session(1), "is_nameless": true}))]),
         _ => record(1, NEW_YEAR_US, &[event(n)]),
     };
     let on_its_partition = |n: u128| (i32::try_from(n).unwrap() % PARTITIONS, record(n));
-    world.put(&[on_its_partition(first)]).await;
+    app.put(&[on_its_partition(first)]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    world.put(&(first + 1..first + 60).map(on_its_partition).collect::<Vec<_>>()).await;
+    app.put(&(first + 1..first + 60).map(on_its_partition).collect::<Vec<_>>()).await;
 }
 
 fn ids(up_to: u128) -> Vec<String> {
@@ -43,45 +43,45 @@ fn ids(up_to: u128) -> Vec<String> {
 }
 
 /// Several attempts long; that nothing is committed meanwhile is the point.
-async fn waits(world: &World, worker: &Working, visible: u128) {
+async fn waits(app: &TestApp, worker: &Working, visible: u128) {
     for _ in 0..12 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(worker.is_running(), "the worker waits for PostgreSQL");
-        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "what is not resolved is not committed");
+        assert_eq!(app.log.uncommitted(&app.group()).await, 60, "what is not resolved is not committed");
     }
-    assert_eq!(world.visible().await, ids(visible));
+    assert_eq!(app.visible().await, ids(visible));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let (world, mut server) = with_own_postgres(folder.path()).await;
+    let (app, mut server) = with_own_postgres(folder.path()).await;
     let until_us = NEW_YEAR_US + 1;
-    issue(&world.stores.pool, "ctx_nameless", ISSUER, session(1), None, until_us).await;
-    issue(&world.stores.pool, "ctx_known", ISSUER, session(2), Some("bot"), until_us).await;
+    issue(&app.stores.pool, "ctx_nameless", ISSUER, session(1), None, until_us).await;
+    issue(&app.stores.pool, "ctx_known", ISSUER, session(2), Some("bot"), until_us).await;
 
     server.pause();
-    put_portion(&world, 0).await;
-    let worker = world.worker();
-    waits(&world, &worker, 0).await;
+    put_portion(&app, 0).await;
+    let worker = app.worker();
+    waits(&app, &worker, 0).await;
     server.resume();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(60));
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(60));
 
     server.kill_9();
-    put_portion(&world, 60).await;
-    waits(&world, &worker, 60).await;
+    put_portion(&app, 60).await;
+    waits(&app, &worker, 60).await;
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(120));
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(120));
 
     // A token whose session has named its agent cannot change any more: it is not asked about again.
-    world.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
-    world.log.caught_up(&world.group()).await;
+    app.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
+    app.log.caught_up(&app.group()).await;
     server.kill_9();
-    world.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(122));
+    app.put(&[(0, unresolved(NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(122));
     worker.stop().await;
 
     let by_agent = |agent: &'static str, session: String| (agent.to_owned(), session);
@@ -92,21 +92,21 @@ async fn a_block_with_an_unresolved_token_waits_for_postgres_and_loses_nothing()
             _ => by_agent("", uuid::Uuid::nil().to_string()),
         })
         .collect();
-    let found: Vec<_> = column(&world, "agent_id").await.into_iter().zip(column(&world, "session_id").await).collect();
+    let found: Vec<_> = column(&app, "agent_id").await.into_iter().zip(column(&app, "session_id").await).collect();
     assert_eq!(found, expected);
-    assert!(world.log.set_aside().await.is_empty());
+    assert!(app.log.set_aside().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_postgres_starts_says_so_and_stores_all_that_needs_no_look_up() {
     let fresh = TestStores::fresh().await;
     let nobody = PostgresSettings { database_url: format!("postgres://telemetry@{}/telemetry", free_address()) };
-    let world = World::on(TestStores { postgres: nobody, ..fresh });
+    let app = TestApp::on(TestStores { postgres: nobody, ..fresh });
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut process: TestProcess = world.process_at(&listen, &metrics).await;
-    world.put(&(0..60).map(|n| (0, record(1, NEW_YEAR_US, &[event(n)]))).collect::<Vec<_>>()).await;
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(60));
+    let mut process: TestProcess = app.process_at(&listen, &metrics).await;
+    app.put(&(0..60).map(|n| (0, record(1, NEW_YEAR_US, &[event(n)]))).collect::<Vec<_>>()).await;
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(60));
     let ready = client().get(format!("http://{listen}/ready")).send().await.unwrap();
     assert_eq!(ready.status(), 503);
     let body: Value = ready.json().await.unwrap();

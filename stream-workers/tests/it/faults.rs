@@ -1,7 +1,7 @@
 //! C1 and C10: the worker dies at any moment, or its store does. `C10_SECONDS=600` keeps it away as long as C10 says.
 
 use crate::scrape;
-use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use local::private::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -20,53 +20,53 @@ const KILLS: usize = 5;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let (world, _broker) = World::with_own_broker(folder.path()).await;
-    let world = Arc::new(world);
+    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
+    let app = Arc::new(app);
 
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let (written, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
-    let writing = tokio::spawn(write(Arc::clone(&world), Arc::clone(&written), stop.clone()));
+    let writing = tokio::spawn(write(Arc::clone(&app), Arc::clone(&written), stop.clone()));
     for round in 0..KILLS {
-        let mut worker = world.process().await;
-        let before = world.visible().await.len();
-        eventually("the worker makes progress", || async { (world.visible().await.len() > before).then_some(()) }).await;
+        let mut worker = app.process().await;
+        let before = app.visible().await.len();
+        eventually("the worker makes progress", || async { (app.visible().await.len() > before).then_some(()) }).await;
         // Anywhere in the cycle of poll, fold, insert and commit.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;
         worker.kill_9().await;
-        eprintln!("round {round}: killed with {} of {} visible", world.visible().await.len(), written.load(Ordering::Relaxed));
+        eprintln!("round {round}: killed with {} of {} visible", app.visible().await.len(), written.load(Ordering::Relaxed));
     }
     stop.cancel();
     writing.await.unwrap();
-    let mut last = world.process().await;
-    world.log.caught_up(&world.group()).await;
+    let mut last = app.process().await;
+    app.log.caught_up(&app.group()).await;
     let expected: Vec<String> = (0..written.load(Ordering::Relaxed)).map(|n| format!("event-{n:06}")).collect();
-    assert_eq!(world.visible().await, expected, "seed {seed}");
-    assert_eq!(world.settled().await.events(), expected.len() as u64, "seed {seed}: what was inserted twice is counted once");
+    assert_eq!(app.visible().await, expected, "seed {seed}");
+    assert_eq!(app.settled().await.events(), expected.len() as u64, "seed {seed}: what was inserted twice is counted once");
     assert_eq!(last.terminate().await, Some(0));
 }
 
 /// One record after the other, spread over the partitions, until it is told to stop.
-async fn write(world: Arc<World>, written: Arc<AtomicU64>, stop: CancellationToken) {
+async fn write(app: Arc<TestApp>, written: Arc<AtomicU64>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let first = written.load(Ordering::Relaxed);
         let records: Vec<_> = (first..first + 10)
             .map(|n| (i32::try_from(n).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(u128::from(n))])))
             .collect();
-        world.put(&records).await;
+        app.put(&records).await;
         written.fetch_add(10, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// A world whose ClickHouse can be killed and paused.
-async fn with_own_clickhouse(folder: &std::path::Path) -> (World, ClickHouse) {
+async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) {
     let at = folder.to_owned();
     let server = spawn_blocking(move || ClickHouse::start(&at)).await.unwrap().unwrap();
     let fresh = TestStores::fresh().await;
     let clickhouse = ClickHouseSettings::at(server.url(), &fresh.name);
     stores::apply_clickhouse_ddl(&clickhouse).await.unwrap();
-    (World::on(TestStores { clickhouse, ..fresh }), server)
+    (TestApp::on(TestStores { clickhouse, ..fresh }), server)
 }
 
 fn portion(first: u128) -> Vec<(i32, serde_json::Value)> {
@@ -80,33 +80,33 @@ fn ids(up_to: u128) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_away_holds_the_worker_up_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let (world, mut server) = with_own_clickhouse(folder.path()).await;
-    let worker = world.worker();
-    world.put(&portion(0)).await;
-    world.log.caught_up(&world.group()).await;
+    let (app, mut server) = with_own_clickhouse(folder.path()).await;
+    let worker = app.worker();
+    app.put(&portion(0)).await;
+    app.log.caught_up(&app.group()).await;
 
     server.kill_9();
-    world.put(&portion(60)).await;
+    app.put(&portion(60)).await;
     // Several attempts long; that nothing is committed meanwhile is the point.
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(worker.is_running(), "the worker waits for its store");
-        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "what is not inserted is not committed");
+        assert_eq!(app.log.uncommitted(&app.group()).await, 60, "what is not inserted is not committed");
     }
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(120));
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(120));
 
     server.pause();
-    world.put(&portion(120)).await;
+    app.put(&portion(120)).await;
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(worker.is_running(), "the worker waits for its store");
-        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "what is not inserted is not committed");
+        assert_eq!(app.log.uncommitted(&app.group()).await, 60, "what is not inserted is not committed");
     }
     server.resume();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(180));
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(180));
     worker.stop().await;
 }
 
@@ -117,12 +117,12 @@ async fn a_worker_whose_store_is_away_stops_reading_but_not_belonging_to_its_gro
     const RECORDS: u128 = 110;
     let away_seconds = size("C10_SECONDS", 15);
     let folder = tempfile::tempdir().unwrap();
-    let (world, mut server) = with_own_clickhouse(folder.path()).await;
+    let (app, mut server) = with_own_clickhouse(folder.path()).await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut worker = world.process_at(&listen, &metrics).await;
+    let mut worker = app.process_at(&listen, &metrics).await;
     let series = async |name: &str| scrape::series::<f64>(&metrics, name).await;
-    world.put(&portion(0)).await;
-    world.log.caught_up(&world.group()).await;
+    app.put(&portion(0)).await;
+    app.log.caught_up(&app.group()).await;
     let rebalances = series("worker_rebalances_total").await.unwrap();
     assert_eq!(series("worker_partitions_assigned").await, Some(f64::from(PARTITIONS)));
 
@@ -136,18 +136,18 @@ async fn a_worker_whose_store_is_away_stops_reading_but_not_belonging_to_its_gro
         })
         .collect();
     for portion in large.chunks(20) {
-        world.put(portion).await;
+        app.put(portion).await;
     }
     eventually("a whole block waits", || async { (series("worker_records_total").await? >= 60.0 + 32.0).then_some(()) }).await;
     eventually("the lag grows", || async { (series("worker_lag_seconds").await? >= away_seconds as f64).then_some(()) }).await;
     let read = series("worker_records_total").await.unwrap();
     assert!(read <= 60.0 + 90.0, "and no more than that is read: {read}");
     assert_eq!(series("worker_rebalances_total").await, Some(rebalances), "the group has not changed");
-    assert_eq!(world.log.uncommitted(&world.group()).await, i64::try_from(RECORDS).unwrap());
+    assert_eq!(app.log.uncommitted(&app.group()).await, i64::try_from(RECORDS).unwrap());
 
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(60 + RECORDS));
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(60 + RECORDS));
     eventually("nothing is behind", || async { (series("worker_lag_seconds").await? == 0.0).then_some(()) }).await;
     assert_eq!(worker.terminate().await, Some(0), "{}", worker.stderr());
     drop(server);

@@ -3,7 +3,7 @@
 //! `REBALANCE_ROUNDS=200` churns for about ten minutes, `ZOMBIE_ROUNDS=100` as often as it is meant.
 
 use crate::scrape;
-use crate::world::{NEW_YEAR_US, PARTITIONS, Working, World, event, record, settings};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Working, event, record, settings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
@@ -25,50 +25,50 @@ fn ids() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_workers_of_one_group_share_the_log_exactly() {
-    let world = World::new().await;
-    let (one, two) = (world.worker(), world.worker());
+    let app = TestApp::new().await;
+    let (one, two) = (app.worker(), app.worker());
     for portion in stream().chunks(200) {
-        world.put(portion).await;
+        app.put(portion).await;
     }
-    world.log.caught_up(&world.group()).await;
+    app.log.caught_up(&app.group()).await;
     assert!(one.is_running() && two.is_running());
     // One leaves while records flow, and what it held in hand is the other's.
-    world.put(&stream()).await;
+    app.put(&stream()).await;
     one.stop().await;
-    world.log.caught_up(&world.group()).await;
+    app.log.caught_up(&app.group()).await;
     two.stop().await;
-    assert_eq!(world.visible().await, ids());
-    let settled = world.settled().await;
+    assert_eq!(app.visible().await, ids());
+    let settled = app.settled().await;
     assert_eq!((u128::from(settled.records), u128::from(settled.events())), (2 * EVENTS, 2 * EVENTS), "{settled:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_groups_by_mistake_change_no_row() {
-    let world = World::new().await;
-    let other = format!("{}-other", world.group());
-    let (one, two) = (world.worker(), Working::start(settings(&world.stores, &other)));
+    let app = TestApp::new().await;
+    let other = format!("{}-other", app.group());
+    let (one, two) = (app.worker(), Working::start(settings(&app.stores, &other)));
     for portion in stream().chunks(200) {
-        world.put(portion).await;
+        app.put(portion).await;
     }
-    world.log.caught_up(&world.group()).await;
-    world.log.caught_up(&other).await;
+    app.log.caught_up(&app.group()).await;
+    app.log.caught_up(&other).await;
     one.stop().await;
     two.stop().await;
-    assert_eq!(world.visible().await, ids());
+    assert_eq!(app.visible().await, ids());
 }
 
 /// Somebody who puts records on the log until asked to stop, and then says how many.
 struct Writing(CancellationToken, tokio::task::JoinHandle<()>, Arc<AtomicU64>);
 
 impl Writing {
-    fn start(world: &Arc<World>) -> Self {
-        let (world, stop, written) = (Arc::clone(world), CancellationToken::new(), Arc::new(AtomicU64::new(0)));
+    fn start(app: &Arc<TestApp>) -> Self {
+        let (app, stop, written) = (Arc::clone(app), CancellationToken::new(), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (stop.clone(), Arc::clone(&written));
         let task = tokio::spawn(async move {
             while !stopped.is_cancelled() {
                 let first = u128::from(counted.load(Ordering::Relaxed));
                 let one = |n: u128| (i32::try_from(n % 6).unwrap() % PARTITIONS, record(1, NEW_YEAR_US, &[event(n)]));
-                world.put(&(first..first + 12).map(one).collect::<Vec<_>>()).await;
+                app.put(&(first..first + 12).map(one).collect::<Vec<_>>()).await;
                 counted.fetch_add(12, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
@@ -84,9 +84,9 @@ impl Writing {
     }
 }
 
-async fn progresses(world: &World, what: &str) {
-    let before = world.visible().await.len();
-    eventually(what, || async { (world.visible().await.len() > before).then_some(()) }).await;
+async fn progresses(app: &TestApp, what: &str) {
+    let before = app.visible().await.len();
+    eventually(what, || async { (app.visible().await.len() > before).then_some(()) }).await;
 }
 
 /// F23: three processes of which one is always on its way out, by SIGTERM or kill -9, and another on its way in.
@@ -95,13 +95,13 @@ async fn workers_that_come_and_go_lose_nothing_double_nothing_and_keep_going() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
-    let (world, _broker) = World::with_own_broker(folder.path()).await;
-    let world = Arc::new(world);
-    let writing = Writing::start(&world);
-    let mut workers: Vec<TestProcess> = vec![world.process().await, world.process().await];
+    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
+    let app = Arc::new(app);
+    let writing = Writing::start(&app);
+    let mut workers: Vec<TestProcess> = vec![app.process().await, app.process().await];
     for round in 0..size("REBALANCE_ROUNDS", 4) {
-        workers.push(world.process().await);
-        progresses(&world, "the group makes progress with one more").await;
+        workers.push(app.process().await);
+        progresses(&app, "the group makes progress with one more").await;
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_500))).await;
         let mut leaving = workers.swap_remove(random.random_range(0..workers.len()));
         if round % 2 == 0 {
@@ -109,42 +109,42 @@ async fn workers_that_come_and_go_lose_nothing_double_nothing_and_keep_going() {
         } else {
             leaving.kill_9().await;
         }
-        progresses(&world, "the group makes progress with one less").await;
+        progresses(&app, "the group makes progress with one less").await;
     }
     let written = writing.stop().await;
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, written, "seed {seed}");
-    assert_eq!(world.settled().await.events(), written.len() as u64, "seed {seed}: whoever died, each is counted once");
-    assert_eq!(world.log.set_aside().await, [], "seed {seed}: nobody blames a record for a process that was killed");
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, written, "seed {seed}");
+    assert_eq!(app.settled().await.events(), written.len() as u64, "seed {seed}: whoever died, each is counted once");
+    assert_eq!(app.log.set_aside().await, [], "seed {seed}: nobody blames a record for a process that was killed");
 }
 
 /// F24: a worker that hangs until the group has given its partitions away, and then goes on where it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_wakes_up_after_it_was_given_up_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
-    let (world, _broker) = World::with_own_broker(folder.path()).await;
-    let world = Arc::new(world);
-    let writing = Writing::start(&world);
-    let mut zombie = world.process().await;
-    progresses(&world, "the first one works").await;
+    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
+    let app = Arc::new(app);
+    let writing = Writing::start(&app);
+    let mut zombie = app.process().await;
+    progresses(&app, "the first one works").await;
     for _ in 0..size("ZOMBIE_ROUNDS", 1) {
         zombie.pause();
-        let mut heir = world.process().await;
+        let mut heir = app.process().await;
         // More than what a partition or two can hold: it has them all.
         eventually("the heir has caught up with the writer", || async {
-            (world.log.uncommitted(&world.group()).await < 60).then_some(())
+            (app.log.uncommitted(&app.group()).await < 60).then_some(())
         })
         .await;
         zombie.resume();
-        progresses(&world, "both work").await;
+        progresses(&app, "both work").await;
         assert!(!zombie.has_ended() && !heir.has_ended(), "{}{}", zombie.stderr(), heir.stderr());
         assert_eq!(heir.terminate().await, Some(0));
-        progresses(&world, "the one that hung works again").await;
+        progresses(&app, "the one that hung works again").await;
     }
     let written = writing.stop().await;
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, written);
-    assert_eq!(world.settled().await.events(), written.len() as u64);
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, written);
+    assert_eq!(app.settled().await.events(), written.len() as u64);
     assert_eq!(zombie.terminate().await, Some(0), "{}", zombie.stderr());
 }
 
@@ -157,35 +157,35 @@ async fn counter(metrics: &str, name: &str) -> Option<u64> {
 /// A worker that slept through the loss of its partitions wakes up with a block in hand that another has inserted since.
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_two_workers_forced_onto_one_partition_change_no_row() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut environment = world.environment(&listen, &metrics);
+    let mut environment = app.environment(&listen, &metrics);
     // it is still filling its block when it falls asleep
     environment.push(("TELEMETRY_BLOCK_AGE_MS", "30000".to_owned()));
     let mut sleeper = TestProcess::service(&[], &environment);
     sleeper.answers(&format!("http://{listen}/ready")).await;
-    world.put(&stream()).await;
+    app.put(&stream()).await;
     let records = u64::try_from(EVENTS).unwrap();
     eventually("it has read everything", || async {
         (counter(&metrics, "worker_records_total").await? == records).then_some(())
     })
     .await;
     sleeper.pause();
-    assert_eq!(world.visible().await, Vec::<String>::new(), "nothing of it is inserted yet");
+    assert_eq!(app.visible().await, Vec::<String>::new(), "nothing of it is inserted yet");
 
-    let heir = world.worker();
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids());
+    let heir = app.worker();
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids());
     sleeper.resume();
     eventually("the sleeper inserts what it holds", || async {
         (counter(&metrics, "worker_rows_inserted_total").await? >= records).then_some(())
     })
     .await;
-    assert_eq!(world.visible().await, ids());
-    world.put(&stream()).await;
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids());
-    assert_eq!(u128::from(world.settled().await.events()), 2 * EVENTS, "what both have inserted is counted once");
+    assert_eq!(app.visible().await, ids());
+    app.put(&stream()).await;
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids());
+    assert_eq!(u128::from(app.settled().await.events()), 2 * EVENTS, "what both have inserted is counted once");
     assert!(heir.is_running());
     heir.stop().await;
     assert_eq!(sleeper.terminate().await, Some(0), "{}", sleeper.stderr());

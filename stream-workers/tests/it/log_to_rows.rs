@@ -1,6 +1,6 @@
 //! What a record becomes, and which of two repeats stays.
 
-use crate::world::{NEW_YEAR_US, World, column, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
 use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
@@ -43,7 +43,7 @@ const BARE: [&str; 33] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_member_of_a_record_lands_in_its_column() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let full = json!({
         "key": "b19a1f9e1026bf9713121b883f48e284", "correlated": true, "id": "event-1", "type": "content_retrieved",
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",
@@ -58,16 +58,16 @@ async fn every_member_of_a_record_lands_in_its_column() {
         r#""data":{"n":1.10,"big":18446744073709551616},"extra":{"licence":"x"},"key""#,
         1,
     );
-    world.log.put(0, text.as_bytes()).await;
+    app.log.put(0, text.as_bytes()).await;
     let bare = json!({"key": "00000000000000000000000000000001", "type": "com.example.shared", "at_ms": 0});
-    world.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
-    world.work_off(&world.group()).await;
+    app.put(&[(1, record(8, NEW_YEAR_US, &[bare]))]).await;
+    app.work_off(&app.group()).await;
 
     let columns = "site, hex(event_key), org_id, observer, source_role, event_type, at, received_at, session_id, platform_id, issuer_id, link, link_site, agent_id, \
         content_url, content_id, content_telemetry_id, event_id, turn_id, output_id, data, extra, bot, operator, purpose, verified, response_status, response_bytes, \
         cache_status, asn, country, media_type, bots_version";
     let rows = format!("SELECT arrayMap(x -> toString(x), [{}]) FROM observations FINAL ORDER BY site", each_as_text(columns));
-    let rows: Vec<Vec<String>> = world.clickhouse.query(&rows).fetch_all().await.unwrap();
+    let rows: Vec<Vec<String>> = app.clickhouse.query(&rows).fetch_all().await.unwrap();
     let expected_full = [
         "com.example.www",
         "B19A1F9E1026BF9713121B883F48E284",
@@ -106,7 +106,7 @@ async fn every_member_of_a_record_lands_in_its_column() {
     assert_eq!(rows, [BARE, expected_full]);
     let written =
         "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'observations' AND name <> 'version'";
-    let all: Vec<String> = world.clickhouse.query(written).fetch_all().await.unwrap();
+    let all: Vec<String> = app.clickhouse.query(written).fetch_all().await.unwrap();
     assert_eq!(all.len(), columns.split(',').count(), "a column was added: give it a value here");
 }
 
@@ -116,25 +116,25 @@ fn each_as_text(columns: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_of_two_repeats_stays_whichever_arrives_first() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let report = |key: u128, accepted: &str, received_at_us| {
         let mut event = event(key);
         event["agent_id"] = json!(accepted);
         record(1, received_at_us, &[event])
     };
     // One partition, so that the order of the log is the order of reading; key 1 in one block, key 2 in two.
-    world.put(&[(0, report(1, "second", NEW_YEAR_US + 1)), (0, report(1, "first", NEW_YEAR_US))]).await;
-    world.put(&[(0, report(2, "second", NEW_YEAR_US + 1)), (1, report(3, "first", NEW_YEAR_US))]).await;
-    world.work_off(&world.group()).await;
-    world.put(&[(0, report(2, "first", NEW_YEAR_US)), (1, report(3, "second", NEW_YEAR_US + 1))]).await;
-    world.work_off(&world.group()).await;
-    assert_eq!(column(&world, "agent_id").await, ["first", "first", "first"]);
-    assert_eq!(world.raw_rows().await, 5, "the repeats of one block were folded, the others were not");
+    app.put(&[(0, report(1, "second", NEW_YEAR_US + 1)), (0, report(1, "first", NEW_YEAR_US))]).await;
+    app.put(&[(0, report(2, "second", NEW_YEAR_US + 1)), (1, report(3, "first", NEW_YEAR_US))]).await;
+    app.work_off(&app.group()).await;
+    app.put(&[(0, report(2, "first", NEW_YEAR_US)), (1, report(3, "second", NEW_YEAR_US + 1))]).await;
+    app.work_off(&app.group()).await;
+    assert_eq!(column(&app, "agent_id").await, ["first", "first", "first"]);
+    assert_eq!(app.raw_rows().await, 5, "the repeats of one block were folded, the others were not");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn observers_of_one_retrieval_are_rows_of_their_own_and_repeats_are_not() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let seen = |role: &str| {
         let mut event = event(1);
         event["correlated"] = json!(true);
@@ -145,10 +145,10 @@ async fn observers_of_one_retrieval_are_rows_of_their_own_and_repeats_are_not() 
     for round in 0..3 {
         let records: Vec<_> =
             (0..4).map(|n| (n, record(1, NEW_YEAR_US + i64::from(round), &[seen(roles[n as usize])]))).collect();
-        world.put(&records).await;
-        world.work_off(&world.group()).await;
+        app.put(&records).await;
+        app.work_off(&app.group()).await;
     }
-    world.put(&[(0, record(2, NEW_YEAR_US, &[seen("edge")]))]).await;
-    world.work_off(&world.group()).await;
-    assert_eq!(column(&world, "observer").await, ["1", "2", "2", "3", "4"], "and one more edge of another organisation");
+    app.put(&[(0, record(2, NEW_YEAR_US, &[seen("edge")]))]).await;
+    app.work_off(&app.group()).await;
+    assert_eq!(column(&app, "observer").await, ["1", "2", "2", "3", "4"], "and one more edge of another organisation");
 }

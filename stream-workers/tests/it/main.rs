@@ -33,9 +33,9 @@ mod replay;
 mod replays;
 mod scrape;
 mod settled;
+mod test_app;
 mod turns;
 mod without_room;
-mod world;
 
 #[test]
 #[ignore = "the service itself, which other tests start"]

@@ -4,7 +4,7 @@
 //! Must not write the files anew from the types of today: a log holds what was written, whatever the types have become. A new
 //! version of the record adds a file and changes none.
 
-use crate::world::{World, event, record};
+use crate::test_app::{TestApp, event, record};
 use schemas::log::RECORD_VERSION;
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ const VERSIONS: [(&str, &str); 4] = [
 ];
 
 /// The table, in the columns that there were when the rows were kept.
-async fn table(world: &World, kept: &Value) -> Vec<Value> {
+async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
     let question =
         "SELECT formatRowNoNewline('JSONEachRow', *) FROM observations FINAL ORDER BY site, event_key, org_id, observer";
-    let found: Vec<String> = world.clickhouse.query(question).fetch_all().await.unwrap();
+    let found: Vec<String> = app.clickhouse.query(question).fetch_all().await.unwrap();
     let mut found: Vec<Value> = found.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
     found.iter_mut().for_each(|row| row.as_object_mut().unwrap().retain(|column, _| kept.get(column).is_some()));
     found
@@ -31,37 +31,36 @@ async fn table(world: &World, kept: &Value) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn records_of_an_older_version_become_the_same_rows_as_ever_also_when_the_store_is_rebuilt() {
     for (records, rows) in VERSIONS {
-        let world = World::new().await;
+        let app = TestApp::new().await;
         for record in records.lines() {
-            world.log.put(0, record.as_bytes()).await;
+            app.log.put(0, record.as_bytes()).await;
         }
         let expected: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-        world.work_off(&world.group()).await;
-        assert_eq!(table(&world, &expected[0]).await, expected);
-        world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-        let (code, _, stderr) = world.command(&["rebuild"]).await;
+        app.work_off(&app.group()).await;
+        assert_eq!(table(&app, &expected[0]).await, expected);
+        app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+        let (code, _, stderr) = app.command(&["rebuild"]).await;
         assert_eq!(code, Some(0), "{stderr}");
-        assert_eq!(table(&world, &expected[0]).await, expected, "keys and sites are those of then");
+        assert_eq!(table(&app, &expected[0]).await, expected, "keys and sites are those of then");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_of_a_newer_version_is_set_aside_whole_and_its_neighbours_go_on() {
-    let world = World::new().await;
-    let mut newer = record(1, crate::world::NEW_YEAR_US, &[event(2)]);
+    let app = TestApp::new().await;
+    let mut newer = record(1, crate::test_app::NEW_YEAR_US, &[event(2)]);
     newer["v"] = json!(RECORD_VERSION + 1);
     newer["what_a_worker_of_today_would_miss"] = json!(true);
     let text = newer.to_string();
-    world
-        .put(&[
-            (0, record(1, crate::world::NEW_YEAR_US, &[event(1)])),
-            (0, newer),
-            (0, record(1, crate::world::NEW_YEAR_US, &[event(3)])),
-        ])
-        .await;
-    world.work_off(&world.group()).await;
-    assert_eq!(world.raw_rows().await, 2);
-    let set_aside = world.log.set_aside().await;
+    app.put(&[
+        (0, record(1, crate::test_app::NEW_YEAR_US, &[event(1)])),
+        (0, newer),
+        (0, record(1, crate::test_app::NEW_YEAR_US, &[event(3)])),
+    ])
+    .await;
+    app.work_off(&app.group()).await;
+    assert_eq!(app.raw_rows().await, 2);
+    let set_aside = app.log.set_aside().await;
     let [letter] = set_aside.as_slice() else { panic!("one is set aside, not {}", set_aside.len()) };
     assert_eq!(letter.payload, text.as_bytes());
     let reason = format!("record version {} is newer than this worker's {RECORD_VERSION}", RECORD_VERSION + 1);

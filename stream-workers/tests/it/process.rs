@@ -1,7 +1,7 @@
 //! The binary as an operator meets it: refusals, help, health, metrics, exit codes.
 
 use crate::scrape::says;
-use crate::world::{NEW_YEAR_US, World, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use schemas::store::CLICKHOUSE_DDL;
 use service_kit::testing::{TestProcess, client, eventually, free_address};
@@ -15,8 +15,8 @@ async fn ended(arguments: &[&str], environment: &[(&'static str, String)]) -> (O
     (code, process.stdout(), process.stderr())
 }
 
-fn environment(world: &World) -> Vec<(&'static str, String)> {
-    world.environment(&free_address().to_string(), &free_address().to_string())
+fn environment(app: &TestApp) -> Vec<(&'static str, String)> {
+    app.environment(&free_address().to_string(), &free_address().to_string())
 }
 
 fn set(mut environment: Vec<(&'static str, String)>, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
@@ -36,33 +36,33 @@ async fn refusal(environment: &[(&'static str, String)]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_or_table_that_would_break_exactness_is_refused_with_the_fix() {
-    let world = World::new().await;
-    let without_topic = set(environment(&world), "TELEMETRY_TOPIC", "test_absent");
+    let app = TestApp::new().await;
+    let without_topic = set(environment(&app), "TELEMETRY_TOPIC", "test_absent");
     assert_eq!(
         refusal(&without_topic).await,
         "topic test_absent does not exist: create it with `telemetry stream-workers prepare`"
     );
 
     let alter = "ALTER TABLE observations MODIFY SETTING non_replicated_deduplication_window = 0";
-    world.clickhouse.query(alter).execute().await.unwrap();
-    let line = refusal(&environment(&world)).await;
+    app.clickhouse.query(alter).execute().await.unwrap();
+    let line = refusal(&environment(&app)).await;
     let (_, fix) = line.split_once("; run ").unwrap_or_else(|| panic!("{line}"));
     assert!(line.starts_with("table observations: non_replicated_deduplication_window is below 100"), "{line}");
-    world.clickhouse.query(fix).execute().await.expect("the fix is a statement that runs");
-    stores::check_clickhouse(&world.stores.clickhouse).await.expect("the fix fixes it");
+    app.clickhouse.query(fix).execute().await.expect("the fix is a statement that runs");
+    stores::check_clickhouse(&app.stores.clickhouse).await.expect("the fix fixes it");
 
-    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
     let missing = "table observations does not exist: create it with `telemetry stream-workers prepare`";
-    assert_eq!(refusal(&environment(&world)).await, missing);
+    assert_eq!(refusal(&environment(&app)).await, missing);
     let nobody = free_address();
-    let line = refusal(&set(environment(&world), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
+    let line = refusal(&set(environment(&app), "CLICKHOUSE_URL", &format!("http://{nobody}"))).await;
     assert!(line.starts_with(&format!("CLICKHOUSE_URL={nobody}: ClickHouse does not answer (")), "{line}");
     assert!(line.ends_with("; start it, or correct the address"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_fix() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let ddl = CLICKHOUSE_DDL[0].to_owned();
     for (wrong, said) in [
         (ddl.replace("ReplacingMergeTree(version)", "MergeTree"), "the engine is not ReplacingMergeTree(version)"),
@@ -71,27 +71,27 @@ async fn a_table_that_would_keep_repeats_or_lacks_a_column_is_refused_with_the_f
         (ddl.replace("ORDER BY", "PARTITION BY toDate(at) ORDER BY"), "PARTITION BY toDate(at) keeps repeats apart"),
     ] {
         assert_ne!(wrong, ddl);
-        world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-        world.clickhouse.query(&wrong).execute().await.unwrap();
-        let line = refusal(&environment(&world)).await;
+        app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+        app.clickhouse.query(&wrong).execute().await.unwrap();
+        let line = refusal(&environment(&app)).await;
         assert!(line.starts_with("table observations: ") && line.contains(said), "{line}");
         assert!(
             line.ends_with("run RENAME TABLE observations TO observations_old, then `telemetry stream-workers rebuild`"),
             "{line}"
         );
     }
-    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
-    prepare(&world.settings()).await.unwrap();
-    world.clickhouse.query("ALTER TABLE observations DROP COLUMN turn_id").execute().await.unwrap();
-    let line = refusal(&environment(&world)).await;
+    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    prepare(&app.settings()).await.unwrap();
+    app.clickhouse.query("ALTER TABLE observations DROP COLUMN turn_id").execute().await.unwrap();
+    let line = refusal(&environment(&app)).await;
     assert!(line.starts_with("table observations has no column turn_id; run `telemetry stream-workers prepare`"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
-    let world = World::new().await;
-    let topic = &world.stores.kafka.topic;
-    let admin = kafka::admin(&world.stores.kafka).unwrap();
+    let app = TestApp::new().await;
+    let topic = &app.stores.kafka.topic;
+    let admin = kafka::admin(&app.stores.kafka).unwrap();
     for (setting, wrong, said) in [
         ("cleanup.policy", "compact", "cleanup.policy is compact, which drops records that share a key"),
         ("unclean.leader.election.enable", "true", "a broker that missed records may lead"),
@@ -102,9 +102,8 @@ async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
         let alter = if setting == "max.message.bytes" { alter } else { alter.set("max.message.bytes", "9000000") };
         let alter = alter.set(setting, wrong);
         admin.alter_configs(&[alter], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
-        eventually("the broker says so", || async { kafka::check_topics(&world.stores.kafka).await.is_err().then_some(()) })
-            .await;
-        let line = refusal(&environment(&world)).await;
+        eventually("the broker says so", || async { kafka::check_topics(&app.stores.kafka).await.is_err().then_some(()) }).await;
+        let line = refusal(&environment(&app)).await;
         assert!(line.starts_with(&format!("topic {topic}: {said}")), "{line}");
         let fix = format!("; run kafka-configs.sh --alter --topic {topic} --add-config {setting}=");
         assert!(line.contains(&fix), "{line}");
@@ -113,10 +112,10 @@ async fn a_topic_that_would_lose_records_is_refused_with_the_fix() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_are_unknown_missing_or_wrong_are_refused_by_name() {
-    let world = World::new().await;
-    let unknown = set(environment(&world), "TELEMETRY_GROPU", "x");
-    let wrong = set(environment(&world), "TELEMETRY_LISTEN", "here");
-    let missing: Vec<_> = environment(&world).into_iter().filter(|(name, _)| *name != "KAFKA_BROKERS").collect();
+    let app = TestApp::new().await;
+    let unknown = set(environment(&app), "TELEMETRY_GROPU", "x");
+    let wrong = set(environment(&app), "TELEMETRY_LISTEN", "here");
+    let missing: Vec<_> = environment(&app).into_iter().filter(|(name, _)| *name != "KAFKA_BROKERS").collect();
     for (settings, named) in [(unknown, "TELEMETRY_GROPU"), (wrong, "TELEMETRY_LISTEN"), (missing, "KAFKA_BROKERS")] {
         let (code, stdout, stderr) = ended(&[], &settings).await;
         assert_eq!((code, stdout.as_str()), (Some(2), ""), "{named}: {stderr}");
@@ -125,30 +124,30 @@ async fn settings_that_are_unknown_missing_or_wrong_are_refused_by_name() {
     }
     let (code, help, stderr) = ended(&["--help"], &[]).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    for (name, _) in environment(&world) {
+    for (name, _) in environment(&app) {
         assert!(help.contains(name), "{name} is explained:\n{help}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn preparing_twice_is_as_good_as_once() {
-    let world = World::new().await;
-    let topic = format!("{}_prepared", world.stores.name);
-    let settings = set(environment(&world), "TELEMETRY_TOPIC", &topic);
-    world.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
+    let app = TestApp::new().await;
+    let topic = format!("{}_prepared", app.stores.name);
+    let settings = set(environment(&app), "TELEMETRY_TOPIC", &topic);
+    app.clickhouse.query("DROP TABLE observations SYNC").execute().await.unwrap();
     for _ in 0..2 {
         let (code, _, stderr) = ended(&["prepare"], &settings).await;
         assert_eq!((code, stderr.as_str()), (Some(0), ""));
     }
-    assert_eq!(world.raw_rows().await, 0, "the table is there");
+    assert_eq!(app.raw_rows().await, 0, "the table is there");
 }
 
 /// That the exit code is 0 also says that it took less than ten seconds: a slower drain gives up with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut process = world.process_at(&listen, &metrics).await;
+    let mut process = app.process_at(&listen, &metrics).await;
     process.answers(&format!("http://{listen}/ready")).await;
     let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
     assert_eq!(ready, serde_json::json!({"status": "ok", "clickhouse": "ok", "kafka": "ok", "database": "ok"}));
@@ -156,12 +155,12 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
     let document: serde_json::Value = document.json().await.unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     assert_eq!(paths, ["/health", "/openapi.json", "/ready"]);
-    let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
+    let (code, _, stderr) = ended(&["health"], &set(environment(&app), "TELEMETRY_LISTEN", &listen)).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
-    world.log.put(0, b"poison").await;
-    world.log.caught_up(&world.group()).await;
+    app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
+    app.log.put(0, b"poison").await;
+    app.log.caught_up(&app.group()).await;
     let expected = [
         "worker_records_total 2",
         "worker_events_total 3",
@@ -171,7 +170,7 @@ async fn a_running_worker_says_how_it_is_and_stops_when_asked() {
     ];
     says(&metrics, &expected).await;
     assert_eq!(process.terminate().await, Some(0), "{}", process.stderr());
-    let (code, _, stderr) = ended(&["health"], &set(environment(&world), "TELEMETRY_LISTEN", &listen)).await;
+    let (code, _, stderr) = ended(&["health"], &set(environment(&app), "TELEMETRY_LISTEN", &listen)).await;
     assert_eq!(code, Some(1));
     assert!(stderr.contains(&format!("TELEMETRY_LISTEN={listen}: no healthy process there")), "{stderr}");
 }

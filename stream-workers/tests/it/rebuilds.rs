@@ -1,15 +1,15 @@
 //! `telemetry stream-workers rebuild` by the real binary: an empty store is filled from the log, and F27, a log whose beginning is gone.
 
 use crate::replays::{figures, worked_off};
-use crate::world::{NEW_YEAR_US, event, record};
+use crate::test_app::{NEW_YEAR_US, event, record};
 use rdkafka::Offset;
 use service_kit::testing::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touched() {
-    let world = worked_off(200).await;
-    let whole = world.table().await;
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    let app = worked_off(200).await;
+    let whole = app.table().await;
+    let (code, _, stderr) = app.command(&["rebuild"]).await;
     assert_eq!(code, Some(1));
     assert!(
         stderr.contains(
@@ -19,50 +19,50 @@ async fn an_empty_store_is_rebuilt_from_the_log_and_a_store_in_use_is_not_touche
     );
     assert_eq!(stderr.trim().lines().count(), 1);
 
-    let database = &world.stores.clickhouse.clickhouse_database;
-    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
-    let (code, stdout, stderr) = world.command(&["rebuild"]).await;
+    let database = &app.stores.clickhouse.clickhouse_database;
+    app.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
+    let (code, stdout, stderr) = app.command(&["rebuild"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(figures(&stdout, "observations"), ["0", "200", "+200"]);
     assert!(stderr.contains(&format!("{database}.observations is rebuilt: 200 observations")), "{stderr}");
-    assert_eq!(world.table().await, whole);
+    assert_eq!(app.table().await, whole);
 
     // A worker that waits for the table inserts as soon as there is one: that is no table in use.
-    let mut worker = world.process().await;
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(200)]))]).await;
-    world.log.caught_up(&world.group()).await;
-    world.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
-    world.put(&[(0, record(1, NEW_YEAR_US, &[event(201)]))]).await;
+    let mut worker = app.process().await;
+    app.put(&[(0, record(1, NEW_YEAR_US, &[event(200)]))]).await;
+    app.log.caught_up(&app.group()).await;
+    app.clickhouse.query(&format!("DROP DATABASE {database} SYNC")).execute().await.unwrap();
+    app.put(&[(0, record(1, NEW_YEAR_US, &[event(201)]))]).await;
     eventually("the worker waits for the table", || async {
         worker.stderr().contains("telemetry stream-workers prepare").then_some(())
     })
     .await;
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    let (code, _, stderr) = app.command(&["rebuild"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await.len(), 202);
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await.len(), 202);
     assert_eq!(worker.terminate().await, Some(0));
 }
 
 /// F27: what retention has taken is said, and a rebuild does not pass for whole without it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_whose_beginning_is_gone_is_said_to_be_so() {
-    let world = worked_off(120).await;
-    world.log.drop_before([(4, Offset::Offset(3))]).await;
+    let app = worked_off(120).await;
+    app.log.drop_before([(4, Offset::Offset(3))]).await;
 
-    let (code, stdout, stderr) = world.command(&["replay"]).await;
+    let (code, stdout, stderr) = app.command(&["replay"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with("117 records"), "{stdout}");
     assert!(stderr.contains("partition 4 of the log begins at offset 3"), "{stderr}");
-    let (code, _, stderr) = world.command(&["replay", "--from", "4:1"]).await;
+    let (code, _, stderr) = app.command(&["replay", "--from", "4:1"]).await;
     assert_eq!(code, Some(1));
     assert!(stderr.contains("--from 4:1: the log has partition 4 from 3 to 20; choose an offset within"), "{stderr}");
 
-    world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
-    let (code, _, stderr) = world.command(&["rebuild"]).await;
+    app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    let (code, _, stderr) = app.command(&["rebuild"]).await;
     assert_eq!(code, Some(1));
     assert!(stderr.contains("add --accept-gap to rebuild the rest"), "{stderr}");
-    let (code, _, stderr) = world.command(&["rebuild", "--accept-gap"]).await;
+    let (code, _, stderr) = app.command(&["rebuild", "--accept-gap"]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(world.raw_rows().await, 117);
+    assert_eq!(app.raw_rows().await, 117);
 }

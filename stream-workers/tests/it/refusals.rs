@@ -2,7 +2,7 @@
 //! becomes a dead letter, and nobody has to start the worker again.
 
 use crate::scrape;
-use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -17,9 +17,9 @@ struct Restricted {
 }
 
 impl Restricted {
-    async fn before(world: &World, settings: &str) -> Self {
+    async fn before(app: &TestApp, settings: &str) -> Self {
         let settings = Arc::new(Mutex::new(settings.to_owned()));
-        let (real, added) = (world.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned(), Arc::clone(&settings));
+        let (real, added) = (app.stores.clickhouse.clickhouse_url.trim_end_matches('/').to_owned(), Arc::clone(&settings));
         let forward = move |request: Request| {
             let url = format!("{real}{}&{}", request.uri(), added.lock().unwrap());
             forward(url, request)
@@ -52,17 +52,17 @@ struct Watched {
 }
 
 impl Watched {
-    async fn start(world: &World) -> Self {
-        Self::start_with(world, &world.stores.clickhouse.clickhouse_url, 100).await
+    async fn start(app: &TestApp) -> Self {
+        Self::start_with(app, &app.stores.clickhouse.clickhouse_url, 100).await
     }
 
-    async fn start_with(world: &World, clickhouse_url: &str, block_age_ms: u32) -> Self {
+    async fn start_with(app: &TestApp, clickhouse_url: &str, block_age_ms: u32) -> Self {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-        let mut environment = world.environment(&listen, &metrics);
+        let mut environment = app.environment(&listen, &metrics);
         environment.retain(|(name, _)| *name != "CLICKHOUSE_URL");
         environment.push(("CLICKHOUSE_URL", clickhouse_url.to_owned()));
         environment.push(("TELEMETRY_BLOCK_AGE_MS", block_age_ms.to_string()));
-        let process = world.process_in(&listen, &environment).await;
+        let process = app.process_in(&listen, &environment).await;
         Self { process, metrics }
     }
 
@@ -91,10 +91,10 @@ fn ids(events: u128) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_lacks_a_column_stops_the_worker_until_it_is_mended_and_nothing_is_set_aside() {
-    let world = World::new().await;
-    let mut worker = Watched::start(&world).await;
-    world.put(&stream(30)).await;
-    world.log.caught_up(&world.group()).await;
+    let app = TestApp::new().await;
+    let mut worker = Watched::start(&app).await;
+    app.put(&stream(30)).await;
+    app.log.caught_up(&app.group()).await;
 
     for (harm, mend) in [
         (
@@ -103,52 +103,52 @@ async fn a_table_that_lacks_a_column_stops_the_worker_until_it_is_mended_and_not
         ),
         ("RENAME TABLE observations TO elsewhere", "RENAME TABLE elsewhere TO observations"),
     ] {
-        world.clickhouse.query(harm).execute().await.unwrap();
+        app.clickhouse.query(harm).execute().await.unwrap();
         let before = worker.lines("until this is mended").len();
-        world.put(&stream(60)).await;
+        app.put(&stream(60)).await;
         worker.reaches("worker_insert_stopped", 1.0).await;
         let tries = worker.series("worker_insert_retries_total{why=\"lasting\"}").await.unwrap_or(0.0);
         worker.reaches("worker_insert_retries_total{why=\"lasting\"}", tries + 3.0).await;
-        assert_eq!(world.log.uncommitted(&world.group()).await, 60, "{harm}: what is not inserted is not committed");
+        assert_eq!(app.log.uncommitted(&app.group()).await, 60, "{harm}: what is not inserted is not committed");
         let said = worker.lines("until this is mended").split_off(before);
         assert_eq!(said.len(), 1, "{harm}: said once, in one line: {said:?}");
         assert!(said[0].contains("telemetry stream-workers prepare") && said[0].contains("\"level\":\"ERROR\""), "{said:?}");
 
-        world.clickhouse.query(mend).execute().await.unwrap();
-        world.log.caught_up(&world.group()).await;
+        app.clickhouse.query(mend).execute().await.unwrap();
+        app.log.caught_up(&app.group()).await;
         assert_eq!(worker.series("worker_insert_stopped").await, Some(0.0), "{mend}");
     }
-    assert_eq!(world.visible().await, ids(60));
-    assert_eq!(world.log.set_aside().await, [], "the table was wrong, not the records");
+    assert_eq!(app.visible().await, ids(60));
+    assert_eq!(app.log.set_aside().await, [], "the table was wrong, not the records");
     assert_eq!(worker.process.terminate().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     for statement in [
         "SYSTEM STOP MERGES observations",
         "ALTER TABLE observations MODIFY SETTING parts_to_delay_insert = 4, parts_to_throw_insert = 4",
     ] {
-        world.clickhouse.query(statement).execute().await.unwrap();
+        app.clickhouse.query(statement).execute().await.unwrap();
     }
-    let mut worker = Watched::start(&world).await;
+    let mut worker = Watched::start(&app).await;
     // One block after the other, until there is one too many.
     for portion in stream(200).chunks(20) {
-        world.put(portion).await;
+        app.put(portion).await;
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     }
     worker.reaches("worker_insert_retries_total{why=\"too_many_parts\"}", 2.0).await;
-    assert!(world.log.uncommitted(&world.group()).await > 0, "the worker waits");
+    assert!(app.log.uncommitted(&app.group()).await > 0, "the worker waits");
     assert_eq!(worker.series("worker_insert_stopped").await, Some(0.0), "this heals by itself");
-    world.clickhouse.query("SYSTEM START MERGES observations").execute().await.unwrap();
+    app.clickhouse.query("SYSTEM START MERGES observations").execute().await.unwrap();
     eventually("the worker catches up", || async {
         // Of so few and so small parts ClickHouse merges none before they are older.
-        world.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
-        (world.log.uncommitted(&world.group()).await == 0).then_some(())
+        app.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
+        (app.log.uncommitted(&app.group()).await == 0).then_some(())
     })
     .await;
-    assert_eq!(world.visible().await, ids(200));
+    assert_eq!(app.visible().await, ids(200));
     assert_eq!(worker.process.terminate().await, Some(0));
 }
 
@@ -157,7 +157,7 @@ async fn too_many_parts_slow_the_worker_down_until_merges_have_caught_up() {
 async fn a_block_that_is_too_large_for_the_memory_goes_in_in_halves_of_whole_records() {
     const RECORDS: u128 = 150;
     const EVENTS: u128 = 20;
-    let world = World::new().await;
+    let app = TestApp::new().await;
     let text = "x".repeat(9_000);
     let records: Vec<_> = (0..RECORDS)
         .map(|n| {
@@ -171,24 +171,24 @@ async fn a_block_that_is_too_large_for_the_memory_goes_in_in_halves_of_whole_rec
             (0, record(1, NEW_YEAR_US + i64::try_from(n).unwrap(), &events))
         })
         .collect();
-    world.put(&records).await;
-    let restricted = Restricted::before(&world, "max_memory_usage=20000000&max_untracked_memory=100000").await;
+    app.put(&records).await;
+    let restricted = Restricted::before(&app, "max_memory_usage=20000000&max_untracked_memory=100000").await;
     // Long enough to have them all in one block.
-    let mut worker = Watched::start_with(&world, &restricted.server.url, 4_000).await;
+    let mut worker = Watched::start_with(&app, &restricted.server.url, 4_000).await;
     let watching = async {
         loop {
             let by_record = format!("SELECT DISTINCT count() FROM observations FINAL GROUP BY intDiv(event_key, {EVENTS})");
-            let sizes: Vec<u64> = world.clickhouse.query(&by_record).fetch_all().await.unwrap();
+            let sizes: Vec<u64> = app.clickhouse.query(&by_record).fetch_all().await.unwrap();
             assert!(sizes.is_empty() || sizes == [20], "a request is visible whole or not at all: {sizes:?}");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    let group = world.group();
+    let group = app.group();
     tokio::select! {
-        () = world.log.caught_up(&group) => {}
+        () = app.log.caught_up(&group) => {}
         () = watching => {}
     }
-    assert_eq!(world.visible().await, ids(RECORDS * EVENTS));
+    assert_eq!(app.visible().await, ids(RECORDS * EVENTS));
     assert!(
         worker.series("worker_insert_retries_total{why=\"memory\"}").await >= Some(3.0),
         "it was too large: {}",
@@ -200,19 +200,19 @@ async fn a_block_that_is_too_large_for_the_memory_goes_in_in_halves_of_whole_rec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_may_only_be_read_is_waited_for() {
-    let world = World::new().await;
-    let restricted = Restricted::before(&world, "readonly=0").await;
-    let mut worker = Watched::start_with(&world, &restricted.server.url, 100).await;
-    world.put(&stream(30)).await;
-    world.log.caught_up(&world.group()).await;
+    let app = TestApp::new().await;
+    let restricted = Restricted::before(&app, "readonly=0").await;
+    let mut worker = Watched::start_with(&app, &restricted.server.url, 100).await;
+    app.put(&stream(30)).await;
+    app.log.caught_up(&app.group()).await;
     restricted.set("readonly=2");
-    world.put(&stream(60)).await;
+    app.put(&stream(60)).await;
     worker.reaches("worker_insert_retries_total{why=\"passing\"}", 3.0).await;
-    assert_eq!(world.log.uncommitted(&world.group()).await, 60);
+    assert_eq!(app.log.uncommitted(&app.group()).await, 60);
     assert_eq!(worker.series("worker_insert_stopped").await, Some(0.0), "that may end by itself");
     restricted.set("readonly=0");
-    world.log.caught_up(&world.group()).await;
-    assert_eq!(world.visible().await, ids(60));
-    assert_eq!(world.log.set_aside().await, []);
+    app.log.caught_up(&app.group()).await;
+    assert_eq!(app.visible().await, ids(60));
+    assert_eq!(app.log.set_aside().await, []);
     assert_eq!(worker.process.terminate().await, Some(0));
 }

@@ -1,6 +1,6 @@
 //! C4, invariants 3 and 10: order, repeats and a replay from the beginning change nothing.
 
-use crate::world::{NEW_YEAR_US, PARTITIONS, World, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, record};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -15,13 +15,13 @@ async fn replay_is_safe() {
     let mut random = StdRng::seed_from_u64(seed);
     let stream: Vec<Value> = (0..RECORDS).map(|_| random_record(&mut random)).collect();
 
-    let in_order = World::new().await;
+    let in_order = TestApp::new().await;
     in_order.put(&stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
     in_order.work_off(&in_order.group()).await;
     let expected = in_order.table().await;
     assert!(expected.len() > 50, "seed {seed}: the stream holds hardly anything");
 
-    let shaken = World::new().await;
+    let shaken = TestApp::new().await;
     let mut shuffled: Vec<(i32, Value)> = (0..3).flat_map(|_| &stream).map(|record| (0, record.clone())).collect();
     shuffled.shuffle(&mut random);
     for (partition, _) in &mut shuffled {

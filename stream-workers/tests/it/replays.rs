@@ -1,7 +1,7 @@
 //! C7 and F26: `telemetry stream-workers replay` by the real binary, live, twice, in parts.
 
 use crate::clicks::{by_token, issue, session, unresolved};
-use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ fn stream(records: u128) -> Vec<(i32, Value)> {
         .collect()
 }
 
-pub(crate) async fn worked_off(records: u128) -> World {
-    let world = World::new().await;
-    world.put(&stream(records)).await;
-    world.work_off(&world.group()).await;
-    world
+pub(crate) async fn worked_off(records: u128) -> TestApp {
+    let app = TestApp::new().await;
+    app.put(&stream(records)).await;
+    app.work_off(&app.group()).await;
+    app
 }
 
 /// The figure of a table line of `replay`: before, after, difference.
@@ -33,91 +33,91 @@ pub(crate) fn figures<'a>(stdout: &'a str, name: &str) -> Vec<&'a str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_of_what_is_there_changes_nothing_twice_and_a_dry_one_inserts_nothing() {
-    let world = worked_off(120).await;
-    let before = (world.table().await, world.log.uncommitted(&world.group()).await);
-    let rows = world.raw_rows().await;
-    let (code, stdout, stderr) = world.command(&["replay", "--dry-run"]).await;
+    let app = worked_off(120).await;
+    let before = (app.table().await, app.log.uncommitted(&app.group()).await);
+    let rows = app.raw_rows().await;
+    let (code, stdout, stderr) = app.command(&["replay", "--dry-run"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(
         stdout.starts_with("120 records with 160 events were read; 120 observations would be inserted, and nothing was;"),
         "{stdout}"
     );
-    assert_eq!(world.raw_rows().await, rows);
+    assert_eq!(app.raw_rows().await, rows);
     for _ in 0..2 {
-        let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged", "--rate", "1000000"]).await;
+        let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged", "--rate", "1000000"]).await;
         assert_eq!(code, Some(0), "{stderr}");
         assert!(stdout.starts_with("120 records with 160 events were read; 120 observations were inserted;"), "{stdout}");
         assert_eq!(figures(&stdout, "events content_retrieved"), ["120", "120", "+0"]);
-        assert_eq!((world.table().await, world.log.uncommitted(&world.group()).await), before);
+        assert_eq!((app.table().await, app.log.uncommitted(&app.group()).await), before);
     }
-    assert!(world.raw_rows().await > rows || world.raw_rows().await == 120, "it did insert");
+    assert!(app.raw_rows().await > rows || app.raw_rows().await == 120, "it did insert");
 }
 
 /// What the gateway has left to look up is looked up in a dry run too: its figures are those of the run that follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_replay_counts_what_a_real_one_inserts() {
-    let world = World::new().await;
-    issue(&world.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
+    let app = TestApp::new().await;
+    issue(&app.stores.pool, "ctx_good", 9, session(1), Some("bot"), NEW_YEAR_US + 1).await;
     let events = [by_token(1, "ctx_good"), by_token(2, "ctx_unknown")];
-    world.put(&events.map(|event| (0, unresolved(NEW_YEAR_US, &[event])))).await;
-    world.work_off(&world.group()).await;
+    app.put(&events.map(|event| (0, unresolved(NEW_YEAR_US, &[event])))).await;
+    app.work_off(&app.group()).await;
     for (options, did) in [(&["replay", "--dry-run"][..], "would be inserted, and nothing was"), (&["replay"], "were inserted")] {
-        let (code, stdout, stderr) = world.command(options).await;
+        let (code, stdout, stderr) = app.command(options).await;
         assert_eq!(code, Some(0), "{stderr}");
         let line = format!("2 records with 2 events were read; 1 observations {did}; 1 records are unreadable, 0 quarantined");
         assert_eq!(stdout.lines().next(), Some(line.as_str()));
     }
-    assert_eq!(world.visible().await, ["event-000001"]);
+    assert_eq!(app.visible().await, ["event-000001"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_restores_what_the_store_has_lost_in_its_range_and_of_its_organisation_alone() {
-    let world = worked_off(120).await;
-    let whole = world.table().await;
+    let app = worked_off(120).await;
+    let whole = app.table().await;
     let lose = || async {
-        world.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
+        app.clickhouse.query("TRUNCATE TABLE observations").execute().await.unwrap();
     };
     // By offsets: ten records of partition 2, and none of another.
     lose().await;
-    let (code, stdout, stderr) = world.command(&["replay", "--from", "2:5", "--to", "2:15"]).await;
+    let (code, stdout, stderr) = app.command(&["replay", "--from", "2:5", "--to", "2:15"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(figures(&stdout, "observations"), ["0", "10", "+10"]);
     let expected: Vec<String> = (5..15).map(|n| format!("event-{:06}", 2 + n * PARTITIONS)).collect();
-    assert_eq!(world.visible().await, expected);
+    assert_eq!(app.visible().await, expected);
     // What is missing can be made an error; the rest is there already.
-    let (code, _, stderr) = world.command(&["replay", "--from", "2:5,3:0", "--expect-unchanged"]).await;
+    let (code, _, stderr) = app.command(&["replay", "--from", "2:5,3:0", "--expect-unchanged"]).await;
     assert_eq!(code, Some(1));
     assert!(stderr.contains("surprise: the store lacked something of what was replayed"), "{stderr}");
     // By organisation.
     lose().await;
     let org = uuid::Uuid::from_u128(2).to_string();
-    let (code, stdout, stderr) = world.command(&["replay", "--org", &org]).await;
+    let (code, stdout, stderr) = app.command(&["replay", "--org", &org]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with("120 records with 80 events"), "{stdout}");
-    assert_eq!(world.visible().await, (0..60).map(|n| format!("event-{:06}", 2 * n + 1)).collect::<Vec<_>>());
+    assert_eq!(app.visible().await, (0..60).map(|n| format!("event-{:06}", 2 * n + 1)).collect::<Vec<_>>());
     // By time: nothing is younger than tomorrow, all is older.
     let tomorrow =
         (chrono::DateTime::from_timestamp_millis(NEW_YEAR_US / 1_000).unwrap() + chrono::TimeDelta::days(36_500)).to_rfc3339();
-    let (_, stdout, _) = world.command(&["replay", "--from", &tomorrow]).await;
+    let (_, stdout, _) = app.command(&["replay", "--from", &tomorrow]).await;
     assert!(stdout.starts_with("0 records"), "{stdout}");
-    let (code, _, stderr) = world.command(&["replay", "--from", "2020-01-01T00:00:00Z", "--to", &tomorrow]).await;
+    let (code, _, stderr) = app.command(&["replay", "--from", "2020-01-01T00:00:00Z", "--to", &tomorrow]).await;
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(world.table().await, whole);
+    assert_eq!(app.table().await, whole);
 }
 
 /// ClickHouse remembers blocks by their tokens also when it has lost their rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_again_after_a_replay_is_restored_again() {
-    let world = worked_off(60).await;
-    let whole = world.table().await;
+    let app = worked_off(60).await;
+    let whole = app.table().await;
     for _ in 0..3 {
         let lose = "ALTER TABLE observations DELETE WHERE event_key < 40 SETTINGS mutations_sync = 1";
-        world.clickhouse.query(lose).execute().await.unwrap();
-        assert_eq!(world.visible().await.len(), 20);
-        let (code, stdout, stderr) = world.command(&["replay"]).await;
+        app.clickhouse.query(lose).execute().await.unwrap();
+        assert_eq!(app.visible().await.len(), 20);
+        let (code, stdout, stderr) = app.command(&["replay"]).await;
         assert_eq!(code, Some(0), "{stderr}");
         assert_eq!(figures(&stdout, "observations"), ["20", "60", "+40"]);
-        assert_eq!(world.table().await, whole);
+        assert_eq!(app.table().await, whole);
     }
 }
 
@@ -125,10 +125,10 @@ async fn what_is_lost_again_after_a_replay_is_restored_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_traffic() {
     const CLOSED: u128 = 3_000;
-    let world = Arc::new(worked_off(CLOSED).await);
-    let worker = world.worker();
+    let app = Arc::new(worked_off(CLOSED).await);
+    let worker = app.worker();
     let stop = CancellationToken::new();
-    let (writing, stopped) = (Arc::clone(&world), stop.clone());
+    let (writing, stopped) = (Arc::clone(&app), stop.clone());
     let live = tokio::spawn(async move {
         let mut written = 0_u128;
         while !stopped.is_cancelled() {
@@ -150,12 +150,12 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
         WHERE received_at < fromUnixTimestamp64Micro({}) ORDER BY site, event_key, org_id, observer)",
         NEW_YEAR_US + 86_400_000_000
     );
-    let read = || async { world.clickhouse.query(&closed).fetch_one::<String>().await.unwrap() };
+    let read = || async { app.clickhouse.query(&closed).fetch_one::<String>().await.unwrap() };
     let before = read().await;
     let mut polls = 0;
     let replaying = async {
         for _ in 0..2 {
-            let (code, stdout, stderr) = world.command(&["replay", "--rate", "2000"]).await;
+            let (code, stdout, stderr) = app.command(&["replay", "--rate", "2000"]).await;
             assert_eq!(code, Some(0), "{stdout}{stderr}");
         }
     };
@@ -172,85 +172,84 @@ async fn closed_ranges_are_bit_identical_at_every_poll_of_a_replay_under_live_tr
     }
     stop.cancel();
     let keys = live.await.unwrap();
-    world.log.caught_up(&world.group()).await;
+    app.log.caught_up(&app.group()).await;
     worker.stop().await;
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
-    assert_eq!(world.visible().await.len() as u128, keys, "and live traffic is all there, once");
+    assert_eq!(app.visible().await.len() as u128, keys, "and live traffic is all there, once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_that_meets_what_it_cannot_bring_about_ends_with_an_error() {
-    let world = worked_off(30).await;
+    let app = worked_off(30).await;
     // On the log behind the worker's back: nobody has set it aside.
-    let origin = world.log.put(0, b"poison").await;
-    let (code, _, stderr) = world.command(&["replay"]).await;
+    let origin = app.log.put(0, b"poison").await;
+    let (code, _, stderr) = app.command(&["replay"]).await;
     assert_eq!(code, Some(1));
     assert!(
         stderr
             .contains(&format!("surprise: 1 records cannot be read and are not among the rejected ones ({origin}: not a record")),
         "{stderr}"
     );
-    world.work_off(&world.group()).await;
-    let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged"]).await;
+    app.work_off(&app.group()).await;
+    let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "once it is set aside it is none: {stderr}");
     assert!(stdout.contains("; 1 records are unreadable, 0 quarantined"), "{stdout}");
-    assert_eq!(world.log.set_aside().await.len(), 1, "and a replay sets nothing aside again");
+    assert_eq!(app.log.set_aside().await.len(), 1, "and a replay sets nothing aside again");
 
     // Figures that fall while a replay runs: of a row that is not on the log, and that a replay cannot bring back.
-    let before = world.visible().await;
+    let before = app.visible().await;
     // What the replays before have brought again would look like this one under way.
-    world.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
+    app.clickhouse.query("OPTIMIZE TABLE observations FINAL").execute().await.unwrap();
     let stray = "INSERT INTO observations (site, event_key, event_id, event_type, version) \
         VALUES ('com.example', 999999, 'stray', 'content_retrieved', 18446744073709551615)";
-    world.clickhouse.query(stray).execute().await.unwrap();
+    app.clickhouse.query(stray).execute().await.unwrap();
     let dropping = async {
-        eventually("the replay is under way", || async { (world.raw_rows().await > 31).then_some(()) }).await;
-        world
-            .clickhouse
+        eventually("the replay is under way", || async { (app.raw_rows().await > 31).then_some(()) }).await;
+        app.clickhouse
             .query("ALTER TABLE observations DELETE WHERE event_id = 'stray' SETTINGS mutations_sync = 1")
             .execute()
             .await
             .unwrap();
     };
-    let ((code, _, stderr), ()) = tokio::join!(world.command(&["replay", "--rate", "4"]), dropping);
+    let ((code, _, stderr), ()) = tokio::join!(app.command(&["replay", "--rate", "4"]), dropping);
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("events fell from 31 to 30"), "{stderr}");
-    assert_eq!(world.visible().await, before);
+    assert_eq!(app.visible().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_is_left_out_of_a_replay_once_it_is_quarantined() {
-    let world = worked_off(6).await;
+    let app = worked_off(6).await;
     let mut bad = event(99);
     bad["data"] = json!("deadly-record:abort");
     let poison = record(1, NEW_YEAR_US, &[bad]).to_string();
-    let origin = world.log.put(0, poison.as_bytes()).await;
-    let (code, ..) = world.command(&["replay"]).await;
+    let origin = app.log.put(0, poison.as_bytes()).await;
+    let (code, ..) = app.command(&["replay"]).await;
     assert_eq!(code, None, "it kills a replay as well");
-    world.log.put_aside(&origin, "quarantined: 3 processes died while they decoded it", poison.as_bytes()).await;
-    let (code, stdout, stderr) = world.command(&["replay", "--expect-unchanged"]).await;
+    app.log.put_aside(&origin, "quarantined: 3 processes died while they decoded it", poison.as_bytes()).await;
+    let (code, stdout, stderr) = app.command(&["replay", "--expect-unchanged"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("0 records are unreadable, 1 quarantined"), "{stdout}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_has_help_and_refuses_what_it_does_not_know() {
-    let world = World::new().await;
+    let app = TestApp::new().await;
     for command in
         [&["replay"][..], &["rebuild"], &["rejected"], &["rejected", "list"], &["rejected", "show"], &["rejected", "retry"]]
     {
-        let (code, help, stderr) = world.command(&[command, &["--help"]].concat()).await;
+        let (code, help, stderr) = app.command(&[command, &["--help"]].concat()).await;
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{command:?}");
         assert!(help.contains("Usage: stream-workers"), "{help}");
-        let (code, _, stderr) = world.command(&[command, &["--unknown"]].concat()).await;
+        let (code, _, stderr) = app.command(&[command, &["--unknown"]].concat()).await;
         assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{command:?}: {stderr}");
         assert!(stderr.contains("--unknown"), "{stderr}");
     }
     for bad in
         [&["replay", "--from", "yesterday"][..], &["replay", "--rate", "0"], &["replay", "--org", "me"], &["rejected", "retry"]]
     {
-        let (code, _, stderr) = world.command(bad).await;
+        let (code, _, stderr) = app.command(bad).await;
         assert_eq!((code, stderr.trim().lines().count()), (Some(2), 1), "{bad:?}: {stderr}");
     }
 }

@@ -4,13 +4,13 @@
 //! `SETTLED_ROUNDS=50` lets workers die as often.
 
 use crate::scrape::says;
-use crate::world::{NEW_YEAR_US, PARTITIONS, World, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use service_kit::testing::{TestProcess, free_address, random_seed, size};
 use std::time::Duration;
-use stream_workers::settled::{Counts, Settled};
+use stream_workers::partition_stats::{Counts, PartitionStats};
 use stream_workers::standing;
 
 /// Where a worker may die, by its own hand; the middle one is where a block is inserted and not committed.
@@ -42,11 +42,11 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();
-    let (world, _broker) = World::with_own_broker(folder.path()).await;
+    let (app, _broker) = TestApp::with_own_broker(folder.path()).await;
     let rounds = size("SETTLED_ROUNDS", 4);
     for round in 0..rounds {
-        world.put(&portion(u128::try_from(round).unwrap())).await;
-        let mut environment = world.environment(&free_address().to_string(), &free_address().to_string());
+        app.put(&portion(u128::try_from(round).unwrap())).await;
+        let mut environment = app.environment(&free_address().to_string(), &free_address().to_string());
         let point = POINTS.get(round % 4);
         environment.extend(point.map(|point| ("FAIL_POINT", format!("{point}:1/1"))));
         let mut worker = TestProcess::service(&[], &environment);
@@ -59,11 +59,11 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
         }
     }
     let (listen, metrics) = (free_address().to_string(), free_address().to_string());
-    let mut last = world.process_at(&listen, &metrics).await;
-    world.log.caught_up(&world.group()).await;
-    let settled = world.settled().await;
+    let mut last = app.process_at(&listen, &metrics).await;
+    app.log.caught_up(&app.group()).await;
+    let settled = app.settled().await;
     assert!(adds_up(settled, rounds as u64), "seed {seed}: {settled:?}");
-    assert_eq!(world.visible().await.len() as u64, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");
+    assert_eq!(app.visible().await.len() as u64, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");
 
     // The last one shows them as its own, though others have worked off most.
     let expected = [
@@ -76,7 +76,7 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
     says(&metrics, &expected).await;
     assert_eq!(last.terminate().await, Some(0));
 
-    let (code, stdout, stderr) = world.command(&["settled"]).await;
+    let (code, stdout, stderr) = app.command(&["settled"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     let Counts { records, inserted, folded, rejected_records, rejected } = settled;
     let all = format!("all\t\t\t\t{records}\t0\t{rejected_records}\t{inserted}\t{folded}\t{rejected}");
@@ -88,26 +88,26 @@ async fn whatever_a_worker_dies_of_what_is_on_the_log_is_inserted_folded_or_reje
 /// only there.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_group_was_put_by_hand_counting_begins_anew() {
-    let world = World::new().await;
-    let kafka = &world.stores.kafka;
+    let app = TestApp::new().await;
+    let kafka = &app.stores.kafka;
     let records: Vec<_> = (0..10).flat_map(|n| [0, 1, 2, 3].map(|partition| (partition, n))).collect();
     let records: Vec<_> = records.iter().map(|(partition, n)| (*partition, record(1, NEW_YEAR_US, &[event(*n)]))).collect();
-    world.put(&records).await;
-    world.work_off(&world.group()).await;
-    let before = standing(kafka, &world.group()).await.unwrap();
+    app.put(&records).await;
+    app.work_off(&app.group()).await;
+    let before = standing(kafka, &app.group()).await.unwrap();
     for (partition, metadata, offset) in [(0, "", 4), (1, "somebody else's", 10), (2, "settled 0 9 9 9 0 0 0", 10)] {
-        world.put_group(partition, offset, metadata).await;
+        app.put_group(partition, offset, metadata).await;
     }
-    world.put(&(0..4).map(|partition| (partition, record(1, NEW_YEAR_US, &[event(77)]))).collect::<Vec<_>>()).await;
-    world.work_off(&world.group()).await;
+    app.put(&(0..4).map(|partition| (partition, record(1, NEW_YEAR_US, &[event(77)]))).collect::<Vec<_>>()).await;
+    app.work_off(&app.group()).await;
 
-    let after = standing(kafka, &world.group()).await.unwrap();
+    let after = standing(kafka, &app.group()).await.unwrap();
     let at = |partition: i32| after[&partition].0;
     for (partition, since) in [(0, 4), (1, 10), (2, 10), (3, 0)] {
-        let Settled { counts, .. } = at(partition);
+        let PartitionStats { counts, .. } = at(partition);
         assert_eq!((at(partition).since, at(partition).next, counts.records), (since, 11, u64::try_from(11 - since).unwrap()));
         assert_eq!(counts.events(), counts.records, "{counts:?}");
     }
     assert_eq!((before[&3].0.counts.records, before[&3].1), (10, 10));
-    assert_eq!(world.visible().await.len(), 11);
+    assert_eq!(app.visible().await.len(), 11);
 }

@@ -20,7 +20,7 @@ use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
-use stream_workers::settled::{Counts, Settled};
+use stream_workers::partition_stats::{Counts, PartitionStats};
 use stream_workers::standing;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -81,7 +81,7 @@ pub(super) async fn reconcile(world: &World, front: &Front) -> anyhow::Result<Su
 }
 
 /// What is settled of each partition, once that is everything there is.
-async fn at_rest(world: &World, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, Settled>> {
+async fn at_rest(world: &World, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
     for gateway in &world.gateways {
         let mut connection = Connection::new(Place::parse(&gateway.seat.metrics())?, DEADLINE);
         let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
@@ -138,7 +138,7 @@ impl Logged {
 }
 
 /// Holds what was sent, what is on the log and what is settled against each other.
-fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Settled>) -> anyhow::Result<Sums> {
+fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, PartitionStats>) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut of_partition: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     let mut seen: HashMap<&str, u64> = HashMap::new();
@@ -168,7 +168,7 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Settle
     );
     for (partition, settled) in settled {
         let (records, events) = of_partition.get(partition).copied().unwrap_or_default();
-        let Settled { since, counts, .. } = settled;
+        let PartitionStats { since, counts, .. } = settled;
         ensure!(*since == 0, "partition {partition} is counted from {since} on only: {settled:?}");
         ensure!(
             counts.records == records && counts.events() == events && settled.missing() == 0,
@@ -192,8 +192,8 @@ mod tests {
     }
 
     /// So many of partition 0 and partition 1, all of them settled.
-    fn settled(counts: [(u64, u64); 2]) -> BTreeMap<i32, Settled> {
-        let of = |(records, inserted): (u64, u64)| Settled {
+    fn settled(counts: [(u64, u64); 2]) -> BTreeMap<i32, PartitionStats> {
+        let of = |(records, inserted): (u64, u64)| PartitionStats {
             since: 0,
             next: i64::try_from(records).unwrap(),
             counts: Counts { records, inserted, ..Counts::default() },
@@ -230,7 +230,7 @@ mod tests {
         let error = add_up(&sent, &twice, &settled([(1, 3), (3, 13)])).unwrap_err().to_string();
         assert!(error.contains("8 events are on the log once more, of 8"), "{error}");
         let mut late = whole.clone();
-        late.insert(1, Settled { since: 1, ..late[&1] });
+        late.insert(1, PartitionStats { since: 1, ..late[&1] });
         assert!(add_up(&sent, &on_log(), &late).unwrap_err().to_string().contains("from 1 on only"));
         for (fates, said) in [
             (vec![(3, Fate::Acked), (5, Fate::Refused)], "chaos-1 was refused and is on the log"),

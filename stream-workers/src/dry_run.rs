@@ -7,6 +7,6 @@ use crate::fold::fold;
 use crate::row::ObservationRow;
 
 /// How many observations a record's bytes hold, or the reason on the dead letter.
-pub fn rehearse(payload: &[u8]) -> Result<usize, String> {
+pub fn dry_run(payload: &[u8]) -> Result<usize, String> {
     Ok(fold(ObservationRow::of(decode(payload)?, 0)).rows.len())
 }

@@ -35,13 +35,13 @@ pub enum RejectedErrand {
         raw: bool,
     },
     /// Put records back on the log that can be read now; one that was put back before is left alone
-    Retry(Which),
+    Retry(DeadLetterSelection),
 }
 
 /// Which letters to put back.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
-pub struct Which {
+pub struct DeadLetterSelection {
     /// TOPIC/PARTITION/OFFSET of each, as `list` shows it
     origins: Vec<String>,
     /// All that were not put back yet
@@ -59,7 +59,7 @@ impl RejectedErrand {
         match self {
             Self::List { json } => print(archive.letters().map(|letter| line(letter, *json))),
             Self::Show { origin, raw } => show(archive.find(origin)?, *raw),
-            Self::Retry(Which { origins, all }) => {
+            Self::Retry(DeadLetterSelection { origins, all }) => {
                 let chosen: Vec<&Letter> = if *all {
                     archive.letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
@@ -105,7 +105,7 @@ fn harmless(text: &str) -> String {
 }
 
 async fn retry(settings: &Settings, letters: &[&Letter]) -> anyhow::Result<()> {
-    let desk = Desk::open(settings)?;
+    let desk = Requeue::open(settings)?;
     let mut unreadable = 0;
     for letter in letters {
         let said = match &letter.retried {
@@ -127,13 +127,13 @@ async fn retry(settings: &Settings, letters: &[&Letter]) -> anyhow::Result<()> {
 }
 
 /// What putting records back takes.
-struct Desk<'a> {
+struct Requeue<'a> {
     settings: &'a Settings,
     producer: FutureProducer,
     resolver: Resolver,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Requeue<'a> {
     fn open(settings: &'a Settings) -> anyhow::Result<Self> {
         let producer = kafka::producer_of_any_size(&settings.kafka)?;
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })

@@ -17,13 +17,13 @@ const DEADLY: u32 = 3;
 
 /// What the metadata of a committed offset says: how many processes died decoding what follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Caution {
+pub(crate) struct CrashGuard {
     deaths: u32,
     /// The offset where caution ends.
     until: i64,
 }
 
-impl Caution {
+impl CrashGuard {
     /// Reads what an earlier process left at its committed offset. Whoever was decoding then is dead now.
     pub(crate) fn found(metadata: &str, offset: i64) -> Self {
         let mut words = metadata.split(' ');
@@ -93,17 +93,17 @@ mod tests {
     fn live(records: i64, poison: i64, block: usize) -> (u32, Vec<i64>) {
         let (mut committed, mut metadata, mut deaths, mut quarantined) = (0, String::new(), 0, Vec::new());
         'processes: loop {
-            let mut caution = Caution::found(&metadata, committed);
+            let mut crash_guard = CrashGuard::found(&metadata, committed);
             let mut is_fresh = true;
             while committed < records {
-                if caution.quarantines().is_some() {
+                if crash_guard.quarantines().is_some() {
                     quarantined.push(committed);
                     committed += 1;
                 } else {
-                    let most = i64::try_from(caution.most_records().min(block)).unwrap();
+                    let most = i64::try_from(crash_guard.most_records().min(block)).unwrap();
                     let next = records.min(committed + most);
-                    if is_fresh || caution.is_needed() {
-                        metadata = caution.decoding();
+                    if is_fresh || crash_guard.is_needed() {
+                        metadata = crash_guard.decoding();
                     }
                     if (committed..next).contains(&poison) {
                         deaths += 1;
@@ -112,8 +112,8 @@ mod tests {
                     committed = next;
                 }
                 is_fresh = false;
-                caution = caution.past(committed);
-                metadata = caution.decoded();
+                crash_guard = crash_guard.past(committed);
+                metadata = crash_guard.decoded();
             }
             return (deaths, quarantined);
         }
@@ -133,19 +133,19 @@ mod tests {
 
     #[test]
     fn a_process_killed_while_it_waits_leaves_no_suspicion() {
-        let calm = Caution::default();
-        assert_eq!(Caution::found(&calm.decoded(), 7), calm);
-        let careful = Caution::found(&calm.decoding(), 7);
+        let calm = CrashGuard::default();
+        assert_eq!(CrashGuard::found(&calm.decoded(), 7), calm);
+        let careful = CrashGuard::found(&calm.decoding(), 7);
         assert_eq!(careful.most_records(), FEW);
         for _ in 0..10 {
-            assert_eq!(Caution::found(&careful.decoded(), 7), careful, "however many die after they have decoded");
+            assert_eq!(CrashGuard::found(&careful.decoded(), 7), careful, "however many die after they have decoded");
         }
     }
 
     #[test]
     fn what_nobody_here_wrote_is_no_suspicion() {
         for foreign in ["", "decoding", "decoding x y", "decoding -1 5", "other 3 4"] {
-            assert!(!Caution::found(foreign, 7).is_needed(), "{foreign}");
+            assert!(!CrashGuard::found(foreign, 7).is_needed(), "{foreign}");
         }
     }
 }

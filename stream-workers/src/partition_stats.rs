@@ -44,9 +44,9 @@ impl AddAssign for Counts {
 
 /// Counts by partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally(BTreeMap<i32, Counts>);
+pub(crate) struct CountsByPartition(BTreeMap<i32, Counts>);
 
-impl Tally {
+impl CountsByPartition {
     pub(crate) fn of(&mut self, partition: i32) -> &mut Counts {
         self.0.entry(partition).or_default()
     }
@@ -61,7 +61,7 @@ impl Tally {
     }
 }
 
-impl AddAssign for Tally {
+impl AddAssign for CountsByPartition {
     fn add_assign(&mut self, more: Self) {
         for (partition, counts) in more.0 {
             *self.of(partition) += counts;
@@ -71,7 +71,7 @@ impl AddAssign for Tally {
 
 /// What has become of everything between two offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct PartitionStats {
     /// Where counting began: at the partition's beginning, or where a group was put by hand or by a build that did not count.
     pub since: i64,
     /// The first offset that is not settled.
@@ -80,7 +80,7 @@ pub struct Settled {
     pub counts: Counts,
 }
 
-impl Settled {
+impl PartitionStats {
     /// Counting begins here.
     pub fn anew(next: i64) -> Self {
         Self { since: next, next, counts: Counts::default() }
@@ -146,19 +146,19 @@ mod tests {
             records in 0..1_000_000_u64,
             other in any::<i64>(),
         ) {
-            let settled = Settled { since, next: since + length, counts: counts(records.min(length.unsigned_abs())) };
+            let settled = PartitionStats { since, next: since + length, counts: counts(records.min(length.unsigned_abs())) };
             let noted = settled.noted();
             prop_assert!(noted.len() < 300, "a broker takes 4,096 bytes");
-            prop_assert_eq!(Settled::found(&noted, settled.next), settled);
-            prop_assert_eq!(Settled::found(&format!("careful 2 77 {noted}"), settled.next), settled);
+            prop_assert_eq!(PartitionStats::found(&noted, settled.next), settled);
+            prop_assert_eq!(PartitionStats::found(&format!("careful 2 77 {noted}"), settled.next), settled);
             if other != settled.next {
-                prop_assert_eq!(Settled::found(&noted, other), Settled::anew(other));
+                prop_assert_eq!(PartitionStats::found(&noted, other), PartitionStats::anew(other));
             }
         }
 
         #[test]
         fn any_metadata_is_taken(metadata in "(settled )?([0-9a-z-]{0,20} ?){0,9}", offset in any::<i64>()) {
-            Settled::found(&metadata, offset);
+            PartitionStats::found(&metadata, offset);
         }
     }
 
@@ -178,17 +178,17 @@ mod tests {
             "settled 0 9 x 9 0 0 0",
         ];
         for metadata in foreign {
-            assert_eq!(Settled::found(metadata, 9), Settled::anew(9), "{metadata}");
+            assert_eq!(PartitionStats::found(metadata, 9), PartitionStats::anew(9), "{metadata}");
         }
     }
 
     #[test]
     fn the_log_may_drop_records_and_a_group_may_be_put_back() {
-        let begun = Settled::anew(4).past(counts(6), 10);
+        let begun = PartitionStats::anew(4).past(counts(6), 10);
         assert_eq!((begun.since, begun.next, begun.missing()), (4, 10, 0));
         let cut = begun.at(15).past(counts(5), 20);
         assert_eq!((cut.since, cut.counts.records, cut.missing()), (4, 11, 5), "what was dropped unread shows");
-        assert_eq!(cut.at(7), Settled::anew(7), "what is read again is counted anew");
-        assert_eq!(Settled::anew(7).noted(), "", "and nothing is nothing");
+        assert_eq!(cut.at(7), PartitionStats::anew(7), "what is read again is counted anew");
+        assert_eq!(PartitionStats::anew(7).noted(), "", "and nothing is nothing");
     }
 }

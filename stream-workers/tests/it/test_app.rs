@@ -12,7 +12,7 @@ use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestLog, TestProcess, TestStores, eventually, free_address};
 use service_kit::{kafka, stores};
 use std::path::Path;
-use stream_workers::settled::Counts;
+use stream_workers::partition_stats::Counts;
 use stream_workers::{Keep, Settings, Tuning, standing, work};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ pub(crate) const PARTITIONS: i32 = 6;
 pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
 
 /// Stores of one test.
-pub(crate) struct World {
+pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) log: TestLog,
     pub(crate) clickhouse: Client,
@@ -34,7 +34,7 @@ pub(crate) struct Working {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-impl World {
+impl TestApp {
     pub(crate) async fn new() -> Self {
         Self::on(TestStores::fresh().await)
     }
@@ -205,7 +205,7 @@ pub(crate) fn event(key: u128) -> Value {
 }
 
 /// What a column holds, as text, in the order of keys and observers.
-pub(crate) async fn column(world: &World, name: &str) -> Vec<String> {
+pub(crate) async fn column(app: &TestApp, name: &str) -> Vec<String> {
     let values = format!("SELECT toString({name}) FROM observations FINAL ORDER BY event_key, observer");
-    world.clickhouse.query(&values).fetch_all().await.expect("the table answers")
+    app.clickhouse.query(&values).fetch_all().await.expect("the table answers")
 }

@@ -5,7 +5,7 @@
 use crate::Settings;
 use crate::consume::Assigned;
 use crate::metrics;
-use crate::settled::{Counts, Settled};
+use crate::partition_stats::{Counts, PartitionStats};
 use anyhow::{Context, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
@@ -39,7 +39,7 @@ impl Observer {
     }
 
     /// What is committed, by partition; none where nothing is.
-    async fn committed(&self, partitions: BTreeSet<i32>) -> anyhow::Result<BTreeMap<i32, Settled>> {
+    async fn committed(&self, partitions: BTreeSet<i32>) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
         let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
         let asked = spawn_blocking(move || {
             let mut asked = TopicPartitionList::new();
@@ -51,7 +51,7 @@ impl Observer {
             for element in found.elements() {
                 element.error()?;
                 if let Offset::Offset(committed) = element.offset() {
-                    standing.insert(element.partition(), Settled::found(element.metadata(), committed));
+                    standing.insert(element.partition(), PartitionStats::found(element.metadata(), committed));
                 }
             }
             anyhow::Ok(standing)
@@ -74,13 +74,13 @@ impl Observer {
 
 /// What the commits of `group` say, by partition, with where the partition ends; a partition without a commit is settled
 /// nowhere.
-pub async fn standing(kafka: &KafkaSettings, group: &str) -> anyhow::Result<BTreeMap<i32, (Settled, i64)>> {
+pub async fn standing(kafka: &KafkaSettings, group: &str) -> anyhow::Result<BTreeMap<i32, (PartitionStats, i64)>> {
     let observer = Observer::of(kafka, group)?;
     let no_answer = || format!("KAFKA_BROKERS={}: the topic {} cannot be asked about", kafka.kafka_brokers, kafka.topic);
     let ends = observer.ends().await.with_context(no_answer)?;
     ensure!(!ends.is_empty(), "topic {} does not exist: create it with `telemetry stream-workers prepare`", kafka.topic);
     let committed = observer.committed(ends.keys().copied().collect()).await.with_context(no_answer)?;
-    let of = |partition| committed.get(&partition).copied().unwrap_or_else(|| Settled::anew(0));
+    let of = |partition| committed.get(&partition).copied().unwrap_or_else(|| PartitionStats::anew(0));
     Ok(ends.into_iter().map(|(partition, end)| (partition, (of(partition), end))).collect())
 }
 
@@ -93,7 +93,7 @@ pub async fn settled(settings: &Settings) -> anyhow::Result<()> {
     for (partition, (settled, end)) in standing {
         all += settled.counts;
         missing += settled.missing();
-        let Settled { since, next, counts } = settled;
+        let PartitionStats { since, next, counts } = settled;
         writeln!(out, "{partition}\t{since}\t{next}\t{end}\t{}", columns(&counts, settled.missing()))?;
     }
     writeln!(out, "all\t\t\t\t{}", columns(&all, missing))?;
