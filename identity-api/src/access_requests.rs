@@ -12,7 +12,7 @@ use crate::State;
 use crate::audit::{self, Change};
 use crate::bodies;
 use crate::people::{self, Person};
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
@@ -103,9 +103,9 @@ async fn file(
     let body = state.bodies.read(request).await?;
     let new: NewRequest = bodies::object(&body)?;
     let mut faults = Faults::default();
-    let org_name = faults.take(texts::name("org_name", new.org_name));
-    let admin_email = faults.take(texts::email("admin_email", new.admin_email));
-    let use_case = faults.take(texts::prose("use_case", new.use_case));
+    let org_name = faults.take(text_rules::name("org_name", new.org_name));
+    let admin_email = faults.take(text_rules::email("admin_email", new.admin_email));
+    let use_case = faults.take(text_rules::prose("use_case", new.use_case));
     let (Some(org_name), Some(admin_email), Some(use_case)) = (org_name, admin_email, use_case) else {
         return Err(faults.refuse());
     };

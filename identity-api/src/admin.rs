@@ -35,29 +35,29 @@ pub struct Admin {
     #[arg(long = "as", global = true, value_name = "EMAIL", value_parser = email)]
     operator: Option<EmailAddress>,
     #[command(subcommand)]
-    errand: Errand,
+    errand: AdminCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum Errand {
+enum AdminCommand {
     /// People who review access requests
     #[command(subcommand)]
-    Operator(operators::Errand),
+    Operator(operators::AdminCommand),
     /// Organisations
     #[command(subcommand)]
-    Organization(organizations::Errand),
+    Organization(organizations::AdminCommand),
     /// API keys
     #[command(subcommand)]
-    Key(keys::Errand),
+    Key(keys::AdminCommand),
     /// Domains of organisations
     #[command(subcommand)]
-    Domain(domains::Errand),
+    Domain(domains::AdminCommand),
     /// Requests for platform and agent organisations
     #[command(subcommand)]
-    AccessRequest(access_requests::Errand),
+    AccessRequest(access_requests::AdminCommand),
     /// Organisations that may provision others
     #[command(subcommand)]
-    Partner(partners::Errand),
+    Partner(partners::AdminCommand),
 }
 
 /// What errands work with.
@@ -104,12 +104,12 @@ impl Admin {
     pub async fn run(self, settings: &Settings, clock: Clock) -> anyhow::Result<()> {
         let office = Office::open(settings, self.operator.as_ref(), clock).await?;
         let done = match self.errand {
-            Errand::Operator(errand) => errand.run(&office).await,
-            Errand::Organization(errand) => errand.run(&office).await,
-            Errand::Key(errand) => errand.run(&office).await,
-            Errand::Domain(errand) => errand.run(&office).await,
-            Errand::AccessRequest(errand) => errand.run(&office).await,
-            Errand::Partner(errand) => errand.run(&office).await,
+            AdminCommand::Operator(errand) => errand.run(&office).await,
+            AdminCommand::Organization(errand) => errand.run(&office).await,
+            AdminCommand::Key(errand) => errand.run(&office).await,
+            AdminCommand::Domain(errand) => errand.run(&office).await,
+            AdminCommand::AccessRequest(errand) => errand.run(&office).await,
+            AdminCommand::Partner(errand) => errand.run(&office).await,
         };
         done.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))?.print(self.json)
     }

@@ -13,7 +13,7 @@ use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::organizations;
 use crate::organizations::ways_in::{self, LettingIn};
-use crate::texts;
+use crate::text_rules;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -173,7 +173,7 @@ pub(crate) async fn issue(
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
     let new: NewApiKey = bodies::object(body)?;
     let name = new.name.or_else(|| Some("API key".to_owned()));
-    let name = texts::label("name", name).map_err(bodies::refuse)?;
+    let name = text_rules::label("name", name).map_err(bodies::refuse)?;
     let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
     Ok((name, scopes))
 }

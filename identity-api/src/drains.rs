@@ -1,12 +1,12 @@
 //! Drains: the log streams of an organisation, and the key that feeds each (docs/api/identity.md#drains).
 //!
 //! Must show a key only in the answer that makes it, must store a provider's secret sealed, and must keep an organisation at its
-//! number of drains whatever arrives at once. What a caller may say of a new one is `wanted`, another key is `rotation`, how one
+//! number of drains whatever arrives at once. What a caller may say of a new one is `new_drain`, another key is `rotation`, how one
 //! fares `health`.
 
 pub(crate) mod health;
+mod new_drain;
 pub(crate) mod rotation;
-mod wanted;
 
 use crate::State;
 use crate::actor::{Actor, IdentityReader, IdentityWriter};
@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
+use new_drain::CheckedDrain;
 use schemas::identity::{CreatedDrain, Drain, KeyMaker, MAX_DRAINS};
 use schemas::ids::{ApiKeyId, DrainId, OrgId};
 use schemas::problem::Code;
@@ -27,7 +28,6 @@ use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgExecutor};
 use std::sync::Arc;
 use uuid::Uuid;
-use wanted::Wanted;
 
 /// What is shown of a drain; an operator is nobody's to name.
 macro_rules! shown {
@@ -130,7 +130,7 @@ pub(crate) async fn create_drain(
     let mut transaction = state.pool.begin().await?;
     ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
     let holder = holder(&mut transaction, &actor).await?;
-    let wanted = wanted::parse(&body, holder.org_type, &sites)?;
+    let wanted = new_drain::parse(&body, holder.org_type, &sites)?;
     admit_one_more(&mut transaction, &actor).await?;
     let now = state.now();
     let drain = insert(&mut transaction, &state, &actor, &wanted, now).await?;
@@ -163,7 +163,7 @@ async fn insert(
     transaction: &mut PgConnection,
     state: &State,
     actor: &Actor,
-    wanted: &Wanted,
+    wanted: &CheckedDrain,
     now: DateTime<Utc>,
 ) -> Result<Drain, ApiError> {
     let id = Uuid::now_v7();

@@ -9,7 +9,7 @@ use crate::domains::registrations;
 use crate::members::{self, Standing};
 use crate::organizations;
 use crate::people::{self, Person};
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -118,15 +118,15 @@ async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result
 fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
     let new: NewOrganization = bodies::object(body)?;
     let mut faults = Faults::default();
-    let org_type: Option<OrgType> = faults.take(texts::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
+    let org_type: Option<OrgType> = faults.take(text_rules::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
     // Whatever else is wrong with it: the answer to this is elsewhere.
     match org_type {
         Some(OrgType::Platform) => return Err(by_request("platform", "/api/v1/identity/platform-access-requests")),
         Some(OrgType::Agent) => return Err(by_request("agent", "/api/v1/identity/agent-access-requests")),
         Some(OrgType::ContentOwner) | None => {}
     }
-    let name = faults.take(texts::name("name", new.name));
-    let site = faults.take(texts::domain("domain", new.domain));
+    let name = faults.take(text_rules::name("name", new.name));
+    let site = faults.take(text_rules::domain("domain", new.domain));
     match (org_type, name, site) {
         (Some(_), Some(name), Some(site)) => Ok((name, site)),
         _ => Err(faults.refuse()),

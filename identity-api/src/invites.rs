@@ -13,10 +13,10 @@ use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::email_address::EmailAddress;
-use crate::letters::{self, Letter};
+use crate::mails::{self, Letter};
 use crate::members::Standing;
 use crate::people::Person;
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -196,14 +196,14 @@ pub(crate) async fn invite_member(
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
     let mut faults = Faults::default();
-    let email = faults.take(texts::email("email", new.email));
+    let email = faults.take(text_rules::email("email", new.email));
     let role = new.role.or_else(|| Some(Role::Member.as_str().to_owned()));
-    let role = faults.take(texts::one_of("role", role, &Role::ALL.map(Role::as_str)));
+    let role = faults.take(text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)));
     let (Some(email), Some(role)) = (email, role) else { return Err(faults.refuse()) };
     let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
     let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(letters::send_invite(&state, letter).await)))
+    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
 }
 
 /// `GET /api/v1/identity/organizations/{id}/invites`: open ones, oldest first.

@@ -16,8 +16,8 @@ mod drains;
 pub mod email_address;
 mod founding;
 mod invites;
-mod letters;
 pub mod mail;
+mod mails;
 mod members;
 pub mod organizations;
 mod outbox;
@@ -26,7 +26,7 @@ mod people;
 mod routes;
 mod settings;
 pub mod sign_in;
-mod texts;
+mod text_rules;
 pub mod user_sessions;
 pub mod webhooks;
 

@@ -5,14 +5,14 @@
 
 pub(crate) mod removal;
 
-use self::removal::{Keeping, Maker};
+use self::removal::{CreatedBy, Keeping};
 use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::invites;
 use crate::organizations::{lock, no_organization, role_of};
 use crate::people::Person;
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use crate::user_sessions;
 use axum::Json;
 use axum::body::Body;
@@ -164,7 +164,7 @@ pub(crate) async fn change_member(
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
     let keep_keys = change.keep_keys.unwrap_or(false);
     let mut faults = Faults::default();
-    let role: Option<Role> = faults.take(texts::one_of("role", change.role, &Role::ALL.map(Role::as_str)));
+    let role: Option<Role> = faults.take(text_rules::one_of("role", change.role, &Role::ALL.map(Role::as_str)));
     let role = role.ok_or_else(|| faults.refuse())?;
     let member = member_named(&mut transaction, org, &user).await?;
     if member.role == role {
@@ -186,7 +186,7 @@ pub(crate) async fn change_member(
     if role == Role::Member {
         invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
         if !keep_keys {
-            removal::take_back(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+            removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
         }
     }
     user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
@@ -220,7 +220,7 @@ pub(crate) async fn remove_member(
     // Or who is removed comes back by an invite of their own making.
     invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
     if !keep_keys {
-        removal::take_back(&mut transaction, author, Maker::Member(org, member.user_id), now).await?;
+        removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
     }
     transaction.commit().await?;
     Ok(StatusCode::NO_CONTENT)

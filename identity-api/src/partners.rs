@@ -15,9 +15,9 @@ use crate::domains::registrations::{self, Voucher};
 use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
 use crate::invites::{self, Invitation};
-use crate::letters;
+use crate::mails;
 use crate::organizations;
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State as Shared};
@@ -140,7 +140,7 @@ pub(crate) async fn provision_organization(
     let organization = founding::read(&mut transaction, org).await?;
     transaction.commit().await?;
     let invite = match letter {
-        Some(letter) => Some(letters::send_invite(&state, letter).await),
+        Some(letter) => Some(mails::send_invite(&state, letter).await),
         None => None,
     };
     Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))
@@ -149,11 +149,11 @@ pub(crate) async fn provision_organization(
 fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {
     let new: NewOwner = bodies::object(body)?;
     let mut faults = Faults::default();
-    let name = faults.take(texts::name("name", new.name));
-    let site = faults.take(texts::domain("domain", new.domain));
+    let name = faults.take(text_rules::name("name", new.name));
+    let site = faults.take(text_rules::domain("domain", new.domain));
     let admin_email = match new.admin_email {
         None => Some(None),
-        given => faults.take(texts::email("admin_email", given)).map(Some),
+        given => faults.take(text_rules::email("admin_email", given)).map(Some),
     };
     match (name, site, admin_email) {
         (Some(name), Some(site), Some(admin_email)) => {

@@ -8,7 +8,7 @@ use crate::State;
 use crate::actor::SignedIn;
 use crate::audit::{self, Author, Change};
 use crate::email_address::EmailAddress;
-use crate::members::removal::{self, Maker};
+use crate::members::removal::{self, CreatedBy};
 use crate::sign_in::account;
 use crate::user_sessions;
 use axum::extract::FromRequestParts;
@@ -122,7 +122,7 @@ pub(crate) async fn remove_operator(
         .await?;
     let user = user.ok_or_else(|| ApiError::new(Code::NotFound, "There is no operator with this address."))?;
     if !keep_keys {
-        removal::take_back(transaction, author, Maker::Operator(UserId(user)), now).await?;
+        removal::take_back(transaction, author, CreatedBy::Operator(UserId(user)), now).await?;
     }
     set_operator(transaction, author, UserId(user), false, now).await
 }

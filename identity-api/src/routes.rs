@@ -4,8 +4,8 @@
 
 use crate::State;
 use crate::drains::{health, rotation};
-use crate::sign_in::{guard, magic_links, oidc, page, session};
-use crate::webhooks::{deliveries, secret, standing};
+use crate::sign_in::{magic_links, oidc, page, session, session_cookie};
+use crate::webhooks::{deliveries, endpoint_state, secret};
 use crate::{
     access_requests, api_keys, audit, delegation_requests, delegations, domains, drains, founding, invites, members, partners,
     people, settings, webhooks,
@@ -43,9 +43,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route(
             "/api/v1/identity/webhooks/{id}",
-            get(webhooks::show_webhook).patch(standing::change_webhook).delete(standing::delete_webhook),
+            get(webhooks::show_webhook).patch(endpoint_state::change_webhook).delete(endpoint_state::delete_webhook),
         )
-        .route("/api/v1/identity/webhooks/{id}/test", post(standing::test_webhook))
+        .route("/api/v1/identity/webhooks/{id}/test", post(endpoint_state::test_webhook))
         .route("/api/v1/identity/webhooks/{id}/rotate-secret", post(secret::rotate_secret))
         .route("/api/v1/identity/webhooks/{id}/deliveries", get(deliveries::list_deliveries))
         .route("/api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver", post(deliveries::redeliver))
@@ -84,6 +84,6 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
         // a session alone
         .route("/api/v1/identity/auth/session", get(session::show_session).delete(session::end_session))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), guard::guard))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), session_cookie::guard))
         .with_state(state)
 }

@@ -7,13 +7,13 @@
 pub(crate) mod account;
 mod cookies;
 pub(crate) mod expiry;
-pub(crate) mod guard;
 pub(crate) mod magic_links;
 pub(crate) mod oidc;
-mod opened;
 pub(crate) mod page;
-pub(crate) mod seen;
 pub(crate) mod session;
+pub(crate) mod session_cookie;
+mod session_response;
+pub(crate) mod session_use;
 mod settings;
 
 pub use settings::SignInSettings;
@@ -46,7 +46,7 @@ pub(crate) struct SignIn {
     mails_per_account: u32,
     outbox: magic_links::Outbox,
     providers: oidc::Providers,
-    seen: seen::Seen,
+    seen: session_use::Seen,
 }
 
 impl SignIn {

@@ -8,9 +8,9 @@ use crate::State;
 use crate::audit::{self, Author, Change};
 use crate::bodies;
 use crate::founding::{self, Founding};
-use crate::letters;
+use crate::mails;
 use crate::people::Operator;
-use crate::texts;
+use crate::text_rules;
 use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, State as Shared};
@@ -93,7 +93,7 @@ async fn answer(
     let mut transaction = state.pool.begin().await?;
     let reviewed = review(&mut transaction, Some(operator), id, verdict, note, state.now()).await?;
     transaction.commit().await?;
-    letters::send_verdict(&state.pool, &state.mailer, &reviewed).await;
+    mails::send_verdict(&state.pool, &state.mailer, &reviewed).await;
     Ok(reviewed)
 }
 
@@ -111,7 +111,7 @@ async fn read_note(state: &State, request: Request<Body>) -> Result<Option<Strin
     }
     let body = state.bodies.read(request).await?;
     let Note { note } = bodies::object(&body)?;
-    note.map(|note| texts::prose("note", Some(note))).transpose().map_err(bodies::refuse)
+    note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)
 }
 
 fn no_request() -> ApiError {

@@ -6,8 +6,8 @@ use super::Office;
 use super::print::Printed;
 use crate::access_requests::{Verdict, review, with_status};
 use crate::bodies;
-use crate::letters;
-use crate::texts;
+use crate::mails;
+use crate::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::AccessStatus;
@@ -15,7 +15,7 @@ use schemas::ids::AccessRequestId;
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// List requests, oldest first
     List {
         /// Only those that stand there
@@ -23,13 +23,13 @@ pub(super) enum Errand {
         status: Option<AccessStatus>,
     },
     /// Create the organisation and make the requester its owner
-    Approve(Answer),
+    Approve(ReviewArguments),
     /// Refuse a request
-    Reject(Answer),
+    Reject(ReviewArguments),
 }
 
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ReviewArguments {
     /// Its id
     #[arg(value_name = "ID")]
     id: AccessRequestId,
@@ -42,9 +42,9 @@ fn status() -> impl TypedValueParser<Value = AccessStatus> {
     PossibleValuesParser::new(AccessStatus::ALL.map(AccessStatus::as_str)).try_map(|name| name.parse::<AccessStatus>())
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
-        let (verdict, Answer { id, note }) = match self {
+        let (verdict, ReviewArguments { id, note }) = match self {
             Self::List { status } => {
                 let requests = with_status(&office.pool, status).await?;
                 return Printed::list(&requests, &["id", "status", "org_type", "org_name", "admin_email", "created_at"]);
@@ -52,12 +52,12 @@ impl Errand {
             Self::Approve(answer) => (Verdict::Approve, answer),
             Self::Reject(answer) => (Verdict::Reject, answer),
         };
-        let note = note.map(|note| texts::prose("note", Some(note))).transpose().map_err(bodies::refuse)?;
+        let note = note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)?;
         let mut transaction = office.begin().await?;
         let reviewed = review(&mut transaction, office.operator, id, verdict, note, office.now()).await?;
         transaction.commit().await?;
         if let Some(mailer) = &office.mailer {
-            letters::send_verdict(&office.pool, mailer, &reviewed).await;
+            mails::send_verdict(&office.pool, mailer, &reviewed).await;
         }
         Printed::one(reviewed)
     }

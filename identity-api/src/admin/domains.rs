@@ -12,7 +12,7 @@ use schemas::site::Site;
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// Register a domain, unverified
     Add {
         /// Whose it will be
@@ -42,7 +42,7 @@ pub(super) enum Errand {
     },
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let (author, now) = (office.author(), office.now());
         let mut transaction = office.begin().await?;

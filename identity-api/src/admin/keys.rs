@@ -7,7 +7,7 @@ use super::print::Printed;
 use crate::api_keys;
 use crate::bodies;
 use crate::organizations;
-use crate::texts;
+use crate::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::{CreatedApiKey, Scope};
@@ -15,7 +15,7 @@ use schemas::ids::{ApiKeyId, OrgId};
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// Mint a key, and print it this once
     Mint {
         /// Whose it is
@@ -46,12 +46,12 @@ fn scope() -> impl TypedValueParser<Value = Scope> {
     PossibleValuesParser::new(Scope::ALL.map(Scope::as_str)).try_map(|name| name.parse::<Scope>())
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let mut transaction = office.begin().await?;
         match self {
             Self::Mint { organization, name, mut scopes } => {
-                let name = texts::label("name", Some(name)).map_err(bodies::refuse)?;
+                let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
                 let org_type = organizations::type_of(&office.pool, organization).await?;
                 let org_type = org_type.ok_or_else(organizations::no_organization)?;
                 if scopes.is_empty() {

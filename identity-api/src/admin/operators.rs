@@ -10,7 +10,7 @@ use clap::Subcommand;
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// Make somebody an operator, who need not have signed in yet
     Add {
         /// Address with which they sign in
@@ -30,7 +30,7 @@ pub(super) enum Errand {
     List,
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let mut transaction = office.begin().await?;
         let changed = match &self {

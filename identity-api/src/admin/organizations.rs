@@ -8,7 +8,7 @@ use crate::bodies;
 use crate::email_address::EmailAddress;
 use crate::founding::{self, Founding};
 use crate::sign_in::account;
-use crate::{members, texts};
+use crate::{members, text_rules};
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::{Membership, OrgType, Organization};
@@ -18,7 +18,7 @@ use serde::Serialize;
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// Create an organisation of any type
     Create {
         /// Its name
@@ -62,12 +62,12 @@ struct Shown {
     members: Vec<Membership>,
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let mut transaction = office.begin().await?;
         match self {
             Self::Create { name, org_type, domain, owner } => {
-                let name = texts::name("name", Some(name)).map_err(bodies::refuse)?;
+                let name = text_rules::name("name", Some(name)).map_err(bodies::refuse)?;
                 let owner = match &owner {
                     Some(email) => Some(account::of_address(&mut transaction, Some(office.author()), email, office.now()).await?),
                     None => None,

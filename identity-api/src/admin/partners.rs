@@ -11,7 +11,7 @@ use schemas::ids::OrgId;
 use service_kit::http::ApiError;
 
 #[derive(Subcommand, Clone, Debug)]
-pub(super) enum Errand {
+pub(super) enum AdminCommand {
     /// Let an organisation provision others; its key also needs the scope partner:provision
     Trust {
         /// Its id
@@ -26,7 +26,7 @@ pub(super) enum Errand {
     },
 }
 
-impl Errand {
+impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let (id, is_trusted) = match self {
             Self::Trust { id } => (id, true),

@@ -2,7 +2,7 @@
 //!
 //! Must let nothing that is stored act on a terminal.
 
-use crate::texts;
+use crate::text_rules;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn shown(value: &Value) -> String {
 
 /// Control characters, and those that nobody sees, as escapes.
 fn harmless(text: &str) -> String {
-    let is_odd = |char: char| char.is_control() || texts::is_unseen(char);
+    let is_odd = |char: char| char.is_control() || text_rules::is_unseen(char);
     text.chars().map(|char| if is_odd(char) { char.escape_unicode().to_string() } else { char.to_string() }).collect()
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Refusal {
 
 /// Since when, and which part.
 #[derive(Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct Filter {
     since: Option<String>,
     limit: Option<i64>,
     offset: Option<i64>,
@@ -44,7 +44,7 @@ pub(crate) struct Which {
 pub(crate) async fn list_refused_reports(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    Parameters(which): Parameters<Which>,
+    Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<Refusal>>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     let since = match which.since.as_deref().map(parse_instant) {

@@ -67,7 +67,7 @@ impl From<Row> for Entry {
 
 /// Which entries.
 #[derive(Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct Filter {
     action: Option<String>,
     limit: Option<i64>,
     offset: Option<i64>,
@@ -77,7 +77,7 @@ pub(crate) struct Which {
 pub(crate) async fn list_audit_entries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
-    Parameters(which): Parameters<Which>,
+    Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<Entry>>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     // A character that PostgreSQL does not take stands in no action.

@@ -22,7 +22,7 @@ pub(super) struct Scan {
 pub(super) fn scan(page: &[u8], token: &str, until: Instant) -> Scan {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
-    let mut place = Place::default();
+    let mut place = ParserState::default();
     let mut tokens = 0;
     for Ok(read) in Tokenizer::new_with_emitter(page, emitter).take(MAX_TOKENS) {
         tokens += 1;
@@ -46,7 +46,7 @@ fn names(meta: &StartTag<()>, token: &str) -> bool {
 
 /// Where in a head one is.
 #[derive(Default)]
-struct Place {
+struct ParserState {
     /// Inside an element that holds text only, such as a title.
     is_in_text: bool,
     /// Templates around; nothing in them is part of the page.
@@ -60,7 +60,7 @@ enum Step<'a> {
     End,
 }
 
-impl Place {
+impl ParserState {
     fn step<'a>(&mut self, token: &'a Token<()>) -> Step<'a> {
         match token {
             Token::StartTag(tag) => self.open(tag),

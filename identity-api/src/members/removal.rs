@@ -24,7 +24,7 @@ pub(crate) struct Keeping {
 
 /// Whose to take back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Maker {
+pub(crate) enum CreatedBy {
     /// A person's, in an organisation.
     Member(OrgId, UserId),
     /// A person's, as an operator, in every organisation.
@@ -36,12 +36,12 @@ pub(crate) enum Maker {
 pub(crate) async fn take_back(
     transaction: &mut PgConnection,
     author: Author,
-    maker: Maker,
+    maker: CreatedBy,
     now: DateTime<Utc>,
 ) -> Result<(), ApiError> {
     let (person, kinds, org): (UserId, &[&str], Option<OrgId>) = match maker {
-        Maker::Member(org, person) => (person, &["user", "operator"], Some(org)),
-        Maker::Operator(person) => (person, &["operator"], None),
+        CreatedBy::Member(org, person) => (person, &["user", "operator"], Some(org)),
+        CreatedBy::Operator(person) => (person, &["operator"], None),
     };
     let keys = api_keys::revoke_made_by(transaction, author, (person, kinds, org), now).await?;
     withdraw_invites_of(transaction, author, &keys, now).await?;

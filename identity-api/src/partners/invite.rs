@@ -6,9 +6,9 @@ use super::Partner;
 use crate::State;
 use crate::bodies;
 use crate::invites::{self, Invitation};
-use crate::letters;
+use crate::mails;
 use crate::organizations;
-use crate::texts;
+use crate::text_rules;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -37,7 +37,7 @@ pub(crate) async fn invite_first_owner(
 ) -> Result<(StatusCode, Json<Invite>), ApiError> {
     let body = state.bodies.read(request).await?;
     let new: FirstOwner = bodies::object(&body)?;
-    let email = texts::email("email", new.email).map_err(bodies::refuse)?;
+    let email = text_rules::email("email", new.email).map_err(bodies::refuse)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     let org = unclaimed(&mut transaction, &partner, &org).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn invite_first_owner(
     let invitation = Invitation { org, email: &email, role: Role::Owner, provisioned_by: Some(partner.org), quota };
     let letter = invites::invite(&mut transaction, partner.author, invitation, now).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(letters::send_invite(&state, letter).await)))
+    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
 }
 
 /// The organisation, locked, when this partner provisioned it and nobody is in it: a claim holds the same lock.

@@ -33,7 +33,7 @@ pub(crate) struct Listed {
 
 /// Which organisations.
 #[derive(Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct Filter {
     /// A part of the name or of a verified domain.
     q: Option<String>,
     limit: Option<i64>,
@@ -44,7 +44,7 @@ pub(crate) struct Which {
 pub(crate) async fn list_all_organizations(
     Shared(state): Shared<Arc<State>>,
     Operator(_): Operator,
-    Parameters(which): Parameters<Which>,
+    Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<Listed>>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
     // A character that PostgreSQL does not take stands in no name.

@@ -4,7 +4,7 @@
 //! told to nobody but the mailbox. A second mail leaves the first one's link valid, because mails overtake each other;
 //! the first link that is redeemed voids the others of its address.
 
-use super::{Visitor, account, opened, page};
+use super::{Visitor, account, page, session_response};
 use crate::State;
 use crate::bodies::{self, rule_broken};
 use crate::email_address::EmailAddress;
@@ -45,7 +45,7 @@ impl Default for Outbox {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct MagicLinkRequest {
     email: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn send_magic_link(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let body = state.bodies.read(request).await?;
-    let email = bodies::object::<Asked>(&body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
+    let email = bodies::object::<MagicLinkRequest>(&body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
     let email = EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email is {why}")))?;
     let outbox = &state.sign_in.outbox;
     let place = Arc::clone(&outbox.places).try_acquire_owned();
@@ -157,7 +157,7 @@ pub(crate) async fn redeem_magic_link(
     let mut transaction = state.pool.begin().await?;
     let email = redeem(&mut transaction, &state, &PlainSignInToken::presented(&token)).await?;
     let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
-    let (opened, cookies) = opened::open(&state, transaction, user, &headers).await?;
+    let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
     Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })
 }
 

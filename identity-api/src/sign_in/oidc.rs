@@ -10,7 +10,7 @@ mod provider;
 pub(crate) use provider::Providers;
 
 use super::cookies::Cookie;
-use super::{SignIn, Visitor, opened};
+use super::{SignIn, Visitor, session_response};
 use crate::State;
 use axum::Json;
 use axum::extract::{Path, Query, State as Shared};
@@ -81,7 +81,7 @@ pub(crate) async fn finish_oidc(
         let proved = arrive(&state, provider, arrival, &headers).await?;
         let mut transaction = state.pool.begin().await?;
         let user = proved.account(&mut transaction, state.now()).await?;
-        let (opened, cookies) = opened::open(&state, transaction, user, &headers).await?;
+        let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
         Ok((cookies, Json(opened)).into_response())
     };
     // A journey ends where it arrives, also when it fails: the next attempt is a new one.

@@ -3,7 +3,7 @@
 //! Must show nothing about organisations that the person is not a member of.
 
 use super::cookies::Cookie;
-use super::opened::User;
+use super::session_response::User;
 use crate::State;
 use crate::actor::SignedIn;
 use crate::user_sessions;

@@ -3,7 +3,7 @@
 //! Must refuse a combination that cannot work before anything is served, and must not repeat a secret.
 
 use super::cookies::Cookies;
-use super::{SignIn, magic_links, oidc, seen};
+use super::{SignIn, magic_links, oidc, session_use};
 use crate::invites::Quota;
 use crate::user_sessions::Lifetimes;
 use anyhow::{Context, ensure};
@@ -157,7 +157,7 @@ impl SignInSettings {
             mails_per_account: self.sign_in_mails,
             outbox: magic_links::Outbox::default(),
             providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url, &egress)?,
-            seen: seen::Seen::default(),
+            seen: session_use::Seen::default(),
             public_url,
         })
     }

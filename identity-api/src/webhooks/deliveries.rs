@@ -72,7 +72,7 @@ impl TryFrom<Row> for LoggedDelivery {
 
 /// Which deliveries.
 #[derive(Deserialize)]
-pub(crate) struct Which {
+pub(crate) struct Filter {
     status: Option<String>,
     limit: Option<i64>,
     offset: Option<i64>,
@@ -83,7 +83,7 @@ pub(crate) async fn list_deliveries(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
     Path(id): Path<String>,
-    Parameters(which): Parameters<Which>,
+    Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
     let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
     let status = which.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {

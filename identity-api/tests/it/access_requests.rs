@@ -1,42 +1,42 @@
 //! Access requests: filed by anybody signed in, reviewed by operators (threat rows I2, I4, I5).
 
-use crate::desk::{Answer, Desk, KEYS, NOBODY, Shows};
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
+use crate::test_app::{Answer, KEYS, NOBODY, Shows, TestApp};
 use serde_json::{Value, json};
 
-async fn send_note(desk: &Desk, by: &Person, id: &str, verdict: &str, note: &Value) -> Answer {
-    desk.post(by.shows(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
+async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> Answer {
+    app.post(by.shows(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
 }
 
 #[tokio::test]
 async fn i4_a_person_sees_their_own_requests_of_each_type() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (ada, eve) = (desk.person("ada@a.test").await, desk.person("eve@b.test").await);
-    let platform = desk.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
-    let agent = desk.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
+    let platform = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
+    let agent = app.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
     assert_eq!((platform.status, agent.status), (201, 201));
     assert_eq!(
         platform.body,
         json!({
             "id": platform.body["id"], "user_id": ada.id, "org_type": "platform", "org_name": "Partner",
-            "admin_email": "admin@partner.test", "use_case": "we measure", "status": "pending", "created_at": desk.told(),
+            "admin_email": "admin@partner.test", "use_case": "we measure", "status": "pending", "created_at": app.told(),
             "reviewed_at": null, "reviewed_by": null, "reviewer_note": null, "approved_org_id": null,
         })
     );
-    assert_eq!(desk.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([platform.body]));
-    assert_eq!(desk.get(ada.shows(), AGENT_REQUESTS).await.body, json!([agent.body]));
+    assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([platform.body]));
+    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([agent.body]));
     for endpoint in [PLATFORM_REQUESTS, AGENT_REQUESTS] {
-        assert_eq!(desk.get(eve.shows(), endpoint).await.body, json!([]), "own only");
+        assert_eq!(app.get(eve.shows(), endpoint).await.body, json!([]), "own only");
     }
-    assert_eq!(desk.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "asking is not having");
+    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "asking is not having");
     let trail = "SELECT count(*) FROM audit_log WHERE action = 'access_request.created' AND actor_kind = 'user' AND organization_id IS NULL";
-    assert_eq!(desk.count(trail).await, 2);
+    assert_eq!(app.count(trail).await, 2);
 }
 
 #[tokio::test]
 async fn i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
     let fields = |body: &Value| -> Vec<String> {
         body["errors"].as_array().unwrap().iter().map(|fault| fault["field"].as_str().unwrap().to_owned()).collect()
     };
@@ -47,12 +47,12 @@ async fn i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored() {
             (json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "x".repeat(4_001)}), vec!["use_case"]),
             (json!({"org_name": "A\u{0}", "admin_email": "a@b.test", "use_case": "\u{0}"}), vec!["org_name", "use_case"]),
         ] {
-            let refused = desk.post(ada.shows(), endpoint, &body).await;
+            let refused = app.post(ada.shows(), endpoint, &body).await;
             assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
             assert_eq!(fields(&refused.body), faulty, "{body}");
         }
         let huge = json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "x".repeat(10_000_000)});
-        assert_eq!(desk.post(ada.shows(), endpoint, &huge).await.refusal(), (413, "too_large"));
+        assert_eq!(app.post(ada.shows(), endpoint, &huge).await.refusal(), (413, "too_large"));
         for (member, value) in [
             ("status", json!("approved")),
             ("approved_org_id", json!(NOBODY)),
@@ -64,40 +64,40 @@ async fn i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored() {
         ] {
             let mut body = json!({"org_name": "A", "admin_email": "a@b.test", "use_case": "u"});
             body[member] = value;
-            assert_eq!(desk.post(ada.shows(), endpoint, &body).await.refusal(), (422, "invalid_request"), "i2: {member}");
+            assert_eq!(app.post(ada.shows(), endpoint, &body).await.refusal(), (422, "invalid_request"), "i2: {member}");
         }
     }
-    assert_eq!(desk.count("SELECT count(*) FROM access_requests").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM access_requests").await, 0);
 }
 
 #[tokio::test]
 async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (ada, operator) = (desk.person("ada@a.test").await, desk.operator("op@svc.test").await);
+    let app = TestApp::open_at_a_standstill().await;
+    let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (endpoint, org_type) in [(PLATFORM_REQUESTS, "platform"), (AGENT_REQUESTS, "agent")] {
-        let filed = desk.ask_for(&ada, endpoint, org_type).await;
-        let approved = send_note(&desk, &operator, filed.text("id"), "approve", &json!({"note": "welcome\nin"})).await;
+        let filed = app.ask_for(&ada, endpoint, org_type).await;
+        let approved = send_note(&app, &operator, filed.text("id"), "approve", &json!({"note": "welcome\nin"})).await;
         assert_eq!(approved.status, 201, "{}", approved.body);
         let mut expected = filed.body.clone();
         expected["status"] = json!("approved");
-        expected["reviewed_at"] = desk.told();
+        expected["reviewed_at"] = app.told();
         expected["reviewed_by"] = json!(operator.id);
         expected["reviewer_note"] = json!("welcome\nin");
         expected["approved_org_id"] = approved.body["approved_org_id"].clone();
         assert_eq!(approved.body, expected);
-        assert_eq!(desk.get(ada.shows(), endpoint).await.body, json!([expected]), "the requester sees it");
+        assert_eq!(app.get(ada.shows(), endpoint).await.body, json!([expected]), "the requester sees it");
         let org = approved.text("approved_org_id");
-        let shown = desk.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await;
+        let shown = app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await;
         assert_eq!((shown.text("org_type"), shown.text("name")), (org_type, org_type));
         assert_eq!((&shown.body["domain"], &shown.body["domains"]), (&Value::Null, &json!([])));
-        assert_eq!(desk.members(&ada, org).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
-        assert_eq!(desk.get(operator.shows(), &format!("{ORGANIZATIONS}/{org}")).await.status, 404, "an operator is no member");
-        let key = desk.post(ada.shows(), &format!("{KEYS}?organization_id={org}"), &json!({})).await;
+        assert_eq!(app.members(&ada, org).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
+        assert_eq!(app.get(operator.shows(), &format!("{ORGANIZATIONS}/{org}")).await.status, 404, "an operator is no member");
+        let key = app.post(ada.shows(), &format!("{KEYS}?organization_id={org}"), &json!({})).await;
         assert!(key.text("key").starts_with("svc_pk_"), "and it is of use");
-        let changes = desk.audited(org.parse().unwrap()).await;
+        let changes = app.audited(org.parse().unwrap()).await;
         assert_eq!(changes, ["organization.created", "member.added", "access_request.approved", "api_key.created"]);
     }
-    let mails = desk.mails();
+    let mails = app.mails();
     assert_eq!(mails.len(), 2, "the requester hears of it");
     for (mail, name) in mails.iter().zip(["platform", "agent"]) {
         assert!(mail.contains("To: ada@a.test") && mail.contains(&format!("Your request for {name} is approved")), "{mail}");
@@ -105,63 +105,63 @@ async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
     }
     let by_operator = "SELECT count(*) FROM audit_log a JOIN users u ON u.id = a.actor_id \
                        WHERE a.actor_kind = 'operator' AND u.email = 'op@svc.test'";
-    assert_eq!(desk.count(by_operator).await, 6);
+    assert_eq!(app.count(by_operator).await, 6);
 }
 
 #[tokio::test]
 async fn a_request_is_reviewed_once() {
-    let desk = Desk::open().await;
-    let (ada, operator) = (desk.person("ada@a.test").await, desk.operator("op@svc.test").await);
+    let app = TestApp::open().await;
+    let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (first, status, name) in [("approve", 201, "approved"), ("reject", 200, "rejected")] {
-        let filed = desk.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
-        let reviewed = desk.review(&operator, filed.text("id"), first).await;
+        let filed = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
+        let reviewed = app.review(&operator, filed.text("id"), first).await;
         assert_eq!((reviewed.status, reviewed.text("status")), (status, name), "no body is fine");
         assert_eq!(reviewed.body["approved_org_id"].is_string(), first == "approve");
         assert_eq!(reviewed.body["reviewer_note"], Value::Null);
         for verdict in ["approve", "reject"] {
-            assert_eq!(desk.review(&operator, filed.text("id"), verdict).await.refusal(), (409, "conflict"), "{verdict}");
+            assert_eq!(app.review(&operator, filed.text("id"), verdict).await.refusal(), (409, "conflict"), "{verdict}");
         }
     }
-    assert_eq!(desk.count("SELECT count(*) FROM organizations").await, 1, "a refused approval founds nothing");
+    assert_eq!(app.count("SELECT count(*) FROM organizations").await, 1, "a refused approval founds nothing");
     let listed = async |query: &str| {
-        let listed = desk.get(operator.shows(), &format!("{REVIEWS}{query}")).await.body;
+        let listed = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await.body;
         listed.as_array().unwrap().iter().map(|request| request["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    desk.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
+    app.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
     assert_eq!(listed("").await, ["approved", "rejected", "pending"]);
     for status in ["approved", "rejected", "pending"] {
         assert_eq!(listed(&format!("?status={status}")).await, [status]);
     }
     for query in ["?status=open", "?status=", "?status=pending&status=approved"] {
-        let refused = desk.get(operator.shows(), &format!("{REVIEWS}{query}")).await;
+        let refused = app.get(operator.shows(), &format!("{REVIEWS}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
 }
 
 #[tokio::test]
 async fn only_an_operators_session_reviews_and_nobody_else_learns_what_there_is() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     let (ada, eve, operator) =
-        (desk.person("ada@a.test").await, desk.person("eve@b.test").await, desk.operator("op@svc.test").await);
-    let (_, key) = desk.platform("partner").await;
-    let filed = desk.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
+        (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
+    let (_, key) = app.platform("partner").await;
+    let filed = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
     for verdict in ["approve", "reject"] {
-        let refused = desk.review(&eve, NOBODY, verdict).await;
+        let refused = app.review(&eve, NOBODY, verdict).await;
         assert_eq!(refused.refusal(), (403, "forbidden"));
         for (person, id) in [(&eve, filed.text("id")), (&ada, filed.text("id")), (&ada, "x")] {
-            assert_eq!(desk.review(person, id, verdict).await, refused, "{verdict} {id}");
+            assert_eq!(app.review(person, id, verdict).await, refused, "{verdict} {id}");
         }
-        let by_key = desk.post(Shows::Key(&key), &format!("{REVIEWS}/{}/{verdict}", filed.text("id")), &json!({})).await;
+        let by_key = app.post(Shows::Key(&key), &format!("{REVIEWS}/{}/{verdict}", filed.text("id")), &json!({})).await;
         assert_eq!(by_key.refusal(), (401, "unauthenticated"));
         for absent in [NOBODY, "x", "%00", "0"] {
-            assert_eq!(desk.review(&operator, absent, verdict).await.refusal(), (404, "not_found"), "{absent}");
+            assert_eq!(app.review(&operator, absent, verdict).await.refusal(), (404, "not_found"), "{absent}");
         }
         for body in [json!({"note": 7}), json!({"note": ""}), json!({"note": "\u{0}"}), json!({"status": "approved"})] {
-            let refused = send_note(&desk, &operator, filed.text("id"), verdict, &body).await;
+            let refused = send_note(&app, &operator, filed.text("id"), verdict, &body).await;
             assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
         }
     }
-    assert_eq!(desk.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([filed.body]), "still pending");
-    let list = desk.get(operator.shows(), REVIEWS).await;
+    assert_eq!(app.get(ada.shows(), PLATFORM_REQUESTS).await.body, json!([filed.body]), "still pending");
+    let list = app.get(operator.shows(), REVIEWS).await;
     assert_eq!((list.status, list.body), (200, json!([filed.body])));
 }

@@ -3,8 +3,8 @@
 //!
 //! Must look at what came of it over HTTP, as callers see it.
 
-use crate::desk::{Desk, KEYS, NOBODY, Shows};
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
+use crate::test_app::{KEYS, NOBODY, Shows, TestApp};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
@@ -19,30 +19,30 @@ struct Ran {
     stderr: String,
 }
 
-async fn run(desk: &Desk, words: &str) -> Ran {
+async fn run(app: &TestApp, words: &str) -> Ran {
     let words: Vec<&str> = ["admin"].into_iter().chain(words.split_whitespace()).collect();
-    run_words(desk, &words).await
+    run_words(app, &words).await
 }
 
-async fn run_words(desk: &Desk, words: &[&str]) -> Ran {
-    let mail_dir = desk.mail_dir.path().display().to_string();
-    let settings = [("DATABASE_URL", desk.stores.postgres.database_url.as_str()), ("TELEMETRY_MAIL_DIR", &mail_dir)];
+async fn run_words(app: &TestApp, words: &[&str]) -> Ran {
+    let mail_dir = app.mail_dir.path().display().to_string();
+    let settings = [("DATABASE_URL", app.stores.postgres.database_url.as_str()), ("TELEMETRY_MAIL_DIR", &mail_dir)];
     let mut process = TestProcess::service(words, &settings);
     let code = process.exit_code().await;
     Ran { code, stdout: process.stdout(), stderr: process.stderr() }
 }
 
 /// Runs what must succeed, as JSON.
-pub(crate) async fn json_of(desk: &Desk, words: &str) -> Value {
-    let ran = run(desk, &format!("{words} --json")).await;
+pub(crate) async fn json_of(app: &TestApp, words: &str) -> Value {
+    let ran = run(app, &format!("{words} --json")).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{words}: {ran:?}");
     assert_eq!(ran.stdout.lines().count(), 1, "{words}: one document: {ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
 /// Runs what must be refused with one line and nothing on stdout.
-pub(crate) async fn refusal(desk: &Desk, words: &str, code: i32) -> String {
-    let ran = run(desk, words).await;
+pub(crate) async fn refusal(app: &TestApp, words: &str, code: i32) -> String {
+    let ran = run(app, words).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{words}: {ran:?}");
     assert_eq!(ran.stderr.lines().count(), 1, "{words}: {ran:?}");
     ran.stderr
@@ -53,12 +53,12 @@ fn text<'a>(value: &'a Value, member: &str) -> &'a str {
 }
 
 /// Whom the trail names for an action, newest first.
-async fn author_of(desk: &Desk, action: &str) -> Vec<(String, Option<String>)> {
+async fn author_of(app: &TestApp, action: &str) -> Vec<(String, Option<String>)> {
     sqlx::query_as(
         "SELECT a.actor_kind, u.email FROM audit_log a LEFT JOIN users u ON u.id = a.actor_id WHERE a.action = $1 ORDER BY a.id DESC",
     )
     .bind(action)
-    .fetch_all(&desk.stores.pool)
+    .fetch_all(&app.stores.pool)
     .await
     .unwrap()
 }
@@ -78,22 +78,22 @@ const ERRANDS: [(&str, &[&str]); 6] = [
 
 #[tokio::test]
 async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line() {
-    let desk = Desk::open().await;
-    let help = run(&desk, "--help").await;
+    let app = TestApp::open().await;
+    let help = run(&app, "--help").await;
     assert_eq!(help.code, Some(0));
     for (noun, verbs) in ERRANDS {
         assert!(help.stdout.contains(noun), "{}", help.stdout);
-        let help = run(&desk, &format!("{noun} --help")).await;
+        let help = run(&app, &format!("{noun} --help")).await;
         for verb in verbs {
             assert!(help.stdout.contains(verb), "{noun} {verb}: {}", help.stdout);
-            let help = run(&desk, &format!("{noun} {verb} --help")).await;
+            let help = run(&app, &format!("{noun} {verb} --help")).await;
             assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{noun} {verb}");
             assert!(help.stdout.contains("--json") && help.stdout.contains("--as"), "{noun} {verb}: {}", help.stdout);
-            refusal(&desk, &format!("{noun} {verb} --nonsense"), 2).await;
+            refusal(&app, &format!("{noun} {verb} --nonsense"), 2).await;
         }
-        refusal(&desk, noun, 2).await;
+        refusal(&app, noun, 2).await;
     }
-    refusal(&desk, "", 2).await;
+    refusal(&app, "", 2).await;
     for words in [
         "operator add ada",
         "organization create --name A --type owner",
@@ -105,170 +105,168 @@ async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_o
         "access-request approve x",
         "partner trust x",
     ] {
-        refusal(&desk, words, 2).await;
+        refusal(&app, words, 2).await;
     }
-    assert_eq!(desk.count("SELECT count(*) FROM audit_log").await, 0, "nothing happened");
+    assert_eq!(app.count("SELECT count(*) FROM audit_log").await, 0, "nothing happened");
 }
 
 #[tokio::test]
 async fn operators_are_added_listed_and_removed() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    assert_eq!(desk.get(ada.shows(), REVIEWS).await.status, 403);
-    let added = json_of(&desk, "operator add Ada@A.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 403);
+    let added = json_of(&app, "operator add Ada@A.test").await;
     assert_eq!((&added["id"], text(&added, "email"), &added["is_operator"]), (&json!(ada.id), "ada@a.test", &json!(true)));
-    let ada = desk.back(&ada).await;
-    assert_eq!(desk.get(ada.shows(), REVIEWS).await.status, 200, "in force at once");
-    assert_eq!(json_of(&desk, "operator add ada@a.test").await, added, "a second time changes nothing");
-    assert_eq!(author_of(&desk, "operator.added").await, [system()]);
-    json_of(&desk, "operator add bob@a.test --as ada@a.test").await;
-    assert_eq!(author_of(&desk, "operator.added").await[0], ("operator".to_owned(), Some("ada@a.test".to_owned())));
-    let listed = json_of(&desk, "operator list").await;
+    let ada = app.back(&ada).await;
+    assert_eq!(app.get(ada.shows(), REVIEWS).await.status, 200, "in force at once");
+    assert_eq!(json_of(&app, "operator add ada@a.test").await, added, "a second time changes nothing");
+    assert_eq!(author_of(&app, "operator.added").await, [system()]);
+    json_of(&app, "operator add bob@a.test --as ada@a.test").await;
+    assert_eq!(author_of(&app, "operator.added").await[0], ("operator".to_owned(), Some("ada@a.test".to_owned())));
+    let listed = json_of(&app, "operator list").await;
     assert_eq!(
         listed.as_array().unwrap().iter().map(|person| text(person, "email")).collect::<Vec<_>>(),
         ["ada@a.test", "bob@a.test"]
     );
-    let table = run(&desk, "operator list").await.stdout;
+    let table = run(&app, "operator list").await.stdout;
     assert!(table.starts_with(" ID") && table.contains("ada@a.test") && table.lines().count() == 3, "{table}");
 
-    assert_eq!(json_of(&desk, "operator remove ada@a.test").await["is_operator"], false);
-    assert_eq!(desk.get(desk.back(&ada).await.shows(), REVIEWS).await.status, 403);
-    assert!(refusal(&desk, "operator remove ada@a.test", 1).await.contains("no operator with this address"));
-    assert!(refusal(&desk, "operator list --as ada@a.test", 1).await.contains("--as ada@a.test"));
-    assert_eq!(author_of(&desk, "operator.removed").await, [system()]);
+    assert_eq!(json_of(&app, "operator remove ada@a.test").await["is_operator"], false);
+    assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, 403);
+    assert!(refusal(&app, "operator remove ada@a.test", 1).await.contains("no operator with this address"));
+    assert!(refusal(&app, "operator list --as ada@a.test", 1).await.contains("--as ada@a.test"));
+    assert_eq!(author_of(&app, "operator.removed").await, [system()]);
 }
 
 #[tokio::test]
 async fn organisations_are_created_listed_and_shown() {
-    let desk = Desk::open().await;
-    let created =
-        json_of(&desk, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
-    let (ada, id) = (desk.person("ada@a.test").await, text(&created, "id"));
-    assert_eq!(desk.get(ada.shows(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "the shape of the HTTP surface");
+    let app = TestApp::open().await;
+    let created = json_of(&app, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
+    let (ada, id) = (app.person("ada@a.test").await, text(&created, "id"));
+    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "the shape of the HTTP surface");
     assert_eq!((text(&created, "domain"), &created["domains"][0]["verified"]), ("a.test", &json!(false)));
-    let platform = json_of(&desk, "organization create --name Partner --type platform").await;
-    assert_eq!(json_of(&desk, "organization list").await, json!([created, platform]));
-    assert_eq!(json_of(&desk, "organization list --type platform").await, json!([platform]));
-    let table = run(&desk, "organization list").await.stdout;
+    let platform = json_of(&app, "organization create --name Partner --type platform").await;
+    assert_eq!(json_of(&app, "organization list").await, json!([created, platform]));
+    assert_eq!(json_of(&app, "organization list --type platform").await, json!([platform]));
+    let table = run(&app, "organization list").await.stdout;
     assert!(table.contains("NAME") && table.contains("Owner") && table.lines().count() == 3, "{table}");
-    let shown = json_of(&desk, &format!("organization show {id}")).await;
+    let shown = json_of(&app, &format!("organization show {id}")).await;
     assert_eq!((text(&shown["members"][0], "email"), text(&shown["members"][0], "role")), ("ada@a.test", "owner"));
     assert_eq!((text(&shown, "name"), &shown["is_trusted_partner"]), ("Owner", &json!(false)));
-    assert!(refusal(&desk, &format!("organization show {NOBODY}"), 1).await.contains("no such organisation"));
-    let unnamed = run_words(&desk, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
+    assert!(refusal(&app, &format!("organization show {NOBODY}"), 1).await.contains("no such organisation"));
+    let unnamed = run_words(&app, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
     assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""), "{unnamed:?}");
-    assert_eq!(author_of(&desk, "organization.created").await, [system(), system()]);
+    assert_eq!(author_of(&app, "organization.created").await, [system(), system()]);
 }
 
 #[tokio::test]
 async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
-    let desk = Desk::open().await;
-    let (org, owner) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
     let minted =
-        json_of(&desk, &format!("key mint --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
+        json_of(&app, &format!("key mint --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
     let key = text(&minted, "key").to_owned();
     assert_eq!(minted["scopes"], json!(["identity:read", "telemetry:write"]));
-    assert_eq!(desk.get(Shows::Key(&key), KEYS).await.status, 200, "it works");
-    let default = json_of(&desk, &format!("key mint --organization {org}")).await;
+    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 200, "it works");
+    let default = json_of(&app, &format!("key mint --organization {org}")).await;
     assert_eq!(default["scopes"], json!(["identity:read", "telemetry:read", "telemetry:write"]));
-    let table = run(&desk, &format!("key mint --organization {org}")).await;
+    let table = run(&app, &format!("key mint --organization {org}")).await;
     assert!(table.stdout.contains("svc_pub_") && !table.stderr.contains("svc_pub_"), "{table:?}");
 
-    let listed = json_of(&desk, &format!("key list --organization {org}")).await;
+    let listed = json_of(&app, &format!("key list --organization {org}")).await;
     assert_eq!(listed.as_array().unwrap().len(), 5);
     assert!(!listed.to_string().contains(&key[12..]));
-    let revoked = json_of(&desk, &format!("key revoke {}", text(&minted, "id"))).await;
+    let revoked = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert!(revoked["revoked_at"].is_string());
-    assert_eq!(desk.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
-    let again = json_of(&desk, &format!("key revoke {}", text(&minted, "id"))).await;
+    assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
+    let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second time changes nothing");
-    assert!(refusal(&desk, &format!("key revoke {NOBODY}"), 1).await.contains("no such API key"));
-    assert!(refusal(&desk, &format!("key mint --organization {NOBODY}"), 1).await.contains("no such organisation"));
-    refusal(&desk, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
-    let audited = desk.audited(org).await;
+    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 1).await.contains("no such API key"));
+    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 1).await.contains("no such organisation"));
+    refusal(&app, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
+    let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
-    assert_eq!(desk.get(Shows::Key(&owner), KEYS).await.status, 200, "others stay");
+    assert_eq!(app.get(Shows::Key(&owner), KEYS).await.status, 200, "others stay");
 }
 
 #[tokio::test]
 async fn domains_are_added_verified_listed_and_released() {
-    let desk = Desk::open().await;
-    let ((org, _), (other, _)) = (desk.org("owner").await, desk.org("other").await);
-    let directory = Directory::new(desk.stores.pool.clone());
+    let app = TestApp::open().await;
+    let ((org, _), (other, _)) = (app.org("owner").await, app.org("other").await);
+    let directory = Directory::new(app.stores.pool.clone());
     let site = Site::from_domain("www.a.test").unwrap();
     let owner = async || directory.owner_of(&site).await.unwrap().map(|owner| owner.id);
-    let added = json_of(&desk, &format!("domain add --organization {org} A.test.")).await;
+    let added = json_of(&app, &format!("domain add --organization {org} A.test.")).await;
     assert_eq!((text(&added, "domain"), &added["verified"]), ("a.test", &json!(false)));
     assert_eq!(owner().await, None);
-    assert!(refusal(&desk, &format!("domain add --organization {org} a.test"), 1).await.contains("has registered"));
-    let verified = json_of(&desk, &format!("domain verify {}", text(&added, "id"))).await;
+    assert!(refusal(&app, &format!("domain add --organization {org} a.test"), 1).await.contains("has registered"));
+    let verified = json_of(&app, &format!("domain verify {}", text(&added, "id"))).await;
     assert_eq!((&verified["verified"], text(&verified, "verification_method")), (&json!(true), "operator"));
     assert_eq!(owner().await, Some(org));
-    assert_eq!(json_of(&desk, &format!("domain list --organization {org}")).await, json!([verified]));
+    assert_eq!(json_of(&app, &format!("domain list --organization {org}")).await, json!([verified]));
 
-    let rival = json_of(&desk, &format!("domain add --organization {other} a.test")).await;
-    let refused = refusal(&desk, &format!("domain verify {}", text(&rival, "id")), 1).await;
+    let rival = json_of(&app, &format!("domain add --organization {other} a.test")).await;
+    let refused = refusal(&app, &format!("domain verify {}", text(&rival, "id")), 1).await;
     assert!(refused.contains("verified by another organisation"), "{refused}");
-    let released = json_of(&desk, &format!("domain release {}", text(&added, "id"))).await;
+    let released = json_of(&app, &format!("domain release {}", text(&added, "id"))).await;
     assert_eq!(released["verified"], false);
-    assert_eq!((owner().await, json_of(&desk, &format!("domain list --organization {org}")).await), (None, json!([])));
-    refusal(&desk, &format!("domain release {}", text(&added, "id")), 1).await;
-    assert_eq!(json_of(&desk, &format!("domain verify {}", text(&rival, "id"))).await["verified"], true);
+    assert_eq!((owner().await, json_of(&app, &format!("domain list --organization {org}")).await), (None, json!([])));
+    refusal(&app, &format!("domain release {}", text(&added, "id")), 1).await;
+    assert_eq!(json_of(&app, &format!("domain verify {}", text(&rival, "id"))).await["verified"], true);
     let owned = directory.owned_sites(other).await.unwrap();
     assert!(owned[0].visible_from.is_some(), "what came before belongs to the earlier owner");
-    refusal(&desk, &format!("domain add --organization {NOBODY} b.test"), 1).await;
-    refusal(&desk, &format!("domain verify {NOBODY}"), 1).await;
-    refusal(&desk, &format!("domain add --organization {org} 127.0.0.1"), 2).await;
-    assert_eq!(desk.audited(org).await, ["domain.registered", "domain.verified", "domain.released"]);
+    refusal(&app, &format!("domain add --organization {NOBODY} b.test"), 1).await;
+    refusal(&app, &format!("domain verify {NOBODY}"), 1).await;
+    refusal(&app, &format!("domain add --organization {org} 127.0.0.1"), 2).await;
+    assert_eq!(app.audited(org).await, ["domain.registered", "domain.verified", "domain.released"]);
 }
 
 #[tokio::test]
 async fn access_requests_are_listed_approved_and_rejected() {
-    let desk = Desk::open().await;
-    let (ada, operator) = (desk.person("ada@a.test").await, desk.operator("op@svc.test").await);
-    let first = desk.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.body;
-    let second = desk.ask_for(&ada, AGENT_REQUESTS, "Bot").await.body;
-    assert_eq!(json_of(&desk, "access-request list --status pending").await, json!([first, second]));
-    let approved =
-        json_of(&desk, &format!("access-request approve {} --as op@svc.test --note welcome", text(&first, "id"))).await;
+    let app = TestApp::open().await;
+    let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
+    let first = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.body;
+    let second = app.ask_for(&ada, AGENT_REQUESTS, "Bot").await.body;
+    assert_eq!(json_of(&app, "access-request list --status pending").await, json!([first, second]));
+    let approved = json_of(&app, &format!("access-request approve {} --as op@svc.test --note welcome", text(&first, "id"))).await;
     assert_eq!((text(&approved, "status"), text(&approved, "reviewer_note")), ("approved", "welcome"));
     assert_eq!(approved["reviewed_by"], json!(operator.id));
     let org = text(&approved, "approved_org_id");
-    assert_eq!(desk.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.text("org_type"), "platform");
-    let rejected = json_of(&desk, &format!("access-request reject {}", text(&second, "id"))).await;
+    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.text("org_type"), "platform");
+    let rejected = json_of(&app, &format!("access-request reject {}", text(&second, "id"))).await;
     assert_eq!((text(&rejected, "status"), &rejected["reviewed_by"]), ("rejected", &Value::Null));
-    assert_eq!(desk.get(ada.shows(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees it");
-    assert_eq!(desk.mails().len(), 2, "and is told by mail");
+    assert_eq!(app.get(ada.shows(), AGENT_REQUESTS).await.body, json!([rejected]), "the requester sees it");
+    assert_eq!(app.mails().len(), 2, "and is told by mail");
     for verdict in ["approve", "reject"] {
-        let refused = refusal(&desk, &format!("access-request {verdict} {}", text(&first, "id")), 1).await;
+        let refused = refusal(&app, &format!("access-request {verdict} {}", text(&first, "id")), 1).await;
         assert!(refused.contains("already reviewed"), "{refused}");
-        refusal(&desk, &format!("access-request {verdict} {NOBODY}"), 1).await;
+        refusal(&app, &format!("access-request {verdict} {NOBODY}"), 1).await;
     }
-    assert_eq!(json_of(&desk, "access-request list").await, json!([approved, rejected]));
-    let table = run(&desk, "access-request list").await.stdout;
+    assert_eq!(json_of(&app, "access-request list").await, json!([approved, rejected]));
+    let table = run(&app, "access-request list").await.stdout;
     assert!(table.contains("STATUS") && table.contains("Partner") && table.lines().count() == 3, "{table}");
-    assert_eq!(author_of(&desk, "access_request.approved").await, [("operator".to_owned(), Some("op@svc.test".to_owned()))]);
-    assert_eq!(author_of(&desk, "access_request.rejected").await, [system()]);
+    assert_eq!(author_of(&app, "access_request.approved").await, [("operator".to_owned(), Some("op@svc.test".to_owned()))]);
+    assert_eq!(author_of(&app, "access_request.rejected").await, [system()]);
 }
 
 #[tokio::test]
 async fn partners_are_trusted_and_no_longer() {
-    let desk = Desk::open().await;
-    let (org, key): (OrgId, String) = desk.platform("partner").await;
+    let app = TestApp::open().await;
+    let (org, key): (OrgId, String) = app.platform("partner").await;
     let provision = async |domain: &str| {
-        desk.post(Shows::Key(&key), PROVISIONED, &json!({"name": "Owner", "domain": domain, "attest": true})).await.status
+        app.post(Shows::Key(&key), PROVISIONED, &json!({"name": "Owner", "domain": domain, "attest": true})).await.status
     };
     assert_eq!(provision("a.test").await, 403);
     for _ in 0..2 {
-        let trusted = json_of(&desk, &format!("partner trust {org}")).await;
+        let trusted = json_of(&app, &format!("partner trust {org}")).await;
         assert_eq!((&trusted["id"], &trusted["is_trusted_partner"]), (&json!(org), &json!(true)));
     }
     assert_eq!(provision("a.test").await, 201);
-    let table = run(&desk, &format!("partner untrust {org}")).await;
+    let table = run(&app, &format!("partner untrust {org}")).await;
     assert!(table.code == Some(0) && table.stdout.contains("is_trusted_partner"), "{table:?}");
     assert_eq!(provision("b.test").await, 403, "in force at once");
-    refusal(&desk, &format!("partner trust {NOBODY}"), 1).await;
-    assert_eq!(desk.audited(org).await, ["partner.trusted", "partner.untrusted"]);
+    refusal(&app, &format!("partner trust {NOBODY}"), 1).await;
+    assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
 }
 
 #[tokio::test]

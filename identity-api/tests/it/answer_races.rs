@@ -1,8 +1,8 @@
 //! S12, G6: of forty who answer one request at once, one wins, whoever they are: approvals, denials, approvals after
 //! the time is over, grants unasked.
 
-use crate::desk::{Answer, DELEGATIONS, Desk, Shows};
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
+use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp};
 use chrono::TimeDelta;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::ids::OrgId;
@@ -26,14 +26,14 @@ enum Against {
 
 /// Two processes: for one of them the request's time is over.
 struct Sides {
-    in_time: Arc<Desk>,
-    late: Arc<Desk>,
+    in_time: Arc<TestApp>,
+    late: Arc<TestApp>,
 }
 
 #[derive(Clone)]
 struct Case {
     against: Against,
-    late: Arc<Desk>,
+    late: Arc<TestApp>,
     owner: String,
     partner: OrgId,
     id: String,
@@ -41,12 +41,12 @@ struct Case {
 
 impl Case {
     /// Every other caller approves; the others do what is raced against.
-    async fn answer(self, desk: Arc<Desk>, number: usize) -> Answer {
+    async fn answer(self, app: Arc<TestApp>, number: usize) -> Answer {
         match (number % 2, self.against) {
-            (1, Against::Denial) => desk.answer_request(&self.owner, &self.id, "deny").await,
+            (1, Against::Denial) => app.answer_request(&self.owner, &self.id, "deny").await,
             (1, Against::Expiry) => self.late.answer_request(&self.owner, &self.id, "approve").await,
-            (1, Against::Grant) => desk.grant(&self.owner, self.partner).await,
-            _ => desk.answer_request(&self.owner, &self.id, "approve").await,
+            (1, Against::Grant) => app.grant(&self.owner, self.partner).await,
+            _ => app.answer_request(&self.owner, &self.id, "approve").await,
         }
     }
 
@@ -61,22 +61,22 @@ impl Case {
 }
 
 async fn round(sides: &Sides, owner: &str, against: Against) {
-    let desk = &sides.in_time;
-    let (partner, partner_key) = desk.platform("partner").await;
-    let hook = desk.subscribe(&partner_key, &["delegation.created"]).await;
-    let id = desk.ask(&partner_key, "a.test").await.text("id").to_owned();
+    let app = &sides.in_time;
+    let (partner, partner_key) = app.platform("partner").await;
+    let hook = app.subscribe(&partner_key, &["delegation.created"]).await;
+    let id = app.ask(&partner_key, "a.test").await.text("id").to_owned();
     let case = Case { against, late: Arc::clone(&sides.late), owner: owner.to_owned(), partner, id };
     let asked = case.clone();
-    let answered = at_once(desk, move |desk, number| asked.clone().answer(desk, number)).await;
+    let answered = at_once(app, move |app, number| asked.clone().answer(app, number)).await;
     case.check(&answered);
     let granted = answered.get(&201).copied().unwrap_or(0);
-    let delegations = desk.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
+    let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
     assert_eq!(delegations.as_array().unwrap().len(), granted, "{against:?}: {answered:?}");
-    assert_eq!(desk.outbox(&hook).await.len(), granted, "{against:?}: one event for one delegation");
+    assert_eq!(app.outbox(&hook).await.len(), granted, "{against:?}: one event for one delegation");
     let trail: i64 =
         sqlx::query_scalar("SELECT count(*) FROM audit_log WHERE object_id = $1 AND action <> 'delegation_request.created'")
             .bind(case.id.parse::<uuid::Uuid>().unwrap())
-            .fetch_one(&desk.stores.pool)
+            .fetch_one(&app.stores.pool)
             .await
             .unwrap();
     // A grant unasked answers nothing: the request stays.
@@ -87,9 +87,9 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
 #[tokio::test(flavor = "multi_thread")]
 async fn s12_g6_of_forty_answers_to_a_request_one_wins_whatever_they_say() {
     let now = Clock::System.now();
-    let desk = Desk::open_with(Clock::manual(now), WebhookSettings::default()).await;
-    let late = desk.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
-    let sides = Sides { in_time: Arc::new(desk), late: Arc::new(late) };
+    let app = TestApp::open_with(Clock::manual(now), WebhookSettings::default()).await;
+    let late = app.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
+    let sides = Sides { in_time: Arc::new(app), late: Arc::new(late) };
     let (_, owner) = sides.in_time.owner_of("a.test").await;
     let (begun, mut rounds) = (Instant::now(), 0);
     let given = rounds_of(0);

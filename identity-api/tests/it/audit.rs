@@ -1,7 +1,7 @@
 //! The audit trail says who did what, and keeps it.
 
-use crate::desk::{Desk, KEYS, SESSION, SETTINGS, Shows, VERIFY};
 use crate::people::REVIEWS;
+use crate::test_app::{KEYS, SESSION, SETTINGS, Shows, TestApp, VERIFY};
 use identity_api::domains;
 use reqwest::Method;
 use schemas::identity::REQUEST_LIFETIME;
@@ -9,7 +9,7 @@ use schemas::site::Site;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-impl Desk {
+impl TestApp {
     /// Who, by which id, what came of it: the rows of an action, oldest first.
     async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
         sqlx::query_as("SELECT actor_kind, actor_id, object_id, detail FROM audit_log WHERE action = $1 ORDER BY id")
@@ -22,112 +22,112 @@ impl Desk {
 
 #[tokio::test]
 async fn a_change_of_settings_names_the_key_or_the_person_and_the_flag() {
-    let desk = Desk::open().await;
-    let (org, key) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (org, key) = app.org("owner").await;
     let key_id: Uuid =
         sqlx::query_scalar("SELECT id FROM api_keys WHERE organization_id = $1 ORDER BY created_at DESC, id DESC LIMIT 1")
             .bind(org.0)
-            .fetch_one(&desk.stores.pool)
+            .fetch_one(&app.stores.pool)
             .await
             .unwrap();
-    let session = desk.session("ada@a.test", &[org]).await;
-    let ada: Uuid = sqlx::query_scalar("SELECT id FROM users").fetch_one(&desk.stores.pool).await.unwrap();
+    let session = app.session("ada@a.test", &[org]).await;
+    let ada: Uuid = sqlx::query_scalar("SELECT id FROM users").fetch_one(&app.stores.pool).await.unwrap();
     for (shows, value) in [(Shows::Key(&key), true), (Shows::Session(&session), false)] {
         let body = json!({"visible_in_click_token_lookups": value}).to_string();
-        assert_eq!(desk.send(Method::PATCH, shows, SETTINGS, body).await.status, 200);
+        assert_eq!(app.send(Method::PATCH, shows, SETTINGS, body).await.status, 200);
     }
     let expected = [("key", key_id, true), ("user", ada, false)]
         .map(|(kind, id, value)| (kind.to_owned(), Some(id), org.0, json!({"visible_in_click_token_lookups": value})));
-    assert_eq!(desk.trail("settings.changed").await, expected);
+    assert_eq!(app.trail("settings.changed").await, expected);
 }
 
 #[tokio::test]
 async fn signing_in_and_out_is_in_the_trail_in_the_persons_own_name() {
-    let desk = Desk::open().await;
-    desk.ask_to_sign_in("ada@a.test").await;
-    let token = desk.token_mailed("ada@a.test", 1).await;
-    let opened = desk.post(Shows::Nothing, VERIFY, &json!({"token": token})).await;
+    let app = TestApp::open().await;
+    app.ask_to_sign_in("ada@a.test").await;
+    let token = app.token_mailed("ada@a.test", 1).await;
+    let opened = app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await;
     let ada: Uuid = opened.body["user"]["id"].as_str().unwrap().parse().unwrap();
     let session = opened.text("session_id");
     let own = [("user".to_owned(), Some(ada), ada, json!({}))];
-    assert_eq!((desk.trail("user.created").await, desk.trail("session.opened").await), (own.to_vec(), own.to_vec()));
+    assert_eq!((app.trail("user.created").await, app.trail("session.opened").await), (own.to_vec(), own.to_vec()));
     for status in [204, 401] {
-        assert_eq!(desk.delete(Shows::Session(session), SESSION).await.status, status);
-        assert_eq!(desk.trail("session.ended").await, own, "once");
+        assert_eq!(app.delete(Shows::Session(session), SESSION).await.status, status);
+        assert_eq!(app.trail("session.ended").await, own, "once");
     }
-    desk.ask_to_sign_in("ada@a.test").await;
-    let token = desk.token_mailed("ada@a.test", 2).await;
-    assert_eq!(desk.post(Shows::Nothing, VERIFY, &json!({"token": token})).await.status, 200);
-    assert_eq!((desk.trail("user.created").await.len(), desk.trail("session.opened").await.len()), (1, 2));
-    let stored: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&desk.stores.pool).await.unwrap();
+    app.ask_to_sign_in("ada@a.test").await;
+    let token = app.token_mailed("ada@a.test", 2).await;
+    assert_eq!(app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await.status, 200);
+    assert_eq!((app.trail("user.created").await.len(), app.trail("session.opened").await.len()), (1, 2));
+    let stored: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&app.stores.pool).await.unwrap();
     assert!(stored.iter().all(|row| !row.contains(session) && !row.contains(&token)), "{stored:?}");
 }
 
 #[tokio::test]
 async fn what_happens_by_itself_is_the_systems() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (owner, _) = desk.org("owner").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let (owner, _) = app.org("owner").await;
     let site = Site::from_domain("a.test").unwrap();
     for _ in 0..2 {
-        domains::ensure_verified(&desk.stores.pool, owner, &site, desk.clock.now()).await.unwrap();
+        domains::ensure_verified(&app.stores.pool, owner, &site, app.clock.now()).await.unwrap();
     }
-    let verified = desk.trail("domain.verified").await;
+    let verified = app.trail("domain.verified").await;
     assert_eq!(verified.len(), 1, "what was verified already changes nothing");
     let (kind, by, _, detail) = &verified[0];
     assert_eq!((kind.as_str(), *by, detail), ("system", None, &json!({"domain": "a.test", "method": "operator"})));
-    let (_, platform) = desk.platform("platform").await;
-    let first = desk.ask(&platform, "a.test").await;
-    desk.clock.advance(REQUEST_LIFETIME);
-    assert_eq!(desk.ask(&platform, "a.test").await.status, 201);
+    let (_, platform) = app.platform("platform").await;
+    let first = app.ask(&platform, "a.test").await;
+    app.clock.advance(REQUEST_LIFETIME);
+    assert_eq!(app.ask(&platform, "a.test").await.status, 201);
     let id = first.text("id").parse().unwrap();
-    assert_eq!(desk.trail("delegation_request.expired").await, [("system".to_owned(), None, id, json!({}))]);
+    assert_eq!(app.trail("delegation_request.expired").await, [("system".to_owned(), None, id, json!({}))]);
 }
 
 #[tokio::test]
 async fn no_row_of_the_trail_is_changed_or_removed() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    desk.founded(&ada, "a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    app.founded(&ada, "a.test").await;
     let rows = "SELECT count(*) FROM audit_log";
-    let before = desk.count(rows).await;
+    let before = app.count(rows).await;
     assert!(before > 0);
     for statement in ["UPDATE audit_log SET detail = '{}'", "DELETE FROM audit_log", "TRUNCATE audit_log"] {
-        let refused = sqlx::query(statement).execute(&desk.stores.pool).await.unwrap_err();
+        let refused = sqlx::query(statement).execute(&app.stores.pool).await.unwrap_err();
         assert!(refused.to_string().contains("append-only"), "{refused}");
     }
-    assert_eq!(desk.count(rows).await, before);
+    assert_eq!(app.count(rows).await, before);
 }
 
 #[tokio::test]
 async fn x25_whose_role_changes_signs_in_again() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
-    let elsewhere = desk.person("bob@a.test").await;
-    assert_eq!(desk.make(&ada, &org, &bob, "member").await.status, 200, "which changes nothing");
-    assert_eq!(desk.get(bob.shows(), KEYS).await.status, 200);
-    assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let elsewhere = app.person("bob@a.test").await;
+    assert_eq!(app.make(&ada, &org, &bob, "member").await.status, 200, "which changes nothing");
+    assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     for before in [&bob, &elsewhere] {
-        assert_eq!(desk.get(before.shows(), SESSION).await.refusal(), (401, "unauthenticated"));
+        assert_eq!(app.get(before.shows(), SESSION).await.refusal(), (401, "unauthenticated"));
     }
-    assert_eq!(desk.get(ada.shows(), SESSION).await.status, 200, "nobody else does");
-    assert_eq!(desk.get(desk.person("bob@a.test").await.shows(), KEYS).await.status, 200);
-    let ended = desk.trail("session.ended").await;
+    assert_eq!(app.get(ada.shows(), SESSION).await.status, 200, "nobody else does");
+    assert_eq!(app.get(app.person("bob@a.test").await.shows(), KEYS).await.status, 200);
+    let ended = app.trail("session.ended").await;
     let (kind, by, whose, detail) = ended.last().unwrap();
     assert_eq!((kind.as_str(), *by, *whose, detail), ("user", Some(ada.id.0), bob.id.0, &json!({"sessions": 2})));
 }
 
 #[tokio::test]
 async fn x25_who_becomes_an_operator_or_no_longer_is_one_signs_in_again() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
     for (verb, status) in [("add", 200), ("remove", 403)] {
-        let before = desk.back(&ada).await;
-        crate::admin::json_of(&desk, &format!("operator {verb} ada@a.test")).await;
-        assert_eq!(desk.get(before.shows(), SESSION).await.status, 401, "{verb}");
-        assert_eq!(desk.get(desk.back(&ada).await.shows(), REVIEWS).await.status, status, "{verb}");
-        let (kind, by, whose, _) = desk.trail("session.ended").await.pop().unwrap();
+        let before = app.back(&ada).await;
+        crate::admin::json_of(&app, &format!("operator {verb} ada@a.test")).await;
+        assert_eq!(app.get(before.shows(), SESSION).await.status, 401, "{verb}");
+        assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, status, "{verb}");
+        let (kind, by, whose, _) = app.trail("session.ended").await.pop().unwrap();
         assert_eq!((kind.as_str(), by, whose), ("system", None, ada.id.0), "{verb}");
     }
 }

@@ -1,13 +1,13 @@
 //! The audit trail as its organisation reads it.
 
-use crate::desk::{Desk, KEYS, Shows};
+use crate::test_app::{KEYS, Shows, TestApp};
 use chrono::DateTime;
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
 
 const AUDIT: &str = "/api/v1/identity/audit";
 
-impl Desk {
+impl TestApp {
     pub(crate) async fn trail_of(&self, key: &str, query: &str) -> Vec<Value> {
         let answered = self.get(Shows::Key(key), &format!("{AUDIT}{query}")).await;
         assert_eq!(answered.status, 200, "{}", answered.body);
@@ -17,22 +17,22 @@ impl Desk {
 
 #[tokio::test]
 async fn an_organisation_reads_what_was_changed_for_it_newest_first_and_by_whom() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "owner").await;
-    let minted = desk.post(ada.shows(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
+    let minted = app.post(ada.shows(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
     let key = minted.text("key");
-    desk.post(Shows::Key(key), KEYS, &json!({"name": "second", "scopes": ["identity:read"]})).await;
-    desk.post(bob.shows(), KEYS, &json!({"name": "third"})).await;
-    assert_eq!(desk.remove(&ada, &org, &bob).await.status, 204);
+    app.post(Shows::Key(key), KEYS, &json!({"name": "second", "scopes": ["identity:read"]})).await;
+    app.post(bob.shows(), KEYS, &json!({"name": "third"})).await;
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
 
-    let all = desk.trail_of(key, "").await;
+    let all = app.trail_of(key, "").await;
     let at = |entry: &Value| DateTime::parse_from_rfc3339(entry["at"].as_str().unwrap()).unwrap();
     assert!(all.windows(2).all(|pair| at(&pair[0]) >= at(&pair[1])), "{all:?}");
     let newest: Vec<_> = all.iter().take(3).map(|entry| entry["action"].as_str().unwrap()).collect();
     assert!(newest.contains(&"member.removed"), "{newest:?}");
-    let created = desk.trail_of(key, "?action=api_key.created").await;
+    let created = app.trail_of(key, "?action=api_key.created").await;
     let makers: Vec<_> = created.iter().map(|entry| (&entry["actor"]["kind"], &entry["actor"]["name"])).collect();
     let (user, by_key) = (json!("user"), json!("key"));
     let expected = [(&user, "bob@a.test"), (&by_key, "first"), (&user, "ada@a.test")].map(|(kind, name)| (kind, json!(name)));
@@ -44,43 +44,43 @@ async fn an_organisation_reads_what_was_changed_for_it_newest_first_and_by_whom(
     // Page by page it is the same.
     let mut paged = Vec::new();
     for offset in 0..all.len() {
-        let page = desk.trail_of(key, &format!("?limit=1&offset={offset}")).await;
+        let page = app.trail_of(key, &format!("?limit=1&offset={offset}")).await;
         assert_eq!(page.len(), 1);
         paged.extend(page);
     }
     assert_eq!(paged, all);
-    assert_eq!(desk.trail_of(key, &format!("?offset={}", all.len())).await, Vec::<Value>::new());
+    assert_eq!(app.trail_of(key, &format!("?offset={}", all.len())).await, Vec::<Value>::new());
     for wrong in ["limit=0", "limit=-1", "offset=-1", "limit=x", "limit=99999999999999999999"] {
-        let refused = desk.get(Shows::Key(key), &format!("{AUDIT}?{wrong}")).await;
+        let refused = app.get(Shows::Key(key), &format!("{AUDIT}?{wrong}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{wrong}");
     }
     for unknown in ["x", "%00", "' OR true --"] {
-        assert_eq!(desk.trail_of(key, &format!("?action={unknown}")).await, Vec::<Value>::new());
+        assert_eq!(app.trail_of(key, &format!("?action={unknown}")).await, Vec::<Value>::new());
     }
 }
 
 #[tokio::test]
 async fn s2_nobody_of_another_organisation_is_named_in_a_trail() {
-    let desk = Desk::open().await;
-    let (partner, partner_key) = desk.platform("Planted Partner").await;
-    desk.trust(partner, true).await;
-    let operator = desk.operator("op@svc.test").await;
+    let app = TestApp::open().await;
+    let (partner, partner_key) = app.platform("Planted Partner").await;
+    app.trust(partner, true).await;
+    let operator = app.operator("op@svc.test").await;
     let body = json!({"name": "Provisioned", "domain": "a.test", "attest": true, "admin_email": "sam@s.test"});
-    let provisioned = desk.post(Shows::Key(&partner_key), crate::people::PROVISIONED, &body).await.body;
+    let provisioned = app.post(Shows::Key(&partner_key), crate::people::PROVISIONED, &body).await.body;
     let org = provisioned["organization"]["id"].as_str().unwrap();
-    let key = desk.seed().key(org.parse().unwrap(), OrgType::ContentOwner, &Scope::ALL).await;
-    let trail = desk.trail_of(&key, "").await;
+    let key = app.seed().key(org.parse().unwrap(), OrgType::ContentOwner, &Scope::ALL).await;
+    let trail = app.trail_of(&key, "").await;
     assert!(trail.len() >= 3, "{trail:?}");
     for entry in &trail {
         assert_eq!(entry["actor"], json!({"kind": "key", "id": null, "name": null}), "{entry}");
     }
     // What an operator did for an organisation is an operator's, and no more is told.
-    let ada = desk.person("ada@a.test").await;
-    let asked = desk.ask_for(&ada, crate::people::AGENT_REQUESTS, "Asked Agent").await;
-    let approved = desk.review(&operator, asked.text("id"), "approve").await;
+    let ada = app.person("ada@a.test").await;
+    let asked = app.ask_for(&ada, crate::people::AGENT_REQUESTS, "Asked Agent").await;
+    let approved = app.review(&operator, asked.text("id"), "approve").await;
     let agent = approved.text("approved_org_id").parse().unwrap();
-    let key = desk.seed().key(agent, OrgType::Agent, &Scope::ALL).await;
-    let trail = desk.trail_of(&key, "").await;
+    let key = app.seed().key(agent, OrgType::Agent, &Scope::ALL).await;
+    let trail = app.trail_of(&key, "").await;
     assert!(!trail.is_empty());
     let text = json!(trail).to_string();
     assert!(!text.contains("op@svc.test") && text.contains("\"operator\""), "{text}");

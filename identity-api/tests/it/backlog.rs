@@ -1,7 +1,7 @@
 //! No more deliveries wait for an endpoint than are set, however many are told at once (threat row V12): what comes above is
 //! in the log as dropped, and is sent when its owner orders it and there is room.
 
-use crate::desk::{Answer, Desk, REQUESTS, Shows, WEBHOOKS};
+use crate::test_app::{Answer, REQUESTS, Shows, TestApp, WEBHOOKS};
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,62 +10,62 @@ use service_kit::testing::size;
 const ROOM: i64 = 5;
 
 /// How many are pending and how many dropped.
-async fn counted(desk: &Desk) -> (i64, i64) {
+async fn counted(app: &TestApp) -> (i64, i64) {
     let count =
         "SELECT count(*) FILTER (WHERE status = 'pending'), count(*) FILTER (WHERE status = 'dropped') FROM webhook_queue";
-    sqlx::query_as(count).fetch_one(&desk.stores.pool).await.unwrap()
+    sqlx::query_as(count).fetch_one(&app.stores.pool).await.unwrap()
 }
 
-async fn logged(desk: &Desk, owner: &str, hook: &Answer, status: &str) -> Vec<String> {
+async fn logged(app: &TestApp, owner: &str, hook: &Answer, status: &str) -> Vec<String> {
     let path = format!("{WEBHOOKS}/{}/deliveries?limit=1000&status={status}", hook.text("id"));
-    let log = desk.get(Shows::Key(owner), &path).await;
+    let log = app.get(Shows::Key(owner), &path).await;
     log.body.as_array().unwrap().iter().map(|delivery| delivery["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_changes_at_once_leave_as_many_deliveries_waiting_as_may_and_the_rest_in_the_log() {
     for _ in 0..size("TEST_ROUNDS", 2) {
-        let desk = Desk::open_with_backlog(5).await;
-        let (_, owner) = desk.owner_of("a.test").await;
-        let hook = desk.subscribe(&owner, &["delegation.created"]).await;
+        let app = TestApp::open_with_backlog(5).await;
+        let (_, owner) = app.owner_of("a.test").await;
+        let hook = app.subscribe(&owner, &["delegation.created"]).await;
         let mut partners = Vec::new();
         for number in 0..40 {
-            partners.push(desk.platform(&format!("network {number}")).await.0);
+            partners.push(app.platform(&format!("network {number}")).await.0);
         }
-        let grants = partners.into_iter().map(|partner| desk.grant(&owner, partner));
+        let grants = partners.into_iter().map(|partner| app.grant(&owner, partner));
         assert!(join_all(grants).await.iter().all(|answer| answer.status == 201), "the change itself is never refused");
-        assert_eq!(counted(&desk).await, (ROOM, 40 - ROOM));
+        assert_eq!(counted(&app).await, (ROOM, 40 - ROOM));
 
-        let dropped = logged(&desk, &owner, &hook, "dropped").await;
+        let dropped = logged(&app, &owner, &hook, "dropped").await;
         assert_eq!(dropped.len(), 35);
         let redeliver = async |id: &str| {
             let path = format!("{WEBHOOKS}/{}/deliveries/{id}/redeliver", hook.text("id"));
-            desk.send(Method::POST, Shows::Key(&owner), &path, "").await
+            app.send(Method::POST, Shows::Key(&owner), &path, "").await
         };
         assert_eq!(redeliver(&dropped[0]).await.refusal(), (409, "conflict"), "there is no room");
-        let waiting = logged(&desk, &owner, &hook, "pending").await;
+        let waiting = logged(&app, &owner, &hook, "pending").await;
         assert_eq!(redeliver(&waiting[0]).await.status, 202, "one that waits takes no more room by waiting anew");
         let ended = "UPDATE webhook_queue SET status = 'delivered', ended_at = now() WHERE delivery_id = $1::uuid";
-        sqlx::query(ended).bind(&waiting[0]).execute(&desk.stores.pool).await.unwrap();
+        sqlx::query(ended).bind(&waiting[0]).execute(&app.stores.pool).await.unwrap();
         let ordered = join_all(dropped.iter().map(|id| redeliver(id))).await;
         assert_eq!(ordered.iter().filter(|answer| answer.status == 202).count(), 1, "one place was free");
-        assert_eq!(counted(&desk).await.0, ROOM);
+        assert_eq!(counted(&app).await.0, ROOM);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoint_that_is_full_takes_nothing_from_another() {
-    let desk = Desk::open_with_backlog(1).await;
-    let (_, owner) = desk.owner_of("a.test").await;
-    let (_, other) = desk.owner_of("b.test").await;
+    let app = TestApp::open_with_backlog(1).await;
+    let (_, owner) = app.owner_of("a.test").await;
+    let (_, other) = app.owner_of("b.test").await;
     let (full, roomy) =
-        (desk.subscribe(&owner, &["delegation.created"]).await, desk.subscribe(&other, &["delegation.created"]).await);
+        (app.subscribe(&owner, &["delegation.created"]).await, app.subscribe(&other, &["delegation.created"]).await);
     for name in ["one", "two"] {
-        assert_eq!(desk.grant(&owner, desk.platform(name).await.0).await.status, 201);
+        assert_eq!(app.grant(&owner, app.platform(name).await.0).await.status, 201);
     }
-    assert_eq!(desk.grant(&other, desk.platform("three").await.0).await.status, 201);
-    assert_eq!(logged(&desk, &owner, &full, "dropped").await.len(), 1);
-    assert_eq!(logged(&desk, &other, &roomy, "pending").await.len(), 1);
+    assert_eq!(app.grant(&other, app.platform("three").await.0).await.status, 201);
+    assert_eq!(logged(&app, &owner, &full, "dropped").await.len(), 1);
+    assert_eq!(logged(&app, &other, &roomy, "pending").await.len(), 1);
 }
 
 /// Where each waited for the other, PostgreSQL would undo an item of one after a second, and it would say `error`. `TEST_ROUNDS`,
@@ -73,20 +73,20 @@ async fn one_endpoint_that_is_full_takes_nothing_from_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wait_for_each_other() {
     const OWNERS: i64 = 12;
-    let desk = Desk::open_with_backlog(5).await;
+    let app = TestApp::open_with_backlog(5).await;
     let mut there = Vec::new();
     for number in 0..OWNERS {
         let domain = format!("owner{number}.test");
-        let (_, owner) = desk.owner_of(&domain).await;
-        desk.subscribe(&owner, &["delegation_request.created"]).await;
+        let (_, owner) = app.owner_of(&domain).await;
+        app.subscribe(&owner, &["delegation_request.created"]).await;
         there.push(json!({"domain": domain}));
     }
     let back: Vec<&Value> = there.iter().rev().collect();
     let rounds = size("TEST_ROUNDS", 6);
     for round in 0..rounds {
-        let (one, other) = (desk.platform("one").await.1, desk.platform("other").await.1);
+        let (one, other) = (app.platform("one").await.1, app.platform("other").await.1);
         let (path, there, back) = (format!("{REQUESTS}/bulk"), json!(there), json!(back));
-        let answers = join(desk.post(Shows::Key(&one), &path, &there), desk.post(Shows::Key(&other), &path, &back)).await;
+        let answers = join(app.post(Shows::Key(&one), &path, &there), app.post(Shows::Key(&other), &path, &back)).await;
         for (asked, answer) in [(&there, answers.0), (&back, answers.1)] {
             assert_eq!(answer.body["summary"]["created"], OWNERS, "round {round}: {}", answer.body);
             let results = answer.body["results"].as_array().unwrap();
@@ -97,5 +97,5 @@ async fn bulk_calls_that_tell_the_same_full_endpoints_in_opposite_order_never_wa
     }
     let told = 2 * OWNERS * i64::try_from(rounds).unwrap();
     let pending = told.min(ROOM * OWNERS);
-    assert_eq!(counted(&desk).await, (pending, told - pending));
+    assert_eq!(counted(&app).await, (pending, told - pending));
 }

@@ -1,6 +1,6 @@
 //! G11: PostgreSQL is killed in the middle of a bulk call, and the call is repeated.
 
-use crate::desk::{Answer, Desk, REQUESTS, Shows};
+use crate::test_app::{Answer, REQUESTS, Shows, TestApp};
 use identity_api::domains::DomainSettings;
 use local::private::Postgres;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const ITEMS: usize = 100;
 
 /// A desk on a PostgreSQL of its own.
 struct Alone {
-    desk: Arc<Desk>,
+    app: Arc<TestApp>,
     postgres: Option<Postgres>,
     url: String,
     _folder: TempDir,
@@ -32,8 +32,8 @@ impl Alone {
         let pool = stores::postgres(&settings).unwrap();
         stores::migrate_postgres(&pool).await.unwrap();
         let stores = TestStores { pool, postgres: settings, ..TestStores::fresh().await };
-        let desk = Desk::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
-        Self { desk: Arc::new(desk), postgres: Some(postgres), url, _folder: folder }
+        let app = TestApp::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
+        Self { app: Arc::new(app), postgres: Some(postgres), url, _folder: folder }
     }
 
     async fn kill(&mut self) {
@@ -55,29 +55,29 @@ impl Alone {
     }
 }
 
-async fn file(desk: &Desk, platform: &str) -> Answer {
+async fn file(app: &TestApp, platform: &str) -> Answer {
     let items: Vec<Value> = (0..ITEMS).map(|number| json!({"domain": format!("owner{number}.test")})).collect();
-    desk.post(Shows::Key(platform), &format!("{REQUESTS}/bulk"), &json!(items)).await
+    app.post(Shows::Key(platform), &format!("{REQUESTS}/bulk"), &json!(items)).await
 }
 
 /// Requests, messages and lines in the trail: one of each for what was filed.
-async fn kept(desk: &Desk) -> [i64; 3] {
+async fn kept(app: &TestApp) -> [i64; 3] {
     [
-        desk.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await,
-        desk.count("SELECT count(*) FROM webhook_deliveries").await,
-        desk.count("SELECT count(*) FROM audit_log WHERE action = 'delegation_request.created'").await,
+        app.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await,
+        app.count("SELECT count(*) FROM webhook_deliveries").await,
+        app.count("SELECT count(*) FROM audit_log WHERE action = 'delegation_request.created'").await,
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_its_repeat_files_each_once() {
     let mut alone = Alone::open().await;
-    let desk = Arc::clone(&alone.desk);
+    let app = Arc::clone(&alone.app);
     for number in 0..ITEMS {
-        let (_, key) = desk.owner_of(&format!("owner{number}.test")).await;
-        assert_eq!(desk.subscribe(&key, &["delegation_request.created"]).await.status, 201);
+        let (_, key) = app.owner_of(&format!("owner{number}.test")).await;
+        assert_eq!(app.subscribe(&key, &["delegation_request.created"]).await.status, 201);
     }
-    let (platform, key) = desk.platform("platform").await;
+    let (platform, key) = app.platform("platform").await;
     // Whoever files for the same pair at the same time makes the call wait in its middle.
     let mut other = PgConnection::connect(&alone.url).await.unwrap();
     let mut waited_for = other.begin().await.unwrap();
@@ -90,12 +90,12 @@ async fn g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_it
     .await
     .unwrap();
     let call = tokio::spawn({
-        let (desk, key) = (Arc::clone(&desk), key.clone());
-        async move { file(&desk, &key).await }
+        let (app, key) = (Arc::clone(&app), key.clone());
+        async move { file(&app, &key).await }
     });
     eventually("the call waits in its middle", || async {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO delegation_requests%'";
-        (desk.count(waiting).await == 1).then_some(())
+        (app.count(waiting).await == 1).then_some(())
     })
     .await;
     alone.kill().await;
@@ -103,14 +103,14 @@ async fn g11_a_bulk_call_whose_database_dies_in_the_middle_leaves_nothing_and_it
     assert_eq!(refused.refusal(), (503, "unavailable"), "{}", refused.body);
     drop(waited_for);
     alone.restart().await;
-    eventually("PostgreSQL answers again", || async { sqlx::query("SELECT 1").execute(&desk.stores.pool).await.ok() }).await;
-    assert_eq!(kept(&desk).await, [0, 0, 0], "half of it was written before");
+    eventually("PostgreSQL answers again", || async { sqlx::query("SELECT 1").execute(&app.stores.pool).await.ok() }).await;
+    assert_eq!(kept(&app).await, [0, 0, 0], "half of it was written before");
 
     let all = ITEMS as i64;
-    let filed = file(&desk, &key).await;
+    let filed = file(&app, &key).await;
     assert_eq!((filed.status, &filed.body["summary"]["created"]), (200, &json!(all)), "{}", filed.body["summary"]);
-    assert_eq!(kept(&desk).await, [all; 3]);
-    let again = file(&desk, &key).await;
+    assert_eq!(kept(&app).await, [all; 3]);
+    let again = file(&app, &key).await;
     assert_eq!((again.status, &again.body["summary"]["conflict"]), (200, &json!(all)), "{}", again.body["summary"]);
-    assert_eq!(kept(&desk).await, [all; 3], "no double");
+    assert_eq!(kept(&app).await, [all; 3], "no double");
 }

@@ -1,6 +1,6 @@
 //! Up to a hundred requests in one call (threat rows G11, G12).
 
-use crate::desk::{Desk, REQUESTS, Shows};
+use crate::test_app::{REQUESTS, Shows, TestApp};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -14,13 +14,13 @@ fn statuses(body: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
-    let desk = Desk::open().await;
-    let (_, partner) = desk.platform("partner").await;
+    let app = TestApp::open().await;
+    let (_, partner) = app.platform("partner").await;
     let mut hooks = Vec::new();
     let domains: Vec<String> = (0..40).map(|n| format!("owner{n}.test")).collect();
     for domain in &domains {
-        let (_, key) = desk.owner_of(domain).await;
-        hooks.push(desk.subscribe(&key, &["delegation_request.created"]).await);
+        let (_, key) = app.owner_of(domain).await;
+        hooks.push(app.subscribe(&key, &["delegation_request.created"]).await);
     }
     let mut items: Vec<Value> = domains.iter().map(|domain| json!({"domain": domain})).collect();
     items.extend((0..30).map(|n| json!({"domain": format!("nobody{n}.test")})));
@@ -38,7 +38,7 @@ async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
         json!({"domain": ""}),
     ]);
     assert_eq!(items.len(), 100);
-    let answered = desk.post(Shows::Key(&partner), &bulk(), &json!(items)).await;
+    let answered = app.post(Shows::Key(&partner), &bulk(), &json!(items)).await;
     assert_eq!(answered.status, 200, "{}", answered.body);
     assert_eq!(answered.body["summary"], json!({"total": 100, "created": 40, "not_found": 30, "conflict": 20, "error": 10}));
     let expected = [vec!["created"; 40], vec!["not_found"; 30], vec!["conflict"; 20], vec!["error"; 10]].concat();
@@ -51,10 +51,10 @@ async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
         assert_eq!(result.get("request").is_some(), result["status"] == "created", "{result}");
         assert_eq!(result["error"]["detail"].is_string(), result["status"] != "created", "{result}");
     }
-    let repeated = desk.post(Shows::Key(&partner), &bulk(), &json!(items[..40])).await;
+    let repeated = app.post(Shows::Key(&partner), &bulk(), &json!(items[..40])).await;
     assert_eq!(repeated.body["summary"], json!({"total": 40, "created": 0, "not_found": 0, "conflict": 40, "error": 0}));
     for (hook, result) in hooks.iter().zip(answered.body["results"].as_array().unwrap()) {
-        let sent = desk.outbox(hook).await;
+        let sent = app.outbox(hook).await;
         assert_eq!(sent.len(), 1, "g12: one event for one created request");
         assert_eq!(sent[0]["data"]["delegation_request"], result["request"]);
     }
@@ -62,19 +62,19 @@ async fn g11_every_item_stands_alone_in_order_and_the_summary_adds_up() {
 
 #[tokio::test]
 async fn g11_what_is_no_list_of_at_most_a_hundred_creates_nothing() {
-    let desk = Desk::open().await;
-    let (_, partner) = desk.platform("partner").await;
-    desk.owner_of("a.test").await;
+    let app = TestApp::open().await;
+    let (_, partner) = app.platform("partner").await;
+    app.owner_of("a.test").await;
     let many: Vec<Value> = (0..101).map(|n| json!({"domain": format!("d{n}.a.test")})).collect();
-    assert_eq!(desk.post(Shows::Key(&partner), &bulk(), &json!(many)).await.refusal(), (422, "invalid_request"));
+    assert_eq!(app.post(Shows::Key(&partner), &bulk(), &json!(many)).await.refusal(), (422, "invalid_request"));
     for text in ["", "{}", "null", "{\"domain\":\"a.test\"}", "[", "[{]", "[]x", "\u{0}[]"] {
-        let refused = desk.send(Method::POST, Shows::Key(&partner), &bulk(), text).await;
+        let refused = app.send(Method::POST, Shows::Key(&partner), &bulk(), text).await;
         assert_eq!(refused.refusal(), (400, "invalid_body"), "{text:?}");
     }
     let wide = format!("[{{\"domain\":\"{}\"}}]", "x".repeat(70_000));
-    assert_eq!(desk.send(Method::POST, Shows::Key(&partner), &bulk(), wide).await.refusal(), (413, "too_large"));
-    assert_eq!(desk.count("SELECT count(*) FROM delegation_requests").await, 0);
-    let none = desk.post(Shows::Key(&partner), &bulk(), &json!([])).await;
+    assert_eq!(app.send(Method::POST, Shows::Key(&partner), &bulk(), wide).await.refusal(), (413, "too_large"));
+    assert_eq!(app.count("SELECT count(*) FROM delegation_requests").await, 0);
+    let none = app.post(Shows::Key(&partner), &bulk(), &json!([])).await;
     assert_eq!(
         none.body,
         json!({"results": [], "summary": {"total": 0, "created": 0, "not_found": 0, "conflict": 0, "error": 0}})
@@ -83,12 +83,12 @@ async fn g11_what_is_no_list_of_at_most_a_hundred_creates_nothing() {
 
 #[tokio::test]
 async fn g11_an_item_that_the_database_refuses_is_undone_alone() {
-    let desk = Desk::open().await;
-    let (partner, key) = desk.platform("partner").await;
+    let app = TestApp::open().await;
+    let (partner, key) = app.platform("partner").await;
     let mut hooks = Vec::new();
     for domain in ["a.test", "cursed.test", "b.test"] {
-        let (_, owner) = desk.owner_of(domain).await;
-        hooks.push(desk.subscribe(&owner, &["delegation_request.created"]).await);
+        let (_, owner) = app.owner_of(domain).await;
+        hooks.push(app.subscribe(&owner, &["delegation_request.created"]).await);
     }
     // The last statement for an item is the audit trail's: whatever was done before it has to be undone.
     sqlx::raw_sql(
@@ -96,19 +96,19 @@ async fn g11_an_item_that_the_database_refuses_is_undone_alone() {
          CREATE TRIGGER refuse BEFORE INSERT ON audit_log FOR EACH ROW WHEN (NEW.detail ->> 'domain' = 'cursed.test') \
          EXECUTE FUNCTION refuse()",
     )
-    .execute(&desk.stores.pool)
+    .execute(&app.stores.pool)
     .await
     .unwrap();
     let items = json!([{"domain": "a.test"}, {"domain": "cursed.test"}, {"domain": "b.test"}]);
-    let answered = desk.post(Shows::Key(&key), &bulk(), &items).await;
+    let answered = app.post(Shows::Key(&key), &bulk(), &items).await;
     assert_eq!(statuses(&answered.body), ["created", "error", "created"], "{}", answered.body);
     assert_eq!(answered.body["summary"], json!({"total": 3, "created": 2, "not_found": 0, "conflict": 0, "error": 1}));
     assert!(!answered.body.to_string().contains("sqlx_secret_text"), "{}", answered.body);
     let mut sent = Vec::new();
     for hook in &hooks {
-        sent.push(desk.outbox(hook).await.len());
+        sent.push(app.outbox(hook).await.len());
     }
     assert_eq!(sent, [1, 0, 1], "nothing is told of the one that was undone");
-    assert_eq!(desk.count("SELECT count(*) FROM delegation_requests").await, 2);
-    assert_eq!(desk.audited(partner).await.len(), 2);
+    assert_eq!(app.count("SELECT count(*) FROM delegation_requests").await, 2);
+    assert_eq!(app.audited(partner).await.len(), 2);
 }

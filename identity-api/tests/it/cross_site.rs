@@ -1,6 +1,6 @@
 //! What another site's page can do with a visitor's cookie: nothing (threat rows X26, X27).
 
-use crate::desk::{Desk, KEYS, MAGIC_LINK, SESSION, Shows, VERIFY, answer, sign_in};
+use crate::test_app::{KEYS, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
@@ -30,11 +30,11 @@ const ORIGINS: [(&[(&str, &str)], bool); 14] = [
 #[tokio::test]
 async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
     let settings = SignInSettings { allowed_origins: vec!["https://console.example.com/app".parse().unwrap()], ..sign_in() };
-    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
-    let (org, key) = desk.org("owner").await;
-    let session = desk.session("jane@example.com", &[org]).await;
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let (org, key) = app.org("owner").await;
+    let session = app.session("jane@example.com", &[org]).await;
     let mint = |headers: &[(&str, &str)], shows: Shows<'_>| {
-        let request = desk.request(Method::POST, KEYS, shows).header("content-type", "application/json").body("{}");
+        let request = app.request(Method::POST, KEYS, shows).header("content-type", "application/json").body("{}");
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
     let mut minted = 2;
@@ -46,7 +46,7 @@ async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
         minted += usize::from(is_own);
         let reading = headers
             .iter()
-            .fold(desk.request(Method::GET, KEYS, Shows::Nothing), |request, (name, value)| request.header(*name, *value));
+            .fold(app.request(Method::GET, KEYS, Shows::Nothing), |request, (name, value)| request.header(*name, *value));
         let listed = answer(reading.header("cookie", format!("telemetry-session={session}"))).await;
         assert_eq!((listed.status, listed.body.as_array().unwrap().len()), (200, minted), "{headers:?}: reading changes nothing");
     }
@@ -54,38 +54,38 @@ async fn x26_a_change_by_cookie_needs_a_page_of_our_own() {
         let foreign = mint(&[("origin", "http://evil.test"), ("sec-fetch-site", "cross-site")], shows);
         assert_eq!(answer(foreign).await.status, 201, "a page that knows a key or a session needs no cookie");
     }
-    let as_form = desk
+    let as_form = app
         .request(Method::POST, KEYS, Shows::Nothing)
         .header("cookie", format!("telemetry-session={session}"))
         .header("origin", OWN);
     assert_eq!(answer(as_form.header("content-type", "text/plain").body("{}")).await.status, 415, "a form cannot send JSON");
     let signing_out =
-        desk.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
+        app.request(Method::DELETE, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={session}"));
     assert_eq!(answer(signing_out.header("origin", "http://evil.test")).await.status, 403, "nor sign anybody out");
 }
 
 /// Else a page could sign its visitors in as somebody else, and watch what they enter there.
 #[tokio::test]
 async fn x26_another_sites_page_signs_nobody_in() {
-    let desk = Desk::open().await;
-    desk.ask_to_sign_in("evil@example.com").await;
-    let token = desk.token_mailed("evil@example.com", 1).await;
+    let app = TestApp::open().await;
+    app.ask_to_sign_in("evil@example.com").await;
+    let token = app.token_mailed("evil@example.com", 1).await;
     for (path, body) in [(VERIFY, json!({"token": token})), (MAGIC_LINK, json!({"email": "jane@example.com"}))] {
         for (name, value) in [("origin", "http://evil.test"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
-            let refused = answer(desk.request(Method::POST, path, Shows::Nothing).header(name, value).json(&body)).await;
+            let refused = answer(app.request(Method::POST, path, Shows::Nothing).header(name, value).json(&body)).await;
             assert_eq!(refused.refusal(), (403, "forbidden"), "{path} {name}: {value}");
         }
     }
-    let opened = desk.request(Method::POST, VERIFY, Shows::Nothing).header("origin", OWN).json(&json!({"token": token}));
+    let opened = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", OWN).json(&json!({"token": token}));
     assert_eq!(answer(opened).await.status, 200, "the token is as good as before");
 }
 
 #[tokio::test]
 async fn x27_no_other_site_may_read_an_answer_and_nobody_keeps_it() {
-    let desk = Desk::open().await;
-    let session = desk.session("jane@example.com", &[]).await;
+    let app = TestApp::open().await;
+    let session = app.session("jane@example.com", &[]).await;
     for method in [Method::GET, Method::OPTIONS] {
-        let request = desk.request(method, SESSION, Shows::Session(&session)).header("origin", "http://evil.test");
+        let request = app.request(method, SESSION, Shows::Session(&session)).header("origin", "http://evil.test");
         let answered = request.header("access-control-request-method", "GET").send().await.unwrap();
         assert!(answered.headers().keys().all(|name| !name.as_str().starts_with("access-control-")), "{:?}", answered.headers());
         assert_eq!(answered.headers()["cache-control"], "no-store");
@@ -95,15 +95,15 @@ async fn x27_no_other_site_may_read_an_answer_and_nobody_keeps_it() {
 #[tokio::test]
 async fn over_https_only_the_cookie_that_no_neighbour_can_plant_counts() {
     let settings = SignInSettings { public_url: Some("https://telemetry.test".parse().unwrap()), ..sign_in() };
-    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
-    desk.ask_to_sign_in("jane@example.com").await;
-    let token = desk.token_mailed("jane@example.com", 1).await;
-    let opened = desk.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": token})).send().await.unwrap();
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    app.ask_to_sign_in("jane@example.com").await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let opened = app.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": token})).send().await.unwrap();
     let cookie = opened.headers()["set-cookie"].to_str().unwrap().to_owned();
     let (pair, attributes) = cookie.split_once("; ").unwrap();
     assert!(pair.starts_with("__Host-telemetry-session="), "{cookie}");
     assert_eq!(attributes, "Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure");
-    let by = async |pair: &str| answer(desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", pair)).await.status;
+    let by = async |pair: &str| answer(app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", pair)).await.status;
     assert_eq!(by(pair).await, 200);
     assert_eq!(by(pair.strip_prefix("__Host-").unwrap()).await, 401);
     assert_eq!(by(&format!("telemetry-session=planted; {pair}")).await, 200, "another name does not disturb");

@@ -1,6 +1,6 @@
 //! Asking, approving and denying (threat rows G6 to G9, X29).
 
-use crate::desk::{DELEGATIONS, Desk, NOBODY, REQUESTS, Shows};
+use crate::test_app::{DELEGATIONS, NOBODY, REQUESTS, Shows, TestApp};
 use chrono::TimeDelta;
 use schemas::identity::{OrgType, REQUEST_LIFETIME};
 use schemas::instant;
@@ -8,134 +8,134 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_request_is_filed_listed_on_both_sides_and_approved() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ((owner, owner_key), (partner, partner_key)) = (desk.owner_of("a.test").await, desk.platform("Partner").await);
-    let filed = desk.ask(&partner_key, "www.A.test.").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("Partner").await);
+    let filed = app.ask(&partner_key, "www.A.test.").await;
     assert_eq!(filed.status, 201, "{}", filed.body);
-    let now = desk.clock.now();
+    let now = app.clock.now();
     let expected = json!({
         "id": filed.text("id"), "requester_org_id": partner, "requester_name": "Partner", "grantor_org_id": owner,
         "grantor_name": "a.test", "domain": "a.test", "scopes": ["telemetry:read"], "status": "pending",
-        "created_at": desk.told(), "expires_at": instant::text(now + REQUEST_LIFETIME), "resolved_at": null, "delegation_id": null,
+        "created_at": app.told(), "expires_at": instant::text(now + REQUEST_LIFETIME), "resolved_at": null, "delegation_id": null,
     });
     assert_eq!(filed.body, expected);
     for (key, role) in [(&owner_key, "grantor"), (&partner_key, "grantee")] {
         for query in [String::new(), format!("?role={role}")] {
-            assert_eq!(desk.get(Shows::Key(key), &format!("{REQUESTS}{query}")).await.body, json!([expected]), "{role}");
+            assert_eq!(app.get(Shows::Key(key), &format!("{REQUESTS}{query}")).await.body, json!([expected]), "{role}");
         }
         let other_role = if role == "grantor" { "grantee" } else { "grantor" };
-        assert_eq!(desk.get(Shows::Key(key), &format!("{REQUESTS}?role={other_role}")).await.body, json!([]), "{role}");
+        assert_eq!(app.get(Shows::Key(key), &format!("{REQUESTS}?role={other_role}")).await.body, json!([]), "{role}");
     }
-    assert_eq!(desk.get(Shows::Key(&owner_key), &format!("{REQUESTS}?role=x")).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(app.get(Shows::Key(&owner_key), &format!("{REQUESTS}?role=x")).await.refusal(), (400, "invalid_parameter"));
 
-    let approved = desk.answer_request(&owner_key, filed.text("id"), "approve").await;
+    let approved = app.answer_request(&owner_key, filed.text("id"), "approve").await;
     assert_eq!(approved.status, 201, "{}", approved.body);
     assert_eq!((&approved.body["grantor_org_id"], &approved.body["grantee_org_id"]), (&json!(owner), &json!(partner)));
-    let delegations = desk.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
+    let delegations = app.get(Shows::Key(&partner_key), DELEGATIONS).await.body;
     assert_eq!(delegations[0]["id"], approved.body["id"], "the delegation is in force");
     for key in [&owner_key, &partner_key] {
-        assert_eq!(desk.get(Shows::Key(key), REQUESTS).await.body, json!([]), "only pending ones are listed");
+        assert_eq!(app.get(Shows::Key(key), REQUESTS).await.body, json!([]), "only pending ones are listed");
     }
-    assert_eq!(desk.ask(&partner_key, "a.test").await.refusal(), (409, "conflict"), "there is a delegation");
-    assert_eq!(desk.audited(owner).await, ["delegation.created", "delegation_request.approved"]);
-    assert_eq!(desk.audited(partner).await, ["delegation_request.created"]);
+    assert_eq!(app.ask(&partner_key, "a.test").await.refusal(), (409, "conflict"), "there is a delegation");
+    assert_eq!(app.audited(owner).await, ["delegation.created", "delegation_request.approved"]);
+    assert_eq!(app.audited(partner).await, ["delegation_request.created"]);
     let path = format!("{DELEGATIONS}/{}", approved.text("id"));
-    assert_eq!(desk.delete(Shows::Key(&owner_key), &path).await.status, 200);
-    assert_eq!(desk.ask(&partner_key, "a.test").await.status, 201, "after a revocation one may ask again");
+    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await.status, 200);
+    assert_eq!(app.ask(&partner_key, "a.test").await.status, 201, "after a revocation one may ask again");
 }
 
 #[tokio::test]
 async fn a_denied_request_is_over_and_can_be_filed_again() {
-    let desk = Desk::open().await;
-    let ((owner, owner_key), (_, partner)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let filed = desk.ask(&partner, "a.test").await;
-    assert_eq!(desk.ask(&partner, "www.a.test").await.refusal(), (409, "conflict"), "one pending request of a pair");
-    let denied = desk.answer_request(&owner_key, filed.text("id"), "deny").await;
+    let app = TestApp::open().await;
+    let ((owner, owner_key), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let filed = app.ask(&partner, "a.test").await;
+    assert_eq!(app.ask(&partner, "www.a.test").await.refusal(), (409, "conflict"), "one pending request of a pair");
+    let denied = app.answer_request(&owner_key, filed.text("id"), "deny").await;
     assert_eq!((denied.status, denied.body), (204, serde_json::Value::Null));
     for verb in ["approve", "deny"] {
-        assert_eq!(desk.answer_request(&owner_key, filed.text("id"), verb).await.refusal(), (409, "conflict"), "{verb}");
+        assert_eq!(app.answer_request(&owner_key, filed.text("id"), verb).await.refusal(), (409, "conflict"), "{verb}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 0);
-    assert_eq!(desk.ask(&partner, "a.test").await.status, 201);
-    assert_eq!(desk.audited(owner).await, ["delegation_request.denied"]);
+    assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
+    assert_eq!(app.ask(&partner, "a.test").await.status, 201);
+    assert_eq!(app.audited(owner).await, ["delegation_request.denied"]);
 }
 
 #[tokio::test]
 async fn a_request_and_a_grant_of_the_same_pair_do_not_both_come_true() {
-    let desk = Desk::open().await;
-    let ((_, owner), (partner, partner_key)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let filed = desk.ask(&partner_key, "a.test").await;
-    assert_eq!(desk.grant(&owner, partner).await.status, 201, "the owner may grant unasked");
-    let refused = desk.answer_request(&owner, filed.text("id"), "approve").await;
+    let app = TestApp::open().await;
+    let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let filed = app.ask(&partner_key, "a.test").await;
+    assert_eq!(app.grant(&owner, partner).await.status, 201, "the owner may grant unasked");
+    let refused = app.answer_request(&owner, filed.text("id"), "approve").await;
     assert_eq!(refused.refusal(), (409, "conflict"), "there is a delegation already");
-    assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 1);
-    assert_eq!(desk.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await, 1, "nothing half done");
-    assert_eq!(desk.answer_request(&owner, filed.text("id"), "deny").await.status, 204);
+    assert_eq!(app.count("SELECT count(*) FROM delegations").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM delegation_requests WHERE status = 'pending'").await, 1, "nothing half done");
+    assert_eq!(app.answer_request(&owner, filed.text("id"), "deny").await.status, 204);
 }
 
 #[tokio::test]
 async fn g7_an_expired_request_is_gone_for_both_answers_and_a_resolved_one_is_a_conflict() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ((_, owner), (_, partner)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let (_, prompt) = desk.platform("prompt").await;
-    let resolved = desk.ask(&prompt, "a.test").await;
-    let filed = desk.ask(&partner, "a.test").await;
-    desk.clock.advance(REQUEST_LIFETIME - TimeDelta::microseconds(1));
-    assert_eq!(desk.get(Shows::Key(&owner), REQUESTS).await.body.as_array().unwrap().len(), 2, "until the last moment");
-    assert_eq!(desk.answer_request(&owner, resolved.text("id"), "approve").await.status, 201);
-    desk.clock.advance(TimeDelta::microseconds(1));
-    assert_eq!(desk.get(Shows::Key(&owner), REQUESTS).await.body, json!([]));
+    let app = TestApp::open_at_a_standstill().await;
+    let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let (_, prompt) = app.platform("prompt").await;
+    let resolved = app.ask(&prompt, "a.test").await;
+    let filed = app.ask(&partner, "a.test").await;
+    app.clock.advance(REQUEST_LIFETIME - TimeDelta::microseconds(1));
+    assert_eq!(app.get(Shows::Key(&owner), REQUESTS).await.body.as_array().unwrap().len(), 2, "until the last moment");
+    assert_eq!(app.answer_request(&owner, resolved.text("id"), "approve").await.status, 201);
+    app.clock.advance(TimeDelta::microseconds(1));
+    assert_eq!(app.get(Shows::Key(&owner), REQUESTS).await.body, json!([]));
     for verb in ["approve", "deny", "approve"] {
-        assert_eq!(desk.answer_request(&owner, filed.text("id"), verb).await.refusal(), (410, "expired"), "{verb}");
-        assert_eq!(desk.answer_request(&owner, resolved.text("id"), verb).await.refusal(), (409, "conflict"), "{verb}");
+        assert_eq!(app.answer_request(&owner, filed.text("id"), verb).await.refusal(), (410, "expired"), "{verb}");
+        assert_eq!(app.answer_request(&owner, resolved.text("id"), verb).await.refusal(), (409, "conflict"), "{verb}");
     }
-    let again = desk.ask(&partner, "a.test").await;
+    let again = app.ask(&partner, "a.test").await;
     assert_eq!(again.status, 201, "an expired request does not stand in the way: {}", again.body);
-    assert_eq!(desk.answer_request(&owner, filed.text("id"), "approve").await.refusal(), (410, "expired"), "nor comes back");
-    assert_eq!(desk.answer_request(&owner, again.text("id"), "approve").await.status, 201);
+    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.refusal(), (410, "expired"), "nor comes back");
+    assert_eq!(app.answer_request(&owner, again.text("id"), "approve").await.status, 201);
 }
 
 #[tokio::test]
 async fn g8_only_the_grantor_answers() {
-    let desk = Desk::open().await;
-    let ((_, owner), (_, partner)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let (_, stranger) = desk.owner_of("b.test").await;
-    let filed = desk.ask(&partner, "a.test").await;
+    let app = TestApp::open().await;
+    let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let (_, stranger) = app.owner_of("b.test").await;
+    let filed = app.ask(&partner, "a.test").await;
     for verb in ["approve", "deny"] {
-        assert_eq!(desk.answer_request(&partner, filed.text("id"), verb).await.refusal(), (403, "forbidden"), "{verb}");
-        let absent = desk.answer_request(&stranger, NOBODY, verb).await;
+        assert_eq!(app.answer_request(&partner, filed.text("id"), verb).await.refusal(), (403, "forbidden"), "{verb}");
+        let absent = app.answer_request(&stranger, NOBODY, verb).await;
         assert_eq!(absent.refusal(), (404, "not_found"));
-        assert_eq!(desk.answer_request(&stranger, filed.text("id"), verb).await, absent, "{verb}");
+        assert_eq!(app.answer_request(&stranger, filed.text("id"), verb).await, absent, "{verb}");
         for id in ["x", "%00", "..%2F..", "0", "00000000000000000000000000000000"] {
-            assert_eq!(desk.answer_request(&owner, id, verb).await, absent, "{verb} {id}");
+            assert_eq!(app.answer_request(&owner, id, verb).await, absent, "{verb} {id}");
         }
     }
-    assert_eq!(desk.answer_request(&owner, filed.text("id"), "approve").await.status, 201);
+    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.status, 201);
 }
 
 #[tokio::test]
 async fn g9_a_domain_is_read_like_everywhere_else() {
-    let desk = Desk::open().await;
-    let ((owner, owner_key), (_, partner)) = (desk.owner_of("xn--bcher-kva.test").await, desk.platform("partner").await);
-    let (registered, _) = desk.org("registered").await;
+    let app = TestApp::open().await;
+    let ((owner, owner_key), (_, partner)) = (app.owner_of("xn--bcher-kva.test").await, app.platform("partner").await);
+    let (registered, _) = app.org("registered").await;
     sqlx::query("INSERT INTO domains (organization_id, domain, site) VALUES ($1, 'b.test', 'test.b')")
         .bind(registered.0)
-        .execute(&desk.stores.pool)
+        .execute(&app.stores.pool)
         .await
         .unwrap();
     for spelling in ["bücher.test", "BÜCHER.TEST.", "xn--bcher-kva.test", "deep.www.bücher.test"] {
-        let filed = desk.ask(&partner, spelling).await;
+        let filed = app.ask(&partner, spelling).await;
         assert_eq!((filed.status, &filed.body["grantor_org_id"]), (201, &json!(owner)), "{spelling}: {}", filed.body);
-        assert_eq!(desk.ask(&owner_key, spelling).await.refusal(), (422, "invalid_request"), "one's own: {spelling}");
-        assert_eq!(desk.answer_request(&owner_key, filed.text("id"), "deny").await.status, 204);
+        assert_eq!(app.ask(&owner_key, spelling).await.refusal(), (422, "invalid_request"), "one's own: {spelling}");
+        assert_eq!(app.answer_request(&owner_key, filed.text("id"), "deny").await.status, 204);
     }
     for nobodys in ["b.test", "notbücher.test", "bücher.test.evil.test", "c.test"] {
-        assert_eq!(desk.ask(&partner, nobodys).await.refusal(), (404, "not_found"), "{nobodys}");
+        assert_eq!(app.ask(&partner, nobodys).await.refusal(), (404, "not_found"), "{nobodys}");
     }
     for bad in
         ["", "test", "localhost", "127.0.0.1", "https://bücher.test/", "*.bücher.test", "a..test", "a.test..", "\u{0}.test"]
     {
-        assert_eq!(desk.ask(&partner, bad).await.refusal(), (422, "invalid_request"), "{bad:?}");
+        assert_eq!(app.ask(&partner, bad).await.refusal(), (422, "invalid_request"), "{bad:?}");
     }
     for body in [
         json!({}),
@@ -143,8 +143,8 @@ async fn g9_a_domain_is_read_like_everywhere_else() {
         json!({"domain": "c.test", "scopes": ["identity:write"]}),
         json!({"domain": "c.test", "status": "approved"}),
     ] {
-        assert_eq!(desk.post(Shows::Key(&partner), REQUESTS, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        assert_eq!(app.post(Shows::Key(&partner), REQUESTS, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
-    let (_, agent) = desk.org_of("agent", OrgType::Agent).await;
-    assert_eq!(desk.ask(&agent, "bücher.test").await.status, 201, "an agent may ask like a platform");
+    let (_, agent) = app.org_of("agent", OrgType::Agent).await;
+    assert_eq!(app.ask(&agent, "bücher.test").await.status, 201, "an agent may ask like a platform");
 }

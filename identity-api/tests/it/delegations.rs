@@ -1,14 +1,14 @@
 //! Granting, listing and revoking (threat rows G1, G2, G4, G5, X29).
 
-use crate::desk::{DELEGATIONS, Desk, NOBODY, Shows};
+use crate::test_app::{DELEGATIONS, NOBODY, Shows, TestApp};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_delegation_is_granted_listed_on_both_sides_and_revoked() {
-    let desk = Desk::open().await;
-    let ((owner, owner_key), (partner, partner_key)) = (desk.org("Owner").await, desk.platform("Partner").await);
-    let granted = desk.grant(&owner_key, partner).await;
+    let app = TestApp::open().await;
+    let ((owner, owner_key), (partner, partner_key)) = (app.org("Owner").await, app.platform("Partner").await);
+    let granted = app.grant(&owner_key, partner).await;
     assert_eq!(granted.status, 201, "{}", granted.body);
     let expected = json!({
         "id": granted.text("id"), "grantor_org_id": owner, "grantee_org_id": partner, "scopes": ["telemetry:read"],
@@ -20,30 +20,30 @@ async fn a_delegation_is_granted_listed_on_both_sides_and_revoked() {
     listed["grantor_name"] = json!("Owner");
     listed["grantee_name"] = json!("Partner");
     for key in [&owner_key, &partner_key] {
-        assert_eq!(desk.get(Shows::Key(key), DELEGATIONS).await.body, json!([listed]));
+        assert_eq!(app.get(Shows::Key(key), DELEGATIONS).await.body, json!([listed]));
     }
 
     let path = format!("{DELEGATIONS}/{}", granted.text("id"));
-    let revoked = desk.delete(Shows::Key(&owner_key), &path).await;
+    let revoked = app.delete(Shows::Key(&owner_key), &path).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.text("revoked_at") >= granted.text("created_at"), "{}", revoked.body);
-    assert_eq!(desk.delete(Shows::Key(&owner_key), &path).await, revoked, "a second time changes nothing");
+    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await, revoked, "a second time changes nothing");
     for key in [&owner_key, &partner_key] {
-        assert_eq!(desk.get(Shows::Key(key), DELEGATIONS).await.body, json!([]), "only active ones are listed");
+        assert_eq!(app.get(Shows::Key(key), DELEGATIONS).await.body, json!([]), "only active ones are listed");
     }
-    assert_eq!(desk.audited(owner).await, ["delegation.created", "delegation.revoked"], "each change once");
-    assert_eq!(desk.grant(&owner_key, partner).await.status, 201, "and it can be granted again");
+    assert_eq!(app.audited(owner).await, ["delegation.created", "delegation.revoked"], "each change once");
+    assert_eq!(app.grant(&owner_key, partner).await.status, 201, "and it can be granted again");
 }
 
 #[tokio::test]
 async fn g1_only_a_content_owner_delegates_and_only_reading() {
-    let desk = Desk::open().await;
-    let (_, owner) = desk.org("owner").await;
-    let (platform, platform_key) = desk.platform("platform").await;
-    let (_, agent_key) = desk.org_of("agent", OrgType::Agent).await;
-    let (other, _) = desk.platform("other").await;
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
+    let (platform, platform_key) = app.platform("platform").await;
+    let (_, agent_key) = app.org_of("agent", OrgType::Agent).await;
+    let (other, _) = app.platform("other").await;
     for key in [&platform_key, &agent_key] {
-        assert_eq!(desk.grant(key, other).await.refusal(), (403, "forbidden"));
+        assert_eq!(app.grant(key, other).await.refusal(), (403, "forbidden"));
     }
     for scopes in [
         json!(["identity:write"]),
@@ -54,19 +54,19 @@ async fn g1_only_a_content_owner_delegates_and_only_reading() {
         json!([null]),
     ] {
         let body = json!({"grantee_org_id": platform, "scopes": scopes});
-        assert_eq!(desk.post(Shows::Key(&owner), DELEGATIONS, &body).await.refusal(), (422, "invalid_request"), "{scopes}");
+        assert_eq!(app.post(Shows::Key(&owner), DELEGATIONS, &body).await.refusal(), (422, "invalid_request"), "{scopes}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
     let body = json!({"grantee_org_id": platform, "scopes": ["telemetry:read", "telemetry:read"]});
-    let granted = desk.post(Shows::Key(&owner), DELEGATIONS, &body).await;
+    let granted = app.post(Shows::Key(&owner), DELEGATIONS, &body).await;
     assert_eq!((granted.status, &granted.body["scopes"]), (201, &json!(["telemetry:read"])));
 }
 
 #[tokio::test]
 async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
-    let desk = Desk::open().await;
-    let (owner, owner_key) = desk.org("owner").await;
-    let ((other, _), (agent, _)) = (desk.org("other").await, desk.org_of("agent", OrgType::Agent).await);
+    let app = TestApp::open().await;
+    let (owner, owner_key) = app.org("owner").await;
+    let ((other, _), (agent, _)) = (app.org("other").await, app.org_of("agent", OrgType::Agent).await);
     for (grantee, expected) in [
         (json!(NOBODY), (404, "not_found")),
         (json!(owner), (422, "invalid_request")),
@@ -77,59 +77,59 @@ async fn g2_a_grantee_is_another_organisation_and_a_platform_or_an_agent() {
         (Value::Null, (422, "invalid_request")),
     ] {
         let body = json!({"grantee_org_id": grantee});
-        assert_eq!(desk.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{grantee}");
+        assert_eq!(app.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{grantee}");
     }
     for (body, expected) in [
         (json!({}), (422, "invalid_request")),
         (json!({"grantee_org_id": NOBODY, "grantor_org_id": other}), (422, "invalid_request")),
     ] {
-        assert_eq!(desk.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{body}");
+        assert_eq!(app.post(Shows::Key(&owner_key), DELEGATIONS, &body).await.refusal(), expected, "{body}");
     }
-    let both = desk.post(Shows::Key(&owner_key), DELEGATIONS, &json!({"scopes": ["x"]})).await;
+    let both = app.post(Shows::Key(&owner_key), DELEGATIONS, &json!({"scopes": ["x"]})).await;
     assert_eq!(both.body["errors"].as_array().unwrap().len(), 2, "every fault at once: {}", both.body);
-    assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 0);
-    assert_eq!(desk.grant(&owner_key, agent).await.status, 201, "an agent is one too");
+    assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
+    assert_eq!(app.grant(&owner_key, agent).await.status, 201, "an agent is one too");
 }
 
 #[tokio::test]
 async fn a_second_active_delegation_of_a_pair_is_a_conflict() {
-    let desk = Desk::open().await;
-    let ((_, owner), (_, other)) = (desk.org("owner").await, desk.org("other").await);
-    let (partner, _) = desk.platform("partner").await;
-    assert_eq!(desk.grant(&owner, partner).await.status, 201);
-    assert_eq!(desk.grant(&owner, partner).await.refusal(), (409, "conflict"));
-    assert_eq!(desk.grant(&other, partner).await.status, 201, "another pair");
+    let app = TestApp::open().await;
+    let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);
+    let (partner, _) = app.platform("partner").await;
+    assert_eq!(app.grant(&owner, partner).await.status, 201);
+    assert_eq!(app.grant(&owner, partner).await.refusal(), (409, "conflict"));
+    assert_eq!(app.grant(&other, partner).await.status, 201, "another pair");
 }
 
 #[tokio::test]
 async fn g4_only_the_grantor_revokes() {
-    let desk = Desk::open().await;
-    let ((owner, owner_key), (partner, partner_key)) = (desk.org("owner").await, desk.platform("partner").await);
-    let (_, stranger) = desk.org("stranger").await;
-    let granted = desk.grant(&owner_key, partner).await;
+    let app = TestApp::open().await;
+    let ((owner, owner_key), (partner, partner_key)) = (app.org("owner").await, app.platform("partner").await);
+    let (_, stranger) = app.org("stranger").await;
+    let granted = app.grant(&owner_key, partner).await;
     let path = format!("{DELEGATIONS}/{}", granted.text("id"));
-    assert_eq!(desk.delete(Shows::Key(&partner_key), &path).await.refusal(), (403, "forbidden"));
-    let absent = desk.delete(Shows::Key(&stranger), &format!("{DELEGATIONS}/{NOBODY}")).await;
+    assert_eq!(app.delete(Shows::Key(&partner_key), &path).await.refusal(), (403, "forbidden"));
+    let absent = app.delete(Shows::Key(&stranger), &format!("{DELEGATIONS}/{NOBODY}")).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
-    assert_eq!(desk.delete(Shows::Key(&stranger), &path).await, absent, "a stranger does not learn that it exists");
+    assert_eq!(app.delete(Shows::Key(&stranger), &path).await, absent, "a stranger does not learn that it exists");
     for id in ["x", "%00", "..%2F..", "0", "00000000000000000000000000000000", "%7B%7D"] {
-        let refused = desk.delete(Shows::Key(&owner_key), &format!("{DELEGATIONS}/{id}")).await;
+        let refused = app.delete(Shows::Key(&owner_key), &format!("{DELEGATIONS}/{id}")).await;
         assert_eq!(refused, absent, "{id}");
     }
-    assert_eq!(desk.audited(owner).await, ["delegation.created"], "it is still active");
+    assert_eq!(app.audited(owner).await, ["delegation.created"], "it is still active");
     let urn = format!("{DELEGATIONS}/urn:uuid:{}", granted.text("id"));
-    assert_eq!(desk.delete(Shows::Key(&owner_key), &urn).await.status, 200, "another spelling is the same id");
+    assert_eq!(app.delete(Shows::Key(&owner_key), &urn).await.status, 200, "another spelling is the same id");
 }
 
 #[tokio::test]
 async fn g5_a_list_shows_the_callers_own_side_only() {
-    let desk = Desk::open().await;
-    let ((one, one_key), (two, two_key)) = (desk.org("one").await, desk.org("two").await);
-    let ((partner, partner_key), (_, stranger)) = (desk.platform("partner").await, desk.platform("stranger").await);
-    assert_eq!(desk.grant(&one_key, partner).await.status, 201);
-    assert_eq!(desk.grant(&two_key, partner).await.status, 201);
+    let app = TestApp::open().await;
+    let ((one, one_key), (two, two_key)) = (app.org("one").await, app.org("two").await);
+    let ((partner, partner_key), (_, stranger)) = (app.platform("partner").await, app.platform("stranger").await);
+    assert_eq!(app.grant(&one_key, partner).await.status, 201);
+    assert_eq!(app.grant(&two_key, partner).await.status, 201);
     let grantors = async |key: &str, query: &str| {
-        let listed = desk.get(Shows::Key(key), &format!("{DELEGATIONS}{query}")).await;
+        let listed = app.get(Shows::Key(key), &format!("{DELEGATIONS}{query}")).await;
         assert_eq!(listed.status, 200, "{}", listed.body);
         listed.body.as_array().unwrap().iter().map(|row| row["grantor_org_id"].clone()).collect::<Vec<_>>()
     };
@@ -146,7 +146,7 @@ async fn g5_a_list_shows_the_callers_own_side_only() {
         assert_eq!(grantors(key, query).await, expected, "{query}");
     }
     for query in ["?role=", "?role=owner", "?role=Grantor", "?role=grantor&role=grantee", "?role=%00"] {
-        let refused = desk.get(Shows::Key(&one_key), &format!("{DELEGATIONS}{query}")).await;
+        let refused = app.get(Shows::Key(&one_key), &format!("{DELEGATIONS}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
 }

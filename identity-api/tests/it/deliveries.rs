@@ -1,7 +1,7 @@
 //! The delivery log, sending once more, another secret (threat rows W5, W6, X29). What a deliverer would write is written here by
 //! hand; that real deliverers write it is tested where they are.
 
-use crate::desk::{Answer, Desk, NOBODY, Shows, WEBHOOKS};
+use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// An owner with an endpoint, and three deliveries in its outbox, oldest first.
 struct Told {
-    desk: Desk,
+    app: TestApp,
     org: OrgId,
     owner: String,
     hook: Answer,
@@ -18,16 +18,16 @@ struct Told {
 
 impl Told {
     async fn thrice() -> Self {
-        let desk = Desk::open_at_a_standstill().await;
-        let (org, owner) = desk.owner_of("a.test").await;
-        let hook = desk.subscribe(&owner, &["delegation.created"]).await;
+        let app = TestApp::open_at_a_standstill().await;
+        let (org, owner) = app.owner_of("a.test").await;
+        let hook = app.subscribe(&owner, &["delegation.created"]).await;
         for name in ["one", "two", "three"] {
-            let (partner, _) = desk.platform(name).await;
-            assert_eq!(desk.grant(&owner, partner).await.status, 201);
-            desk.clock.advance(chrono::TimeDelta::seconds(1));
+            let (partner, _) = app.platform(name).await;
+            assert_eq!(app.grant(&owner, partner).await.status, 201);
+            app.clock.advance(chrono::TimeDelta::seconds(1));
         }
-        let ids = desk.outbox(&hook).await.iter().map(|body| body["id"].as_str().unwrap().to_owned()).collect();
-        Self { desk, org, owner, hook, ids }
+        let ids = app.outbox(&hook).await.iter().map(|body| body["id"].as_str().unwrap().to_owned()).collect();
+        Self { app, org, owner, hook, ids }
     }
 
     fn path(&self, rest: &str) -> String {
@@ -35,7 +35,7 @@ impl Told {
     }
 
     async fn list(&self, query: &str) -> Answer {
-        self.desk.get(Shows::Key(&self.owner), &self.path(&format!("/deliveries{query}"))).await
+        self.app.get(Shows::Key(&self.owner), &self.path(&format!("/deliveries{query}"))).await
     }
 
     async fn listed(&self, query: &str) -> Vec<String> {
@@ -45,14 +45,14 @@ impl Told {
 
     async fn redeliver(&self, key: &str, id: &str) -> Answer {
         let path = self.path(&format!("/deliveries/{id}/redeliver"));
-        self.desk.send(Method::POST, Shows::Key(key), &path, "").await
+        self.app.send(Method::POST, Shows::Key(key), &path, "").await
     }
 
     /// Writes as a deliverer does.
     async fn ends(&self, id: &str, set: &'static str) {
         let written = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE webhook_queue SET {set} WHERE delivery_id = $1")))
             .bind(id.parse::<Uuid>().unwrap())
-            .execute(&self.desk.stores.pool)
+            .execute(&self.app.stores.pool)
             .await
             .unwrap();
         assert_eq!(written.rows_affected(), 1);
@@ -99,7 +99,7 @@ async fn the_log_shows_every_delivery_newest_first_and_how_it_stands() {
     {
         assert_eq!(told.list(query).await.refusal(), (400, "invalid_parameter"), "{query}");
     }
-    assert_eq!(told.desk.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
+    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
     assert_eq!(told.listed("?status=dropped").await, [told.ids[2].clone()], "what was pending is dropped at once");
     assert_eq!(told.listed("?status=pending").await, Vec::<String>::new());
     assert!(told.list("?status=dropped").await.body[0]["next_attempt_at"].is_null());
@@ -111,7 +111,7 @@ async fn a_delivery_is_sent_once_more_by_the_whole_schedule_whatever_became_of_i
     told.ends(&told.ids[0], DEAD).await;
     told.ends(&told.ids[1], DELIVERED).await;
     told.ends(&told.ids[2], "attempts = 5, due_at = now() + interval '12 hours', lease = gen_random_uuid()").await;
-    let bodies = told.desk.outbox(&told.hook).await;
+    let bodies = told.app.outbox(&told.hook).await;
     for id in &told.ids {
         let ordered = told.redeliver(&told.owner, id).await;
         assert_eq!(
@@ -124,29 +124,29 @@ async fn a_delivery_is_sent_once_more_by_the_whole_schedule_whatever_became_of_i
     }
     let due =
         "SELECT count(*) FROM webhook_queue WHERE status = 'pending' AND due_at <= now() AND lease IS NULL AND attempts = 0";
-    assert_eq!(told.desk.count(due).await, 3);
-    assert_eq!(told.desk.outbox(&told.hook).await, bodies, "the same ids and bodies");
-    let ordered = told.desk.audited(told.org).await.into_iter().filter(|action| action == "webhook.redelivery_ordered");
-    assert_eq!((ordered.count(), told.desk.count("SELECT count(*) FROM webhook_redeliveries").await), (3, 3));
+    assert_eq!(told.app.count(due).await, 3);
+    assert_eq!(told.app.outbox(&told.hook).await, bodies, "the same ids and bodies");
+    let ordered = told.app.audited(told.org).await.into_iter().filter(|action| action == "webhook.redelivery_ordered");
+    assert_eq!((ordered.count(), told.app.count("SELECT count(*) FROM webhook_redeliveries").await), (3, 3));
 
     assert_eq!(told.redeliver(&told.owner, NOBODY).await.refusal(), (404, "not_found"));
-    let other = told.desk.subscribe(&told.owner, &["delegation.created"]).await;
+    let other = told.app.subscribe(&told.owner, &["delegation.created"]).await;
     let elsewhere = format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", other.text("id"), told.ids[0]);
-    let answer = told.desk.send(Method::POST, Shows::Key(&told.owner), &elsewhere, "").await;
+    let answer = told.app.send(Method::POST, Shows::Key(&told.owner), &elsewhere, "").await;
     assert_eq!(answer.refusal(), (404, "not_found"), "a delivery is its endpoint's");
-    assert_eq!(told.desk.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
+    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
     assert_eq!(told.redeliver(&told.owner, &told.ids[0]).await.refusal(), (409, "conflict"));
-    assert_eq!(told.desk.count("SELECT count(*) FROM webhook_redeliveries").await, 3);
+    assert_eq!(told.app.count("SELECT count(*) FROM webhook_redeliveries").await, 3);
 }
 
 #[tokio::test]
 async fn w5_a_rotated_secret_is_shown_once_and_replaces_the_old_one() {
     let told = Told::thrice().await;
     let sealed = async || -> Vec<u8> {
-        sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&told.desk.stores.pool).await.unwrap()
+        sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&told.app.stores.pool).await.unwrap()
     };
     let before = sealed().await;
-    let rotated = told.desk.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
+    let rotated = told.app.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
     assert_eq!(rotated.status, 200, "{}", rotated.body);
     let secret = rotated.text("secret").to_owned();
     assert!(secret.starts_with("whsec_") && secret != told.hook.text("secret"));
@@ -156,38 +156,38 @@ async fn w5_a_rotated_secret_is_shown_once_and_replaces_the_old_one() {
     let after = sealed().await;
     assert_ne!(before, after);
     let id: Uuid = told.hook.text("id").parse().unwrap();
-    assert_eq!(told.desk.sealer.open(&after, id.as_bytes()).unwrap(), secret);
-    for later in [told.desk.get(Shows::Key(&told.owner), &told.path("")).await, told.list("").await] {
+    assert_eq!(told.app.sealer.open(&after, id.as_bytes()).unwrap(), secret);
+    for later in [told.app.get(Shows::Key(&told.owner), &told.path("")).await, told.list("").await] {
         assert!(!later.body.to_string().contains(&secret[6..]), "{}", later.body);
     }
     let trail: Vec<String> =
-        sqlx::query_scalar("SELECT t::text FROM audit_log t").fetch_all(&told.desk.stores.pool).await.unwrap();
+        sqlx::query_scalar("SELECT t::text FROM audit_log t").fetch_all(&told.app.stores.pool).await.unwrap();
     assert!(
         trail.iter().any(|row| row.contains("webhook.secret_rotated")) && trail.iter().all(|row| !row.contains(&secret[6..]))
     );
 
-    assert_eq!(told.desk.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
-    let refused = told.desk.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
+    assert_eq!(told.app.delete(Shows::Key(&told.owner), &told.path("")).await.status, 204);
+    let refused = told.app.send(Method::POST, Shows::Key(&told.owner), &told.path("/rotate-secret"), "").await;
     assert_eq!((refused.refusal(), sealed().await == after), ((409, "conflict"), true));
 }
 
 #[tokio::test]
 async fn w6_the_log_of_an_endpoint_is_its_organisations_only() {
     let told = Told::thrice().await;
-    let (_, stranger) = told.desk.org("stranger").await;
+    let (_, stranger) = told.app.org("stranger").await;
     let before = told.list("").await;
-    let own = told.desk.subscribe(&stranger, &["delegation.created"]).await;
+    let own = told.app.subscribe(&stranger, &["delegation.created"]).await;
     for (method, path) in [
         (Method::GET, told.path("/deliveries")),
         (Method::POST, told.path("/rotate-secret")),
         (Method::POST, told.path(&format!("/deliveries/{}/redeliver", told.ids[0]))),
         (Method::POST, format!("{WEBHOOKS}/{}/deliveries/{}/redeliver", own.text("id"), told.ids[0])),
     ] {
-        let refused = told.desk.send(method, Shows::Key(&stranger), &path, "").await;
+        let refused = told.app.send(method, Shows::Key(&stranger), &path, "").await;
         assert_eq!(refused.refusal(), (404, "not_found"), "{path}");
     }
     assert_eq!(told.list("").await, before);
-    assert_eq!(told.desk.count("SELECT count(*) FROM webhook_redeliveries").await, 0);
-    let dumped: Vec<Value> = told.desk.outbox(&own).await;
+    assert_eq!(told.app.count("SELECT count(*) FROM webhook_redeliveries").await, 0);
+    let dumped: Vec<Value> = told.app.outbox(&own).await;
     assert_eq!(dumped, Vec::<Value>::new());
 }

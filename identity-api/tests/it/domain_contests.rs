@@ -1,9 +1,9 @@
 //! Hosts that two prove, and proofs that are looked at again (A8).
 
-use crate::desk::{Answer, DOMAINS, Desk, Shows, standstill};
 use crate::domains::{desk_on, own, register, verify};
 use crate::internet::Internet;
 use crate::people::{PROVISIONED, Person};
+use crate::test_app::{Answer, DOMAINS, Shows, TestApp, standstill};
 use chrono::TimeDelta;
 use identity_api::domains::{DomainSettings, Looked};
 use schemas::ids::OrgId;
@@ -17,29 +17,29 @@ use std::time::Duration;
 const MANIFEST: &str = "a.test/.well-known/content-telemetry.json";
 const TXT: &str = "_content-telemetry.a.test";
 
-async fn owner_of(desk: &Desk, domain: &str) -> Option<OrgId> {
+async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
     let site = Site::from_domain(domain).unwrap();
-    Directory::new(desk.stores.pool.clone()).owner_of(&site).await.unwrap().map(|owner| owner.id)
+    Directory::new(app.stores.pool.clone()).owner_of(&site).await.unwrap().map(|owner| owner.id)
 }
 
 /// A content owner that somebody founded with another domain: whom to mail, and a key.
-async fn founded(desk: &Desk, email: &str) -> (Person, OrgId, String) {
-    let person = desk.person(email).await;
-    let org: OrgId = desk.founded(&person, &format!("{}.test", email.replace('@', "-"))).await.text("id").parse().unwrap();
-    let key = desk.seed().key(org, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
+async fn founded(app: &TestApp, email: &str) -> (Person, OrgId, String) {
+    let person = app.person(email).await;
+    let org: OrgId = app.founded(&person, &format!("{}.test", email.replace('@', "-"))).await.text("id").parse().unwrap();
+    let key = app.seed().key(org, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
     (person, org, key)
 }
 
 /// The mails to somebody, by their subjects.
-fn subjects(desk: &Desk, to: &str) -> Vec<String> {
+fn subjects(app: &TestApp, to: &str) -> Vec<String> {
     let to = format!("To: {to}\r\n");
-    let mails = desk.mails().into_iter().filter(|mail| mail.contains(&to));
+    let mails = app.mails().into_iter().filter(|mail| mail.contains(&to));
     mails.filter_map(|mail| mail.lines().find_map(|line| line.strip_prefix("Subject: ").map(str::to_owned))).collect()
 }
 
-async fn mailed(desk: &Desk, to: &str, subject: &str) {
+async fn mailed(app: &TestApp, to: &str, subject: &str) {
     eventually(&format!("{to} hears: {subject}"), || async {
-        subjects(desk, to).iter().any(|told| told == subject).then_some(())
+        subjects(app, to).iter().any(|told| told == subject).then_some(())
     })
     .await;
 }
@@ -48,8 +48,8 @@ fn publish_text(internet: &Internet, registered: &Answer) {
     internet.publish_text(TXT, &format!("svc-verify={}", registered.text("verification_token")));
 }
 
-async fn look(desk: &Desk) -> Looked {
-    desk.state.look_at_proofs().await.unwrap()
+async fn look(app: &TestApp) -> Looked {
+    app.state.look_at_proofs().await.unwrap()
 }
 
 fn looked(standing: u32, missing: u32, lapsed: u32) -> Looked {
@@ -59,118 +59,118 @@ fn looked(standing: u32, missing: u32, lapsed: u32) -> Looked {
 #[tokio::test]
 async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (partner, partner_key) = desk.platform("partner").await;
-    desk.trust(partner, true).await;
+    let app = desk_on(&internet).await;
+    let (partner, partner_key) = app.platform("partner").await;
+    app.trust(partner, true).await;
     let body = json!({"name": "Squatter", "domain": "a.test", "attest": true, "admin_email": "sam@s.test"});
-    let provisioned = desk.post(Shows::Key(&partner_key), PROVISIONED, &body).await.body;
+    let provisioned = app.post(Shows::Key(&partner_key), PROVISIONED, &body).await.body;
     let squatter: OrgId = provisioned["organization"]["id"].as_str().unwrap().parse().unwrap();
-    let sam = desk.person("sam@s.test").await;
-    assert_eq!(desk.claim(&sam, &desk.token_of(&provisioned["invite"]).await).await.status, 200);
-    let (_, owner, key) = founded(&desk, "ada@o.test").await;
-    let registered = register(&desk, &key, "a.test").await;
+    let sam = app.person("sam@s.test").await;
+    assert_eq!(app.claim(&sam, &app.token_of(&provisioned["invite"]).await).await.status, 200);
+    let (_, owner, key) = founded(&app, "ada@o.test").await;
+    let registered = register(&app, &key, "a.test").await;
 
     // Without the record, and by other ways, it stays whose it is.
     let manifest = json!({"verification_token": registered.text("verification_token")}).to_string();
     internet.publish_page(MANIFEST, 200, &manifest);
     for methods in [&["well_known", "meta_tag"][..], &["dns_txt"], &["dns_txt", "well_known"]] {
-        let refused = verify(&desk, &key, &registered, methods).await;
+        let refused = verify(&app, &key, &registered, methods).await;
         assert_eq!(refused.refusal(), (409, "conflict"), "{methods:?}");
     }
-    assert_eq!(owner_of(&desk, "a.test").await, Some(squatter));
-    desk.clock.advance(TimeDelta::hours(1));
+    assert_eq!(owner_of(&app, "a.test").await, Some(squatter));
+    app.clock.advance(TimeDelta::hours(1));
     publish_text(&internet, &registered);
-    let taken = verify(&desk, &key, &registered, &["dns_txt", "well_known"]).await;
+    let taken = verify(&app, &key, &registered, &["dns_txt", "well_known"]).await;
     assert_eq!((taken.status, taken.text("verification_method")), (200, "dns_txt"), "{}", taken.body);
-    assert_eq!(owner_of(&desk, "blog.a.test").await, Some(owner), "at once");
-    assert_eq!(desk.get(sam.shows(), DOMAINS).await.body, json!([]));
-    let seen = Directory::new(desk.stores.pool.clone()).owned_sites(owner).await.unwrap();
-    assert_eq!(seen[0].visible_from, Some(desk.clock.now()), "what was the first owner's stays theirs");
+    assert_eq!(owner_of(&app, "blog.a.test").await, Some(owner), "at once");
+    assert_eq!(app.get(sam.shows(), DOMAINS).await.body, json!([]));
+    let seen = Directory::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
+    assert_eq!(seen[0].visible_from, Some(app.clock.now()), "what was the first owner's stays theirs");
 
-    assert_eq!(desk.audited(squatter).await.last().map(String::as_str), Some("domain.lost"));
-    assert_eq!(desk.audited(owner).await.last().map(String::as_str), Some("domain.verified"));
-    mailed(&desk, "sam@s.test", "a.test is no longer held by your organisation").await;
-    mailed(&desk, "ada@o.test", "a.test is held by your organisation now").await;
-    let told = desk.mails().into_iter().filter(|mail| mail.contains("Subject: a.test is"));
+    assert_eq!(app.audited(squatter).await.last().map(String::as_str), Some("domain.lost"));
+    assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.verified"));
+    mailed(&app, "sam@s.test", "a.test is no longer held by your organisation").await;
+    mailed(&app, "ada@o.test", "a.test is held by your organisation now").await;
+    let told = app.mails().into_iter().filter(|mail| mail.contains("Subject: a.test is"));
     assert_eq!(
         told.filter(|mail| !mail.contains("Squatter") && !mail.contains("ada-o.test.test")).count(),
         2,
         "neither is named"
     );
-    let squatters = desk.seed().key(squatter, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
+    let squatters = app.seed().key(squatter, schemas::identity::OrgType::ContentOwner, &schemas::identity::Scope::ALL).await;
     for (reader, other) in [(&key, squatter), (&squatters, owner)] {
-        let trail = json!(desk.trail_of(reader, "").await).to_string();
+        let trail = json!(app.trail_of(reader, "").await).to_string();
         let domain = "\"domain\":\"a.test\"";
         assert!(trail.contains(domain) && !trail.contains(&other.to_string()), "nor in the trail: {trail}");
     }
     // Nor does it come back by a word.
     let attest =
         format!("{PROVISIONED}/{squatter}/domains/{}/attest", provisioned["organization"]["domains"][0]["id"].as_str().unwrap());
-    assert_eq!(desk.post(Shows::Key(&partner_key), &attest, &json!({})).await.status, 404);
+    assert_eq!(app.post(Shows::Key(&partner_key), &attest, &json!({})).await.status, 404);
 }
 
 #[tokio::test]
 async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let ((_, first, first_key), (_, second, key)) = (founded(&desk, "ada@o.test").await, founded(&desk, "bob@o.test").await);
-    let of_first = register(&desk, &first_key, "a.test").await;
+    let app = desk_on(&internet).await;
+    let ((_, first, first_key), (_, second, key)) = (founded(&app, "ada@o.test").await, founded(&app, "bob@o.test").await);
+    let of_first = register(&app, &first_key, "a.test").await;
     let manifest = json!({"verification_token": of_first.text("verification_token")}).to_string();
     internet.publish_page(MANIFEST, 200, &manifest);
-    assert_eq!(verify(&desk, &first_key, &of_first, &["well_known"]).await.status, 200);
-    let of_second = register(&desk, &key, "a.test").await;
+    assert_eq!(verify(&app, &first_key, &of_first, &["well_known"]).await.status, 200);
+    let of_second = register(&app, &key, "a.test").await;
     publish_text(&internet, &of_second);
-    assert_eq!(verify(&desk, &key, &of_second, &["dns_txt"]).await.refusal(), (409, "conflict"), "the manifest is there");
+    assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.refusal(), (409, "conflict"), "the manifest is there");
     // Another place does as well.
     internet.publish_page(MANIFEST, 404, "");
     let meta = format!(r#"<meta name="content-telemetry-verification" content="{}">"#, of_first.text("verification_token"));
     internet.publish_page("a.test/", 200, &meta);
-    assert_eq!(verify(&desk, &key, &of_second, &["dns_txt"]).await.refusal(), (409, "conflict"));
-    assert_eq!(owner_of(&desk, "a.test").await, Some(first));
+    assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.refusal(), (409, "conflict"));
+    assert_eq!(owner_of(&app, "a.test").await, Some(first));
     internet.publish_page("a.test/", 200, "<p>nothing");
-    assert_eq!(verify(&desk, &key, &of_second, &["dns_txt"]).await.status, 200);
-    assert_eq!(owner_of(&desk, "a.test").await, Some(second));
+    assert_eq!(verify(&app, &key, &of_second, &["dns_txt"]).await.status, 200);
+    assert_eq!(owner_of(&app, "a.test").await, Some(second));
     // The first one cannot take it back by the same means while the second one's record stands.
-    let again = register(&desk, &first_key, "a.test").await;
+    let again = register(&app, &first_key, "a.test").await;
     publish_text(&internet, &again);
-    assert_eq!(verify(&desk, &first_key, &again, &["dns_txt"]).await.refusal(), (409, "conflict"));
-    mailed(&desk, "ada@o.test", "a.test is no longer held by your organisation").await;
+    assert_eq!(verify(&app, &first_key, &again, &["dns_txt"]).await.refusal(), (409, "conflict"));
+    mailed(&app, "ada@o.test", "a.test is no longer held by your organisation").await;
 }
 
 #[tokio::test]
 async fn a8_of_all_who_prove_an_attested_host_at_once_one_gets_it() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (holder, _) = desk.owner_of("a.test").await;
+    let app = desk_on(&internet).await;
+    let (holder, _) = app.owner_of("a.test").await;
     let mut registered = Vec::new();
     for number in 0..8 {
-        let (_, key) = desk.org(&format!("org {number}")).await;
-        let answer = register(&desk, &key, "a.test").await;
+        let (_, key) = app.org(&format!("org {number}")).await;
+        let answer = register(&app, &key, "a.test").await;
         publish_text(&internet, &answer);
         registered.push((key, answer));
     }
-    let verifying = registered.iter().map(|(key, answer)| verify(&desk, key, answer, &["dns_txt"]));
+    let verifying = registered.iter().map(|(key, answer)| verify(&app, key, answer, &["dns_txt"]));
     let statuses: Vec<u16> = futures::future::join_all(verifying).await.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 7, "{statuses:?}");
     let lost = "SELECT count(*) FROM audit_log WHERE action = 'domain.lost'";
-    assert_eq!(desk.count(lost).await, 1);
-    assert_ne!(owner_of(&desk, "a.test").await, Some(holder));
+    assert_eq!(app.count(lost).await, 1);
+    assert_ne!(owner_of(&app, "a.test").await, Some(holder));
 }
 
 /// A host of one organisation whose proof is gone, and the registration of another that proves it: its key and registration.
-async fn contested(desk: &Desk, internet: &Internet) -> (OrgId, String, Answer) {
-    let ((_, first, first_key), (_, _, key)) = (founded(desk, "ada@o.test").await, founded(desk, "bob@o.test").await);
-    own(desk, internet, &first_key, "a.test").await;
+async fn contested(app: &TestApp, internet: &Internet) -> (OrgId, String, Answer) {
+    let ((_, first, first_key), (_, _, key)) = (founded(app, "ada@o.test").await, founded(app, "bob@o.test").await);
+    own(app, internet, &first_key, "a.test").await;
     internet.forget();
-    let registered = register(desk, &key, "a.test").await;
+    let registered = register(app, &key, "a.test").await;
     publish_text(internet, &registered);
     (first, key, registered)
 }
 
 /// Holds the lock under which hosts change hands.
-async fn hold(desk: &Desk) -> Transaction<'static, Postgres> {
-    let mut holding = desk.stores.pool.begin().await.unwrap();
+async fn hold(app: &TestApp) -> Transaction<'static, Postgres> {
+    let mut holding = app.stores.pool.begin().await.unwrap();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtext('domains.ownership'))").execute(&mut *holding).await.unwrap();
     holding
 }
@@ -180,8 +180,8 @@ const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = curre
 /// Until somebody waits for who changes a row.
 const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event <> 'advisory'";
 
-async fn somebody(desk: &Desk, waits: &'static str) {
-    eventually("the call waits for a lock", || async { (desk.count(waits).await > 0).then_some(()) }).await;
+async fn somebody(app: &TestApp, waits: &'static str) {
+    eventually("the call waits for a lock", || async { (app.count(waits).await > 0).then_some(()) }).await;
 }
 
 const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '1 hour' WHERE proved_at IS NOT NULL";
@@ -189,37 +189,37 @@ const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '
 #[tokio::test]
 async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (first, key, registered) = contested(&desk, &internet).await;
-    let holding = hold(&desk).await;
+    let app = desk_on(&internet).await;
+    let (first, key, registered) = contested(&app, &internet).await;
+    let holding = hold(&app).await;
     let proving = async {
-        somebody(&desk, WAITS).await;
-        sqlx::query(PROVED_ANEW).execute(&desk.stores.pool).await.unwrap();
+        somebody(&app, WAITS).await;
+        sqlx::query(PROVED_ANEW).execute(&app.stores.pool).await.unwrap();
         holding.commit().await.unwrap();
     };
-    let (refused, ()) = tokio::join!(verify(&desk, &key, &registered, &["dns_txt"]), proving);
+    let (refused, ()) = tokio::join!(verify(&app, &key, &registered, &["dns_txt"]), proving);
     assert_eq!(refused.refusal(), (409, "conflict"));
-    assert_eq!(owner_of(&desk, "a.test").await, Some(first));
-    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.status, 200, "it was no more than that");
+    assert_eq!(owner_of(&app, "a.test").await, Some(first));
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200, "it was no more than that");
 }
 
 #[tokio::test]
 async fn a8_a_holder_whose_proof_is_being_noted_keeps_the_host() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (first, key, registered) = contested(&desk, &internet).await;
-    let (holding, mut noting) = (hold(&desk).await, desk.stores.pool.begin().await.unwrap());
+    let app = desk_on(&internet).await;
+    let (first, key, registered) = contested(&app, &internet).await;
+    let (holding, mut noting) = (hold(&app).await, app.stores.pool.begin().await.unwrap());
     let proving = async {
-        somebody(&desk, WAITS).await;
+        somebody(&app, WAITS).await;
         // As who looks at proofs does, without the lock.
         sqlx::query(PROVED_ANEW).execute(&mut *noting).await.unwrap();
         holding.commit().await.unwrap();
-        somebody(&desk, WAITS_FOR_A_ROW).await;
+        somebody(&app, WAITS_FOR_A_ROW).await;
         noting.commit().await.unwrap();
     };
-    let (refused, ()) = tokio::join!(verify(&desk, &key, &registered, &["dns_txt"]), proving);
+    let (refused, ()) = tokio::join!(verify(&app, &key, &registered, &["dns_txt"]), proving);
     assert_eq!(refused.refusal(), (409, "conflict"));
-    assert_eq!(owner_of(&desk, "a.test").await, Some(first));
+    assert_eq!(owner_of(&app, "a.test").await, Some(first));
 }
 
 #[tokio::test]
@@ -227,126 +227,126 @@ async fn a8_the_process_looks_at_due_proofs_by_itself() {
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
-    let desk = Desk::open_on(TestStores::fresh().await, standstill(), outside, domains).await;
-    let (_, _, key) = founded(&desk, "ada@o.test").await;
-    own(&desk, &internet, &key, "a.test").await;
+    let app = TestApp::open_on(TestStores::fresh().await, standstill(), outside, domains).await;
+    let (_, _, key) = founded(&app, "ada@o.test").await;
+    own(&app, &internet, &key, "a.test").await;
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
-    mailed(&desk, "ada@o.test", "The proof of a.test is missing").await;
+    app.clock.advance(TimeDelta::days(30));
+    mailed(&app, "ada@o.test", "The proof of a.test is missing").await;
 }
 
 #[tokio::test]
 async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_it() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (_, owner, key) = founded(&desk, "ada@o.test").await;
-    let registered = own(&desk, &internet, &key, "a.test").await;
-    let (attested, _) = desk.owner_of("b.test").await;
-    assert_eq!(look(&desk).await, looked(0, 0, 0), "it was looked at just now");
-    desk.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&desk).await, looked(1, 0, 0));
-    assert_eq!(look(&desk).await, looked(0, 0, 0), "once is enough");
+    let app = desk_on(&internet).await;
+    let (_, owner, key) = founded(&app, "ada@o.test").await;
+    let registered = own(&app, &internet, &key, "a.test").await;
+    let (attested, _) = app.owner_of("b.test").await;
+    assert_eq!(look(&app).await, looked(0, 0, 0), "it was looked at just now");
+    app.clock.advance(TimeDelta::days(30));
+    assert_eq!(look(&app).await, looked(1, 0, 0));
+    assert_eq!(look(&app).await, looked(0, 0, 0), "once is enough");
 
     // Gone for six days, and there again.
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&desk).await, looked(0, 1, 0));
-    mailed(&desk, "ada@o.test", "The proof of a.test is missing").await;
+    app.clock.advance(TimeDelta::days(30));
+    assert_eq!(look(&app).await, looked(0, 1, 0));
+    mailed(&app, "ada@o.test", "The proof of a.test is missing").await;
     for _ in 0..24 {
-        assert_eq!(look(&desk).await, looked(0, 0, 0), "not sooner than after six hours");
-        desk.clock.advance(TimeDelta::hours(6));
-        assert_eq!(look(&desk).await, looked(0, 1, 0));
+        assert_eq!(look(&app).await, looked(0, 0, 0), "not sooner than after six hours");
+        app.clock.advance(TimeDelta::hours(6));
+        assert_eq!(look(&app).await, looked(0, 1, 0));
     }
     publish_text(&internet, &registered);
-    desk.clock.advance(TimeDelta::hours(6));
-    assert_eq!(look(&desk).await, looked(1, 0, 0));
-    assert_eq!(owner_of(&desk, "a.test").await, Some(owner));
+    app.clock.advance(TimeDelta::hours(6));
+    assert_eq!(look(&app).await, looked(1, 0, 0));
+    assert_eq!(owner_of(&app, "a.test").await, Some(owner));
 
     // Gone again: the days before do not count.
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
+    app.clock.advance(TimeDelta::days(30));
     for _ in 0..28 {
-        assert_eq!(look(&desk).await, looked(0, 1, 0));
-        assert_eq!(owner_of(&desk, "a.test").await, Some(owner));
-        desk.clock.advance(TimeDelta::hours(6));
+        assert_eq!(look(&app).await, looked(0, 1, 0));
+        assert_eq!(owner_of(&app, "a.test").await, Some(owner));
+        app.clock.advance(TimeDelta::hours(6));
     }
-    assert_eq!(look(&desk).await, looked(0, 0, 1));
-    assert_eq!((owner_of(&desk, "a.test").await, owner_of(&desk, "b.test").await), (None, Some(attested)), "and no other");
-    assert_eq!(desk.audited(owner).await.last().map(String::as_str), Some("domain.lapsed"));
-    let told = subjects(&desk, "ada@o.test");
+    assert_eq!(look(&app).await, looked(0, 0, 1));
+    assert_eq!((owner_of(&app, "a.test").await, owner_of(&app, "b.test").await), (None, Some(attested)), "and no other");
+    assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.lapsed"));
+    let told = subjects(&app, "ada@o.test");
     assert_eq!(told, ["The proof of a.test is missing", "The proof of a.test is missing", "a.test has lapsed"]);
-    desk.clock.advance(TimeDelta::days(60));
-    assert_eq!(look(&desk).await, looked(0, 0, 0));
+    app.clock.advance(TimeDelta::days(60));
+    assert_eq!(look(&app).await, looked(0, 0, 0));
     // As after a release: who comes back sees what they saw.
-    own(&desk, &internet, &key, "a.test").await;
-    let seen = Directory::new(desk.stores.pool.clone()).owned_sites(owner).await.unwrap();
+    own(&app, &internet, &key, "a.test").await;
+    let seen = Directory::new(app.stores.pool.clone()).owned_sites(owner).await.unwrap();
     assert_eq!(seen.iter().find(|seen| seen.site.domain() == "a.test").unwrap().visible_from, None);
 }
 
 #[tokio::test]
 async fn a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_look() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (_, key) = desk.org("owner").await;
-    own(&desk, &internet, &key, "a.test").await;
+    let app = desk_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    own(&app, &internet, &key, "a.test").await;
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&desk).await, looked(0, 1, 0));
+    app.clock.advance(TimeDelta::days(30));
+    assert_eq!(look(&app).await, looked(0, 1, 0));
     for _ in 0..6 {
-        desk.clock.advance(TimeDelta::days(8));
-        assert_eq!(look(&desk).await, looked(0, 1, 0), "few looks are no week of them");
+        app.clock.advance(TimeDelta::days(8));
+        assert_eq!(look(&app).await, looked(0, 1, 0), "few looks are no week of them");
     }
-    desk.clock.advance(TimeDelta::days(8));
-    assert_eq!(look(&desk).await, looked(0, 0, 1));
+    app.clock.advance(TimeDelta::days(8));
+    assert_eq!(look(&app).await, looked(0, 0, 1));
 }
 
 #[tokio::test]
 async fn a8_an_owner_proves_again_what_was_attested_or_is_missing() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (_, owner, key) = founded(&desk, "ada@o.test").await;
-    let registered = register(&desk, &key, "a.test").await;
+    let app = desk_on(&internet).await;
+    let (_, owner, key) = founded(&app, "ada@o.test").await;
+    let registered = register(&app, &key, "a.test").await;
     let attest = "UPDATE domains SET verified_at = created_at, verification_method = 'attested' WHERE domain = 'a.test'";
-    sqlx::query(attest).execute(&desk.stores.pool).await.unwrap();
-    let still = verify(&desk, &key, &registered, &["dns_txt"]).await;
+    sqlx::query(attest).execute(&app.stores.pool).await.unwrap();
+    let still = verify(&app, &key, &registered, &["dns_txt"]).await;
     assert_eq!((still.status, still.text("verification_method")), (200, "attested"), "nothing found changes nothing");
     publish_text(&internet, &registered);
-    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.text("verification_method"), "dns_txt");
-    assert_eq!(desk.audited(owner).await.last().map(String::as_str), Some("domain.proved"));
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.text("verification_method"), "dns_txt");
+    assert_eq!(app.audited(owner).await.last().map(String::as_str), Some("domain.proved"));
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
-    assert_eq!(look(&desk).await, looked(0, 1, 0));
+    app.clock.advance(TimeDelta::days(30));
+    assert_eq!(look(&app).await, looked(0, 1, 0));
     publish_text(&internet, &registered);
-    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.status, 200);
-    desk.clock.advance(TimeDelta::days(29));
-    assert_eq!(look(&desk).await, looked(0, 0, 0), "thirty days from then on");
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.status, 200);
+    app.clock.advance(TimeDelta::days(29));
+    assert_eq!(look(&app).await, looked(0, 0, 0), "thirty days from then on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a8_several_processes_look_at_each_proof_once_and_tell_of_each_lapse_once() {
     const DOMAINS_IN_ALL: u32 = 20;
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (org, key) = desk.org("owner").await;
+    let app = desk_on(&internet).await;
+    let (org, key) = app.org("owner").await;
     for number in 0..DOMAINS_IN_ALL {
-        own(&desk, &internet, &key, &format!("host{number}.a.test")).await;
+        own(&app, &internet, &key, &format!("host{number}.a.test")).await;
     }
-    let others = [desk.second_state().await, desk.second_state().await];
+    let others = [app.second_state().await, app.second_state().await];
     let all_look = async || {
-        let (one, two, three) = tokio::join!(desk.state.look_at_proofs(), others[0].look_at_proofs(), others[1].look_at_proofs());
+        let (one, two, three) = tokio::join!(app.state.look_at_proofs(), others[0].look_at_proofs(), others[1].look_at_proofs());
         let all = [one.unwrap(), two.unwrap(), three.unwrap()];
         let sum = |of: fn(&Looked) -> u32| all.iter().map(of).sum();
         looked(sum(|looked| looked.standing), sum(|looked| looked.missing), sum(|looked| looked.lapsed))
     };
-    desk.clock.advance(TimeDelta::days(30));
+    app.clock.advance(TimeDelta::days(30));
     assert_eq!(all_look().await, looked(DOMAINS_IN_ALL, 0, 0));
     internet.forget();
-    desk.clock.advance(TimeDelta::days(30));
+    app.clock.advance(TimeDelta::days(30));
     for _ in 0..7 {
         assert_eq!(all_look().await, looked(0, DOMAINS_IN_ALL, 0));
-        desk.clock.advance(TimeDelta::days(1));
+        app.clock.advance(TimeDelta::days(1));
     }
     assert_eq!(all_look().await, looked(0, 0, DOMAINS_IN_ALL));
-    let lapsed = desk.audited(org).await.into_iter().filter(|action| action == "domain.lapsed").count();
+    let lapsed = app.audited(org).await.into_iter().filter(|action| action == "domain.lapsed").count();
     assert_eq!(lapsed, DOMAINS_IN_ALL as usize);
 }

@@ -1,7 +1,7 @@
 //! Domains: registered, proved in three ways over real sockets, refused without a hint, released.
 
-use crate::desk::{Answer, DOMAINS, Desk, NOBODY, Shows, answer, standstill};
 use crate::internet::Internet;
+use crate::test_app::{Answer, DOMAINS, NOBODY, Shows, TestApp, answer, standstill};
 use identity_api::domains::DomainSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,30 +9,30 @@ use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{TestReceiver, TestStores};
 
-pub(crate) async fn desk_on(internet: &Internet) -> Desk {
+pub(crate) async fn desk_on(internet: &Internet) -> TestApp {
     let (outside, domains) = internet.settings();
-    Desk::open_on(TestStores::fresh().await, standstill(), outside, domains).await
+    TestApp::open_on(TestStores::fresh().await, standstill(), outside, domains).await
 }
 
-pub(crate) async fn register(desk: &Desk, key: &str, domain: &str) -> Answer {
-    desk.post(Shows::Key(key), DOMAINS, &json!({"domain": domain})).await
+pub(crate) async fn register(app: &TestApp, key: &str, domain: &str) -> Answer {
+    app.post(Shows::Key(key), DOMAINS, &json!({"domain": domain})).await
 }
 
-pub(crate) async fn verify(desk: &Desk, key: &str, registered: &Answer, methods: &[&str]) -> Answer {
+pub(crate) async fn verify(app: &TestApp, key: &str, registered: &Answer, methods: &[&str]) -> Answer {
     let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
-    desk.post(Shows::Key(key), &path, &json!({"methods": methods})).await
+    app.post(Shows::Key(key), &path, &json!({"methods": methods})).await
 }
 
-pub(crate) async fn release(desk: &Desk, key: &str, registered: &Answer) -> u16 {
-    desk.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
+pub(crate) async fn release(app: &TestApp, key: &str, registered: &Answer) -> u16 {
+    app.delete(Shows::Key(key), &format!("{DOMAINS}/{}", registered.text("id"))).await.status
 }
 
 /// Registers a domain and proves it.
-pub(crate) async fn own(desk: &Desk, internet: &Internet, key: &str, domain: &str) -> Answer {
-    let registered = register(desk, key, domain).await;
+pub(crate) async fn own(app: &TestApp, internet: &Internet, key: &str, domain: &str) -> Answer {
+    let registered = register(app, key, domain).await;
     internet
         .publish_text(&format!("_content-telemetry.{domain}"), &format!("svc-verify={}", registered.text("verification_token")));
-    let verified = verify(desk, key, &registered, &["dns_txt"]).await;
+    let verified = verify(app, key, &registered, &["dns_txt"]).await;
     assert_eq!((verified.status, &verified.body["verified"]), (200, &json!(true)), "{}", verified.body);
     registered
 }
@@ -46,9 +46,9 @@ fn codes(refused: &Answer) -> Vec<(&str, &str)> {
 #[tokio::test]
 async fn a_domain_goes_from_registered_to_verified_to_released() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (org, key) = desk.org("owner").await;
-    let registered = register(&desk, &key, "WWW.A.Test.").await;
+    let app = desk_on(&internet).await;
+    let (org, key) = app.org("owner").await;
+    let registered = register(&app, &key, "WWW.A.Test.").await;
     assert_eq!(registered.status, 201, "{}", registered.body);
     let token = registered.text("verification_token").to_owned();
     assert_eq!(token.len(), 64);
@@ -65,22 +65,22 @@ async fn a_domain_goes_from_registered_to_verified_to_released() {
     }
     assert_eq!(registered.body, expected);
     for same in ["www.a.test", "a.test"] {
-        assert_eq!(register(&desk, &key, same).await.refusal(), (409, "conflict"), "once is enough: {same}");
+        assert_eq!(register(&app, &key, same).await.refusal(), (409, "conflict"), "once is enough: {same}");
     }
-    assert_eq!(release(&desk, &key, &registered).await, 204);
-    assert_eq!(release(&desk, &key, &registered).await, 204, "a second time changes nothing");
-    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body, json!([]));
-    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.refusal(), (404, "not_found"));
+    assert_eq!(release(&app, &key, &registered).await, 204);
+    assert_eq!(release(&app, &key, &registered).await, 204, "a second time changes nothing");
+    assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body, json!([]));
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.refusal(), (404, "not_found"));
 
-    let registered = own(&desk, &internet, &key, "a.test").await;
-    let verified = desk.get(Shows::Key(&key), DOMAINS).await.body[0].clone();
+    let registered = own(&app, &internet, &key, "a.test").await;
+    let verified = app.get(Shows::Key(&key), DOMAINS).await.body[0].clone();
     assert_eq!((&verified["id"], &verified["verification_method"]), (&registered.body["id"], &json!("dns_txt")));
     assert!(verified["verified_at"].is_string());
     internet.forget();
-    assert_eq!(verify(&desk, &key, &registered, &["dns_txt"]).await.body, verified, "it stays verified, unasked");
-    assert_eq!(release(&desk, &key, &registered).await, 204);
+    assert_eq!(verify(&app, &key, &registered, &["dns_txt"]).await.body, verified, "it stays verified, unasked");
+    assert_eq!(release(&app, &key, &registered).await, 204);
     assert_eq!(
-        desk.audited(org).await,
+        app.audited(org).await,
         ["domain.registered", "domain.released", "domain.registered", "domain.verified", "domain.released"]
     );
 }
@@ -88,10 +88,10 @@ async fn a_domain_goes_from_registered_to_verified_to_released() {
 #[tokio::test]
 async fn each_of_the_three_ways_proves_a_domain() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
+    let app = desk_on(&internet).await;
     for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
-        let (_, key) = desk.org(method).await;
-        let registered = register(&desk, &key, "a.test").await;
+        let (_, key) = app.org(method).await;
+        let registered = register(&app, &key, "a.test").await;
         let token = registered.text("verification_token");
         match method {
             "dns_txt" => {
@@ -107,12 +107,12 @@ async fn each_of_the_three_ways_proves_a_domain() {
                 internet.publish_page("a.test/", 200, &format!("<html><head>{meta}</head>{}</html>", "<p>".repeat(100_000)));
             }
         }
-        assert_eq!(verify(&desk, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
+        assert_eq!(verify(&app, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
         let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
         // Without a body every way is tried.
-        let verified = answer(desk.request(Method::POST, &path, Shows::Key(&key))).await;
+        let verified = answer(app.request(Method::POST, &path, Shows::Key(&key))).await;
         assert_eq!((verified.status, &verified.body["verification_method"]), (200, &json!(method)), "{}", verified.body);
-        assert_eq!(release(&desk, &key, &registered).await, 204);
+        assert_eq!(release(&app, &key, &registered).await, 204);
         internet.forget();
     }
 }
@@ -120,18 +120,18 @@ async fn each_of_the_three_ways_proves_a_domain() {
 #[tokio::test]
 async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (_, key) = desk.org("owner").await;
-    let registered = register(&desk, &key, "a.test").await;
+    let app = desk_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    let registered = register(&app, &key, "a.test").await;
     let token = registered.text("verification_token");
     let all = ["dns_txt", "well_known", "meta_tag"];
     // A server that is there and has no page, an empty zone.
-    let nothing = verify(&desk, &key, &registered, &all).await;
+    let nothing = verify(&app, &key, &registered, &all).await;
     assert_eq!(nothing.refusal(), (422, "invalid_request"));
     assert_eq!(codes(&nothing), [("dns_txt", "no_answer"), ("well_known", "no_answer"), ("meta_tag", "no_answer")]);
     // Everything is there, for somebody else.
-    let (_, other) = desk.org("other").await;
-    let foreign = register(&desk, &other, "a.test").await.text("verification_token").to_owned();
+    let (_, other) = app.org("other").await;
+    let foreign = register(&app, &other, "a.test").await.text("verification_token").to_owned();
     assert_ne!(token, foreign, "a token is of one registration");
     internet.publish_text("_content-telemetry.a.test", &format!("svc-verify={foreign}"));
     internet.publish_text("a.test", &format!("svc-verify={token}"));
@@ -141,36 +141,36 @@ async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
         &json!({"token": token, "verification_token": foreign}).to_string(),
     );
     internet.publish_page("a.test/", 200, &format!("<body>{token}<meta name=content-telemetry-verification content={token}>"));
-    let lacking = verify(&desk, &key, &registered, &all).await;
+    let lacking = verify(&app, &key, &registered, &all).await;
     assert_eq!(codes(&lacking), [("dns_txt", "no_token"), ("well_known", "no_token"), ("meta_tag", "no_token")]);
     // The right thing with the wrong status, or too large to be a manifest.
     let manifest = json!({"verification_token": token}).to_string();
     for status in [201, 301, 302, 404, 500] {
         internet.publish_page("a.test/.well-known/content-telemetry.json", status, &manifest);
         internet.publish_page("a.test/elsewhere", 200, &manifest);
-        assert_eq!(codes(&verify(&desk, &key, &registered, &["well_known"]).await), [("well_known", "no_answer")], "{status}");
+        assert_eq!(codes(&verify(&app, &key, &registered, &["well_known"]).await), [("well_known", "no_answer")], "{status}");
     }
     let padded = json!({"verification_token": token, "x": "y".repeat(70_000)}).to_string();
     internet.publish_page("a.test/.well-known/content-telemetry.json", 200, &padded);
-    assert_eq!(codes(&verify(&desk, &key, &registered, &["well_known"]).await), [("well_known", "no_token")]);
-    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
+    assert_eq!(codes(&verify(&app, &key, &registered, &["well_known"]).await), [("well_known", "no_token")]);
+    assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body[0]["verified"], json!(false));
 }
 
 /// As a tree it would have 29 million nodes; a reader that builds one takes minutes and gigabytes.
 #[tokio::test]
 async fn a2_a_page_whose_tree_would_explode_is_read_no_further_than_its_head() {
     let internet = Internet::new().await;
-    let desk = desk_on(&internet).await;
-    let (_, key) = desk.org("owner").await;
-    let registered = register(&desk, &key, "a.test").await;
+    let app = desk_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    let registered = register(&app, &key, "a.test").await;
     let meta = format!(r#"<meta name="content-telemetry-verification" content="{}">"#, registered.text("verification_token"));
     let mut body = String::new();
     (0..4_000).for_each(|number| body.push_str(&format!("<b a={number}>")));
     body.push_str(&"<p>".repeat(4_000));
     internet.publish_page("a.test/", 200, &format!("<head><title>x</title></head>{body}{meta}"));
-    assert_eq!(codes(&verify(&desk, &key, &registered, &["meta_tag"]).await), [("meta_tag", "no_token")]);
+    assert_eq!(codes(&verify(&app, &key, &registered, &["meta_tag"]).await), [("meta_tag", "no_token")]);
     internet.publish_page("a.test/", 200, &format!("<head><title>x</title>{meta}</head>{body}"));
-    assert_eq!(verify(&desk, &key, &registered, &["meta_tag"]).await.text("verification_method"), "meta_tag");
+    assert_eq!(verify(&app, &key, &registered, &["meta_tag"]).await.text("verification_method"), "meta_tag");
 }
 
 /// S5: what is inside answers exactly like what is nowhere.
@@ -182,13 +182,13 @@ async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowh
     let port = canary.address.port();
     let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };
-    let desk = Desk::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
-    let (_, key) = desk.org("owner").await;
-    let registered = register(&desk, &key, "a.test").await;
+    let app = TestApp::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let (_, key) = app.org("owner").await;
+    let registered = register(&app, &key, "a.test").await;
     let mut answers = Vec::new();
     for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "2d00::1"] {
         internet.point("a.test", address);
-        let refused = verify(&desk, &key, &registered, &["well_known", "meta_tag"]).await;
+        let refused = verify(&app, &key, &registered, &["well_known", "meta_tag"]).await;
         let text = refused.body.to_string();
         assert!(!text.contains(address) && !text.contains(&port.to_string()), "{text}");
         answers.push(refused);
@@ -200,11 +200,11 @@ async fn a_name_that_points_inside_is_not_called_and_looks_like_one_that_is_nowh
 
 #[tokio::test]
 async fn what_nobody_can_own_alone_is_not_registered_and_a_body_holds_nothing_else() {
-    let desk = Desk::open().await;
-    let (_, key) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (_, key) = app.org("owner").await;
     for domain in ["co.uk", "github.io", "com", "localhost", "127.0.0.1", "*.a.test", "_x.a.test", "db.internal", "", "a.test/x"]
     {
-        assert_eq!(register(&desk, &key, domain).await.refusal(), (422, "invalid_request"), "{domain}");
+        assert_eq!(register(&app, &key, domain).await.refusal(), (422, "invalid_request"), "{domain}");
     }
     for body in [
         json!({}),
@@ -215,38 +215,38 @@ async fn what_nobody_can_own_alone_is_not_registered_and_a_body_holds_nothing_el
         json!({"domain": "a.test", "organization_id": NOBODY}),
         json!({"domain": "a.test", "verification_token": "x"}),
     ] {
-        assert_eq!(desk.post(Shows::Key(&key), DOMAINS, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        assert_eq!(app.post(Shows::Key(&key), DOMAINS, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
-    let registered = register(&desk, &key, "a.test").await;
+    let registered = register(&app, &key, "a.test").await;
     let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
     for body in [json!({"methods": []}), json!({"methods": ["http"]}), json!({"methods": "dns_txt"}), json!({"verified": true})] {
-        assert_eq!(desk.post(Shows::Key(&key), &path, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        assert_eq!(app.post(Shows::Key(&key), &path, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
-    assert_eq!(desk.get(Shows::Key(&key), DOMAINS).await.body, json!([registered.body]));
+    assert_eq!(app.get(Shows::Key(&key), DOMAINS).await.body, json!([registered.body]));
 }
 
 #[tokio::test]
 async fn only_content_owners_have_domains_and_nobody_sees_anothers() {
-    let desk = Desk::open().await;
-    let ((_, mine), (_, theirs), (_, platform)) = (desk.org("mine").await, desk.org("theirs").await, desk.platform("p").await);
-    let their_domain = register(&desk, &theirs, "a.test").await;
-    let absent = desk.delete(Shows::Key(&mine), &format!("{DOMAINS}/{NOBODY}")).await;
+    let app = TestApp::open().await;
+    let ((_, mine), (_, theirs), (_, platform)) = (app.org("mine").await, app.org("theirs").await, app.platform("p").await);
+    let their_domain = register(&app, &theirs, "a.test").await;
+    let absent = app.delete(Shows::Key(&mine), &format!("{DOMAINS}/{NOBODY}")).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
     for id in [their_domain.text("id"), "x", "%00"] {
-        assert_eq!(desk.delete(Shows::Key(&mine), &format!("{DOMAINS}/{id}")).await, absent, "{id}");
-        assert_eq!(desk.post(Shows::Key(&mine), &format!("{DOMAINS}/{id}/verify"), &json!({})).await, absent, "{id}");
+        assert_eq!(app.delete(Shows::Key(&mine), &format!("{DOMAINS}/{id}")).await, absent, "{id}");
+        assert_eq!(app.post(Shows::Key(&mine), &format!("{DOMAINS}/{id}/verify"), &json!({})).await, absent, "{id}");
     }
-    assert_eq!(desk.get(Shows::Key(&mine), DOMAINS).await.body, json!([]));
+    assert_eq!(app.get(Shows::Key(&mine), DOMAINS).await.body, json!([]));
     let id = their_domain.text("id");
     for refused in [
-        desk.get(Shows::Key(&platform), DOMAINS).await,
-        register(&desk, &platform, "b.test").await,
-        desk.delete(Shows::Key(&platform), &format!("{DOMAINS}/{id}")).await,
-        desk.post(Shows::Key(&platform), &format!("{DOMAINS}/{id}/verify"), &json!({})).await,
+        app.get(Shows::Key(&platform), DOMAINS).await,
+        register(&app, &platform, "b.test").await,
+        app.delete(Shows::Key(&platform), &format!("{DOMAINS}/{id}")).await,
+        app.post(Shows::Key(&platform), &format!("{DOMAINS}/{id}/verify"), &json!({})).await,
     ] {
         assert_eq!(refused.refusal(), (403, "forbidden"));
     }
-    assert_eq!(desk.get(Shows::Key(&theirs), DOMAINS).await.body, json!([their_domain.body]));
+    assert_eq!(app.get(Shows::Key(&theirs), DOMAINS).await.body, json!([their_domain.body]));
 }
 
 #[tokio::test]
@@ -254,19 +254,19 @@ async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_n
     let internet = Internet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
-    let desk = Desk::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
-    let ((_, key), (_, other)) = (desk.org("owner").await, desk.org("other").await);
+    let app = TestApp::open_on(TestStores::fresh().await, Clock::System, outside, domains).await;
+    let ((_, key), (_, other)) = (app.org("owner").await, app.org("other").await);
     let mut registered = Vec::new();
     for number in 0..3 {
-        registered.push(register(&desk, &key, &format!("host{number}.a.test")).await);
+        registered.push(register(&app, &key, &format!("host{number}.a.test")).await);
     }
-    assert_eq!(register(&desk, &key, "host3.a.test").await.refusal(), (409, "conflict"));
-    assert_eq!(release(&desk, &key, &registered[0]).await, 204);
-    assert_eq!(register(&desk, &key, "host3.a.test").await.status, 201);
+    assert_eq!(register(&app, &key, "host3.a.test").await.refusal(), (409, "conflict"));
+    assert_eq!(release(&app, &key, &registered[0]).await, 204);
+    assert_eq!(register(&app, &key, "host3.a.test").await.status, 201);
 
     let mut admitted = 0;
     let refused = loop {
-        let answered = verify(&desk, &key, &registered[1], &["dns_txt"]).await;
+        let answered = verify(&app, &key, &registered[1], &["dns_txt"]).await;
         match answered.status {
             422 if admitted < 100 => admitted += 1,
             _ => break answered,
@@ -274,6 +274,6 @@ async fn an_organisation_has_so_many_domains_and_so_many_attempts_a_minute_and_n
     };
     assert_eq!(refused.refusal(), (429, "too_many_requests"));
     assert!(admitted >= 4, "{admitted} are admitted at once");
-    let theirs = register(&desk, &other, "host1.a.test").await;
-    assert_eq!(verify(&desk, &other, &theirs, &["dns_txt"]).await.status, 422, "others may still");
+    let theirs = register(&app, &other, "host1.a.test").await;
+    assert_eq!(verify(&app, &other, &theirs, &["dns_txt"]).await.status, 422, "others may still");
 }

@@ -1,6 +1,6 @@
 //! Drains: what an organisation makes, sees, rotates and deletes, and what the keys are that feed them.
 
-use crate::desk::{DRAINS, Desk, KEYS, NOBODY, Shows};
+use crate::test_app::{DRAINS, KEYS, NOBODY, Shows, TestApp};
 use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{MAX_DRAINS, OrgType, Scope};
 use schemas::ids::{DrainId, OrgId};
@@ -10,7 +10,7 @@ use service_kit::directory::Directory;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-impl Desk {
+impl TestApp {
     async fn drain(&self, shows: Shows<'_>) -> Value {
         let created = self.post(shows, DRAINS, &json!({"name": "CDN", "provider": "cloudflare"})).await;
         assert_eq!(created.status, 201, "{}", created.body);
@@ -40,11 +40,11 @@ fn id_of(drain: &Value) -> DrainId {
 
 #[tokio::test]
 async fn a_drain_is_made_listed_fed_and_deleted() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (org, owner) = desk.owner_of("a.test").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let (org, owner) = app.owner_of("a.test").await;
     let wanted = json!({"name": "Edge", "provider": "fastly", "hosts": ["www.a.test", "b.a.test"], "role": "edge", "sampling": 0.5,
         "fastly_service_id": "SU1Z0isxPaozGVKXdv0eY"});
-    let created = desk.post(Shows::Key(&owner), DRAINS, &wanted).await;
+    let created = app.post(Shows::Key(&owner), DRAINS, &wanted).await;
     assert_eq!(created.status, 201, "{}", created.body);
     let (id, key) = (id_of(&created.body), created.text("key").to_owned());
     let mut shown = created.body.clone();
@@ -53,81 +53,81 @@ async fn a_drain_is_made_listed_fed_and_deleted() {
     assert_eq!(maker["kind"], "key");
     let expected = json!({"id": id, "organization_id": org, "name": "Edge", "provider": "fastly", "path": "/drains/fastly",
         "hosts": ["a.test", "b.a.test"], "role": "edge", "sampling": 0.5, "has_secret": false,
-        "fastly_service_id": "SU1Z0isxPaozGVKXdv0eY", "created_by": null, "created_at": desk.told()});
+        "fastly_service_id": "SU1Z0isxPaozGVKXdv0eY", "created_by": null, "created_at": app.told()});
     assert_eq!(shown, expected);
     shown["created_by"] = maker;
     let path = format!("{DRAINS}/{id}");
-    assert_eq!(desk.get(Shows::Key(&owner), &path).await.body, shown);
-    assert_eq!(desk.get(Shows::Key(&owner), DRAINS).await.body, json!([shown]));
-    assert_eq!(desk.fed_by(&key).await, Some(id));
+    assert_eq!(app.get(Shows::Key(&owner), &path).await.body, shown);
+    assert_eq!(app.get(Shows::Key(&owner), DRAINS).await.body, json!([shown]));
+    assert_eq!(app.fed_by(&key).await, Some(id));
 
-    let keys = desk.get(Shows::Key(&owner), KEYS).await.body;
+    let keys = app.get(Shows::Key(&owner), KEYS).await.body;
     let listed = keys.as_array().unwrap().iter().find(|key| key["drain_id"] == json!(id)).unwrap();
     assert_eq!((&listed["name"], &listed["scopes"], &listed["expires_at"]), (&json!("Edge"), &json!([]), &Value::Null));
 
-    assert_eq!(desk.delete(Shows::Key(&owner), &path).await.status, 204);
-    assert_eq!(desk.fed_by(&key).await, None, "in force before the answer");
-    assert_eq!(desk.delete(Shows::Key(&owner), &path).await.status, 204, "a second one answers like the first");
-    assert_eq!(desk.get(Shows::Key(&owner), &path).await.refusal(), (404, "not_found"));
-    assert_eq!(desk.get(Shows::Key(&owner), DRAINS).await.body, json!([]));
-    assert_eq!(desk.post(Shows::Key(&owner), &format!("{path}/rotate"), &json!({})).await.status, 404);
-    let trail = desk.audited(org).await;
+    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
+    assert_eq!(app.fed_by(&key).await, None, "in force before the answer");
+    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204, "a second one answers like the first");
+    assert_eq!(app.get(Shows::Key(&owner), &path).await.refusal(), (404, "not_found"));
+    assert_eq!(app.get(Shows::Key(&owner), DRAINS).await.body, json!([]));
+    assert_eq!(app.post(Shows::Key(&owner), &format!("{path}/rotate"), &json!({})).await.status, 404);
+    let trail = app.audited(org).await;
     assert_eq!(trail, ["drain.created", "api_key.created", "drain.deleted", "api_key.revoked"]);
 }
 
 #[tokio::test]
 async fn a_replaced_key_stands_for_an_hour_and_never_two_of_them() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (org, owner) = desk.owner_of("a.test").await;
-    let drain = desk.drain(Shows::Key(&owner)).await;
+    let app = TestApp::open_at_a_standstill().await;
+    let (org, owner) = app.owner_of("a.test").await;
+    let drain = app.drain(Shows::Key(&owner)).await;
     let (id, path) = (id_of(&drain), format!("{DRAINS}/{}/rotate", drain["id"].as_str().unwrap()));
     let rotate = async || {
-        let rotated = desk.post(Shows::Key(&owner), &path, &json!({})).await;
+        let rotated = app.post(Shows::Key(&owner), &path, &json!({})).await;
         assert_eq!(rotated.status, 200, "{}", rotated.body);
         rotated.text("key").to_owned()
     };
     let first = drain["key"].as_str().unwrap().to_owned();
     let second = rotate().await;
-    assert_eq!((desk.fed_by(&first).await, desk.fed_by(&second).await), (Some(id), Some(id)), "both, for an hour");
-    let keys = desk.get(Shows::Key(&owner), KEYS).await.body;
+    assert_eq!((app.fed_by(&first).await, app.fed_by(&second).await), (Some(id), Some(id)), "both, for an hour");
+    let keys = app.get(Shows::Key(&owner), KEYS).await.body;
     let until: Vec<_> =
         keys.as_array().unwrap().iter().filter(|key| !key["drain_id"].is_null()).map(|key| &key["expires_at"]).collect();
-    let in_an_hour = json!(schemas::instant::text(desk.clock.now() + TimeDelta::hours(1)));
+    let in_an_hour = json!(schemas::instant::text(app.clock.now() + TimeDelta::hours(1)));
     assert_eq!(until, [&in_an_hour, &Value::Null]);
 
     let third = rotate().await;
-    assert_eq!(desk.fed_by(&first).await, None, "the one before the last ends at once");
-    assert_eq!((desk.fed_by(&second).await, desk.fed_by(&third).await), (Some(id), Some(id)));
-    desk.let_keys_expire().await;
-    assert_eq!((desk.fed_by(&second).await, desk.fed_by(&third).await), (None, Some(id)));
-    let trail = desk.audited(org).await;
+    assert_eq!(app.fed_by(&first).await, None, "the one before the last ends at once");
+    assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (Some(id), Some(id)));
+    app.let_keys_expire().await;
+    assert_eq!((app.fed_by(&second).await, app.fed_by(&third).await), (None, Some(id)));
+    let trail = app.audited(org).await;
     let rotations = trail.iter().filter(|action| *action == "drain.key_rotated").count();
     assert_eq!((rotations, trail.iter().filter(|action| *action == "api_key.revoked").count()), (2, 1));
 
     let current =
-        desk.get(Shows::Key(&owner), KEYS).await.body.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
-    assert_eq!(desk.revoke(Shows::Key(&owner), &current).await.status, 200, "whose key leaked ends it like any other");
-    assert_eq!(desk.fed_by(&third).await, None);
-    assert_eq!(desk.fed_by(&rotate().await).await, Some(id), "and the drain gets another one");
+        app.get(Shows::Key(&owner), KEYS).await.body.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
+    assert_eq!(app.revoke(Shows::Key(&owner), &current).await.status, 200, "whose key leaked ends it like any other");
+    assert_eq!(app.fed_by(&third).await, None);
+    assert_eq!(app.fed_by(&rotate().await).await, Some(id), "and the drain gets another one");
 }
 
 #[tokio::test]
 async fn a_secret_is_kept_sealed_and_never_shown() {
-    let desk = Desk::open().await;
-    let (_, owner) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
     let wanted = json!({"name": "Vercel", "provider": "vercel", "secret": "planted-secret"});
-    let created = desk.post(Shows::Key(&owner), DRAINS, &wanted).await;
+    let created = app.post(Shows::Key(&owner), DRAINS, &wanted).await;
     assert_eq!((created.status, &created.body["has_secret"]), (201, &json!(true)), "{}", created.body);
     let id = id_of(&created.body);
     let sealed: Vec<u8> = sqlx::query_scalar("SELECT secret_sealed FROM drains WHERE id = $1")
         .bind(id.0)
-        .fetch_one(&desk.stores.pool)
+        .fetch_one(&app.stores.pool)
         .await
         .unwrap();
-    assert_eq!(desk.sealer.open(&sealed, id.0.as_bytes()).unwrap(), "planted-secret");
-    assert!(desk.sealer.open(&sealed, NOBODY.as_bytes()).is_err(), "bound to its row");
-    let audited: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&desk.stores.pool).await.unwrap();
-    let shown = desk.get(Shows::Key(&owner), DRAINS).await.body.to_string();
+    assert_eq!(app.sealer.open(&sealed, id.0.as_bytes()).unwrap(), "planted-secret");
+    assert!(app.sealer.open(&sealed, NOBODY.as_bytes()).is_err(), "bound to its row");
+    let audited: Vec<String> = sqlx::query_scalar("SELECT a::text FROM audit_log a").fetch_all(&app.stores.pool).await.unwrap();
+    let shown = app.get(Shows::Key(&owner), DRAINS).await.body.to_string();
     for text in audited.iter().chain([&created.body.to_string(), &shown]) {
         assert!(!text.contains("planted-secret"), "{text}");
     }
@@ -137,103 +137,102 @@ async fn a_secret_is_kept_sealed_and_never_shown() {
 
 #[tokio::test]
 async fn a_host_that_is_not_the_owners_is_refused_whoever_has_it() {
-    let desk = Desk::open().await;
-    let ((_, owner), _, (_, platform)) =
-        (desk.owner_of("a.test").await, desk.owner_of("b.test").await, desk.platform("cdn").await);
+    let app = TestApp::open().await;
+    let ((_, owner), _, (_, platform)) = (app.owner_of("a.test").await, app.owner_of("b.test").await, app.platform("cdn").await);
     let with = |host: &str| json!({"name": "n", "provider": "ndjson", "hosts": [host]});
     for host in ["a.test", "WWW.A.test", "deep.a.test"] {
-        assert_eq!(desk.post(Shows::Key(&owner), DRAINS, &with(host)).await.status, 201, "{host}");
+        assert_eq!(app.post(Shows::Key(&owner), DRAINS, &with(host)).await.status, 201, "{host}");
     }
     let told = async |host: &str| {
-        let refused = desk.post(Shows::Key(&owner), DRAINS, &with(host)).await;
+        let refused = app.post(Shows::Key(&owner), DRAINS, &with(host)).await;
         assert_eq!(refused.refusal(), (422, "invalid_request"), "{host}");
         refused.body.to_string().replace(host, "")
     };
     assert_eq!(told("b.test").await, told("nobodys.test").await, "it does not say whether a host has an owner");
-    assert_eq!(desk.post(Shows::Key(&platform), DRAINS, &with("b.test")).await.status, 201, "a platform reports for any host");
+    assert_eq!(app.post(Shows::Key(&platform), DRAINS, &with("b.test")).await.status, 201, "a platform reports for any host");
 }
 
 #[tokio::test]
 async fn only_who_may_mint_keys_and_report_makes_a_drain() {
-    let desk = Desk::open().await;
-    let (org, owner) = desk.org("owner").await;
-    let drain = desk.drain(Shows::Key(&owner)).await;
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    let drain = app.drain(Shows::Key(&owner)).await;
     let path = format!("{DRAINS}/{}", drain["id"].as_str().unwrap());
-    let boss = desk.session("boss@a.test", &[org]).await;
-    let member = desk.session("member@a.test", &[org]).await;
+    let boss = app.session("boss@a.test", &[org]).await;
+    let member = app.session("member@a.test", &[org]).await;
     sqlx::query("UPDATE memberships SET role = 'member' FROM users u WHERE u.id = user_id AND u.email = 'member@a.test'")
-        .execute(&desk.stores.pool)
+        .execute(&app.stores.pool)
         .await
         .unwrap();
     let shows = Shows::Session(&member);
-    assert_eq!(desk.get(shows, &path).await.status, 200, "a member sees it");
+    assert_eq!(app.get(shows, &path).await.status, 200, "a member sees it");
     let wanted = json!({"name": "n", "provider": "ndjson"});
     for refused in [
-        desk.post(shows, DRAINS, &wanted).await,
-        desk.post(shows, &format!("{path}/rotate"), &json!({})).await,
-        desk.delete(shows, &path).await,
+        app.post(shows, DRAINS, &wanted).await,
+        app.post(shows, &format!("{path}/rotate"), &json!({})).await,
+        app.delete(shows, &path).await,
     ] {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
-    let silent = desk.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
-    let refused = desk.post(Shows::Key(&silent), DRAINS, &wanted).await;
+    let silent = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
+    let refused = app.post(Shows::Key(&silent), DRAINS, &wanted).await;
     assert_eq!(refused.refusal(), (403, "missing_scope"), "a key grants at most what it holds: {}", refused.body);
-    let hers = desk.drain(Shows::Session(&boss)).await;
+    let hers = app.drain(Shows::Session(&boss)).await;
     assert_eq!(hers["created_by"]["name"], "boss@a.test");
 }
 
 #[tokio::test]
 async fn whoever_is_removed_leaves_no_key_of_a_drain_behind() {
-    let desk = Desk::open().await;
-    let (org, _) = desk.org("owner").await;
-    let (boss, ada) = (desk.session("boss@a.test", &[org]).await, desk.session("ada@a.test", &[org]).await);
-    let drain = desk.drain(Shows::Session(&ada)).await;
+    let app = TestApp::open().await;
+    let (org, _) = app.org("owner").await;
+    let (boss, ada) = (app.session("boss@a.test", &[org]).await, app.session("ada@a.test", &[org]).await);
+    let drain = app.drain(Shows::Session(&ada)).await;
     let key = drain["key"].as_str().unwrap();
-    assert_eq!(desk.fed_by(key).await, Some(id_of(&drain)));
+    assert_eq!(app.fed_by(key).await, Some(id_of(&drain)));
     let ada_id: uuid::Uuid =
-        sqlx::query_scalar("SELECT id FROM users WHERE email = 'ada@a.test'").fetch_one(&desk.stores.pool).await.unwrap();
-    let removed = desk.delete(Shows::Session(&boss), &format!("/api/v1/identity/organizations/{org}/members/{ada_id}")).await;
+        sqlx::query_scalar("SELECT id FROM users WHERE email = 'ada@a.test'").fetch_one(&app.stores.pool).await.unwrap();
+    let removed = app.delete(Shows::Session(&boss), &format!("/api/v1/identity/organizations/{org}/members/{ada_id}")).await;
     assert_eq!(removed.status, 204, "{}", removed.body);
-    assert_eq!(desk.fed_by(key).await, None);
-    let rotated = desk.post(Shows::Session(&boss), &format!("{DRAINS}/{}/rotate", id_of(&drain)), &json!({})).await;
+    assert_eq!(app.fed_by(key).await, None);
+    let rotated = app.post(Shows::Session(&boss), &format!("{DRAINS}/{}/rotate", id_of(&drain)), &json!({})).await;
     assert_eq!(rotated.status, 200, "the drain stays, and gets another key");
 }
 
 #[tokio::test]
 async fn drains_of_others_are_not_there() {
-    let desk = Desk::open().await;
-    let ((_, mine), (theirs, their_key)) = (desk.org("mine").await, desk.org("theirs").await);
-    let their_drain = desk.drain(Shows::Key(&their_key)).await;
+    let app = TestApp::open().await;
+    let ((_, mine), (theirs, their_key)) = (app.org("mine").await, app.org("theirs").await);
+    let their_drain = app.drain(Shows::Key(&their_key)).await;
     let path = |id: &str| format!("{DRAINS}/{id}");
     let id = their_drain["id"].as_str().unwrap();
     for (there, nowhere) in [
-        (desk.get(Shows::Key(&mine), &path(id)).await, desk.get(Shows::Key(&mine), &path(NOBODY)).await),
-        (desk.delete(Shows::Key(&mine), &path(id)).await, desk.delete(Shows::Key(&mine), &path(NOBODY)).await),
+        (app.get(Shows::Key(&mine), &path(id)).await, app.get(Shows::Key(&mine), &path(NOBODY)).await),
+        (app.delete(Shows::Key(&mine), &path(id)).await, app.delete(Shows::Key(&mine), &path(NOBODY)).await),
         (
-            desk.post(Shows::Key(&mine), &format!("{}/rotate", path(id)), &json!({})).await,
-            desk.post(Shows::Key(&mine), &format!("{}/rotate", path(NOBODY)), &json!({})).await,
+            app.post(Shows::Key(&mine), &format!("{}/rotate", path(id)), &json!({})).await,
+            app.post(Shows::Key(&mine), &format!("{}/rotate", path(NOBODY)), &json!({})).await,
         ),
     ] {
         assert_eq!((there.status, &there), (404, &nowhere));
     }
-    assert_eq!(desk.get(Shows::Key(&mine), DRAINS).await.body, json!([]));
-    assert_eq!(desk.fed_by(their_drain["key"].as_str().unwrap()).await, Some(id_of(&their_drain)));
+    assert_eq!(app.get(Shows::Key(&mine), DRAINS).await.body, json!([]));
+    assert_eq!(app.fed_by(their_drain["key"].as_str().unwrap()).await, Some(id_of(&their_drain)));
     let expected: OrgId = serde_json::from_value(their_drain["organization_id"].clone()).unwrap();
     assert_eq!(expected, theirs);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
-    let desk = Arc::new(Desk::open().await);
-    let (_, owner) = desk.org("owner").await;
+    let app = Arc::new(TestApp::open().await);
+    let (_, owner) = app.org("owner").await;
     let mut calls = JoinSet::new();
     for number in 0..2 * MAX_DRAINS {
-        let (desk, owner) = (Arc::clone(&desk), owner.clone());
+        let (app, owner) = (Arc::clone(&app), owner.clone());
         calls.spawn(async move {
             let wanted = json!({"name": format!("drain {number}"), "provider": "combined", "role": "origin"});
             // Forty wait for one row: who waits too long is told to come again.
             loop {
-                let status = desk.post(Shows::Key(&owner), DRAINS, &wanted).await.status;
+                let status = app.post(Shows::Key(&owner), DRAINS, &wanted).await.status;
                 if status != 503 {
                     return status;
                 }
@@ -244,15 +243,15 @@ async fn of_forty_at_once_no_more_drains_are_made_than_there_is_room_for() {
     let room = usize::try_from(MAX_DRAINS).unwrap();
     let got = |status| answers.iter().filter(|answer| **answer == status).count();
     assert_eq!((got(201), got(409)), (room, room), "{answers:?}");
-    let drains = desk.get(Shows::Key(&owner), DRAINS).await.body;
+    let drains = app.get(Shows::Key(&owner), DRAINS).await.body;
     let first = drains[0]["id"].as_str().unwrap();
-    assert_eq!(desk.delete(Shows::Key(&owner), &format!("{DRAINS}/{first}")).await.status, 204);
-    desk.drain(Shows::Key(&owner)).await;
+    assert_eq!(app.delete(Shows::Key(&owner), &format!("{DRAINS}/{first}")).await.status, 204);
+    app.drain(Shows::Key(&owner)).await;
 }
 
 /// What the gateway writes down of one body.
-async fn batch(desk: &Desk, drain: DrainId, hours_ago: i64, lines: i64, dropped: &Value, refused: &Value) {
-    let now = desk.clock.now().duration_trunc(TimeDelta::hours(1)).unwrap();
+async fn batch(app: &TestApp, drain: DrainId, hours_ago: i64, lines: i64, dropped: &Value, refused: &Value) {
+    let now = app.clock.now().duration_trunc(TimeDelta::hours(1)).unwrap();
     sqlx::query(
         "INSERT INTO drain_hours (source, organization_id, provider, drain_id, hour, batch, lines, kept, people, bad, dropped, refused, \
          bytes, lag_ms, received_at) SELECT id, organization_id, provider, id, $2, $3, $4, 1, 2, 0, $5, $6, 100, $4, $7 FROM drains WHERE id = $1",
@@ -263,20 +262,20 @@ async fn batch(desk: &Desk, drain: DrainId, hours_ago: i64, lines: i64, dropped:
     .bind(lines)
     .bind(dropped)
     .bind(refused)
-    .bind(desk.clock.now() - TimeDelta::hours(hours_ago))
-    .execute(&desk.stores.pool)
+    .bind(app.clock.now() - TimeDelta::hours(hours_ago))
+    .execute(&app.stores.pool)
     .await
     .unwrap();
 }
 
 #[tokio::test]
 async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_that_nothing_is_known() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (_, owner) = desk.org("owner").await;
-    let drain = desk.drain(Shows::Key(&owner)).await;
-    let (id, other) = (id_of(&drain), id_of(&desk.drain(Shows::Key(&owner)).await));
+    let app = TestApp::open_at_a_standstill().await;
+    let (_, owner) = app.org("owner").await;
+    let drain = app.drain(Shows::Key(&owner)).await;
+    let (id, other) = (id_of(&drain), id_of(&app.drain(Shows::Key(&owner)).await));
     let path = format!("{DRAINS}/{id}/health");
-    let empty = desk.get(Shows::Key(&owner), &path).await;
+    let empty = app.get(Shows::Key(&owner), &path).await;
     assert_eq!(empty.status, 200, "{}", empty.body);
     assert_eq!(
         (&empty.body["last_batch_at"], &empty.body["lines"], &empty.body["lag_ms"]),
@@ -286,21 +285,21 @@ async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_th
     assert_eq!((hours.len(), hours.iter().filter(|hour| hour["coverage"] == false).count()), (48, 48));
     assert_eq!(hours[0].as_object().unwrap().len(), 2, "an hour without a line has no figures: {}", hours[0]);
 
-    batch(&desk, id, 0, 10, &json!({"asset": 3}), &json!({"GPTBot": {"403": 2}})).await;
-    batch(&desk, id, 0, 5, &json!({"asset": 1, "method": 1}), &json!({"ClaudeBot": {"403": 1, "304": 4}})).await;
-    batch(&desk, id, 47, 7, &json!({}), &json!({})).await;
-    batch(&desk, id, 48, 1_000, &json!({"asset": 1_000}), &json!({})).await;
-    batch(&desk, other, 0, 1_000, &json!({}), &json!({})).await;
+    batch(&app, id, 0, 10, &json!({"asset": 3}), &json!({"GPTBot": {"403": 2}})).await;
+    batch(&app, id, 0, 5, &json!({"asset": 1, "method": 1}), &json!({"ClaudeBot": {"403": 1, "304": 4}})).await;
+    batch(&app, id, 47, 7, &json!({}), &json!({})).await;
+    batch(&app, id, 48, 1_000, &json!({"asset": 1_000}), &json!({})).await;
+    batch(&app, other, 0, 1_000, &json!({}), &json!({})).await;
     for n in 0..12 {
         sqlx::query("INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) VALUES ($1, '\\x00', $2, 'not_json', '{aaa', now() + make_interval(secs => $2))")
             .bind(id.0)
             .bind(n)
-            .execute(&desk.stores.pool)
+            .execute(&app.stores.pool)
             .await
             .unwrap();
     }
-    let health = desk.get(Shows::Key(&owner), &path).await.body;
-    assert_eq!(health["last_batch_at"], desk.told());
+    let health = app.get(Shows::Key(&owner), &path).await.body;
+    assert_eq!(health["last_batch_at"], app.told());
     let told = |of: &Value| ["lines", "kept", "people", "bad", "bytes", "lag_ms"].map(|name| of[name].as_u64().unwrap());
     assert_eq!(told(&health), [22, 3, 6, 0, 300, 10], "the hour before the last 48 is not among them");
     assert_eq!(health["dropped"], json!([{"reason": "asset", "count": 4}, {"reason": "method", "count": 1}]));

@@ -1,72 +1,72 @@
 //! A partner invites the first owner again, and invites that outlive who made them do not.
 
-use crate::desk::{Answer, Desk, NOBODY, Shows};
 use crate::people::{PROVISIONED, invites_of};
+use crate::test_app::{Answer, NOBODY, Shows, TestApp};
 use serde_json::{Value, json};
 
-async fn partner(desk: &Desk, name: &str) -> String {
-    let (org, key) = desk.platform(name).await;
-    desk.trust(org, true).await;
+async fn partner(app: &TestApp, name: &str) -> String {
+    let (org, key) = app.platform(name).await;
+    app.trust(org, true).await;
     key
 }
 
-async fn invite_first(desk: &Desk, key: &str, org: &str, email: &str) -> Answer {
-    desk.post(Shows::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
+async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> Answer {
+    app.post(Shows::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
 }
 
 #[tokio::test]
 async fn a_partner_invites_another_first_owner_until_somebody_has_come() {
-    let desk = Desk::open().await;
-    let (key, other) = (partner(&desk, "partner").await, partner(&desk, "other").await);
-    let hook = desk.subscribe(&key, &["invite.claimed"]).await;
+    let app = TestApp::open().await;
+    let (key, other) = (partner(&app, "partner").await, partner(&app, "other").await);
+    let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "tyop@a.test"});
-    let provisioned = desk.post(Shows::Key(&key), PROVISIONED, &body).await.body;
+    let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await.body;
     let org = provisioned["organization"]["id"].as_str().unwrap().to_owned();
-    let (lost, tyop) = (desk.token_of(&provisioned["invite"]).await, desk.person("tyop@a.test").await);
+    let (lost, tyop) = (app.token_of(&provisioned["invite"]).await, app.person("tyop@a.test").await);
 
-    let absent = invite_first(&desk, &key, NOBODY, "ada@a.test").await;
+    let absent = invite_first(&app, &key, NOBODY, "ada@a.test").await;
     assert_eq!(absent.refusal(), (404, "not_found"));
-    assert_eq!(invite_first(&desk, &other, &org, "ada@a.test").await, absent, "another partner's");
-    assert_eq!(invite_first(&desk, &key, "x", "ada@a.test").await, absent);
-    assert_eq!(invite_first(&desk, &key, &org, "ada").await.refusal(), (422, "invalid_request"));
+    assert_eq!(invite_first(&app, &other, &org, "ada@a.test").await, absent, "another partner's");
+    assert_eq!(invite_first(&app, &key, "x", "ada@a.test").await, absent);
+    assert_eq!(invite_first(&app, &key, &org, "ada").await.refusal(), (422, "invalid_request"));
 
-    let again = invite_first(&desk, &key, &org, "Ada@A.test").await;
+    let again = invite_first(&app, &key, &org, "Ada@A.test").await;
     assert_eq!((again.status, again.text("email"), again.text("role")), (201, "ada@a.test", "owner"));
-    assert!(again.body["mailed_at"].is_string() && desk.mails().last().unwrap().contains("To: ada@a.test\r\n"));
-    assert_eq!(desk.claim(&tyop, &lost).await.refusal(), (404, "not_found"), "the one before is replaced");
-    let trail = desk.audited(org.parse().unwrap()).await;
+    assert!(again.body["mailed_at"].is_string() && app.mails().last().unwrap().contains("To: ada@a.test\r\n"));
+    assert_eq!(app.claim(&tyop, &lost).await.refusal(), (404, "not_found"), "the one before is replaced");
+    let trail = app.audited(org.parse().unwrap()).await;
     assert_eq!(trail[trail.len() - 2..], ["invite.withdrawn", "invite.created"]);
     let by_key = "SELECT count(*) FROM audit_log a JOIN api_keys k ON k.id = a.actor_id AND a.actor_kind = 'key' \
                   WHERE a.action = 'invite.created' AND a.detail = '{\"email\": \"ada@a.test\", \"role\": \"owner\"}'";
-    assert_eq!(desk.count(by_key).await, 1);
+    assert_eq!(app.count(by_key).await, 1);
 
-    let (ada, token) = (desk.person("ada@a.test").await, desk.token_of(&again.body).await);
-    assert_eq!(desk.claim(&ada, &token).await.status, 200);
-    assert_eq!(desk.outbox(&hook).await.len(), 1, "and the partner is told");
-    assert_eq!(invite_first(&desk, &key, &org, "eve@b.test").await.refusal(), (403, "forbidden"), "it is claimed");
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
+    let (ada, token) = (app.person("ada@a.test").await, app.token_of(&again.body).await);
+    assert_eq!(app.claim(&ada, &token).await.status, 200);
+    assert_eq!(app.outbox(&hook).await.len(), 1, "and the partner is told");
+    assert_eq!(invite_first(&app, &key, &org, "eve@b.test").await.refusal(), (403, "forbidden"), "it is claimed");
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
 }
 
 #[tokio::test]
 async fn an_owner_who_has_to_go_does_not_come_back_by_an_invite_of_their_own() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
     for is_removed in [true, false] {
-        let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-        let bob = desk.joined(&ada, &org, "bob@a.test", "owner").await;
-        let back_door = desk.invite(&bob, &org, "bob@elsewhere.test", "owner").await.body;
-        let hers = desk.invite(&ada, &org, "cy@a.test", "member").await.body;
-        let token = desk.token_of(&back_door).await;
-        let gone = if is_removed { desk.remove(&ada, &org, &bob).await } else { desk.make(&ada, &org, &bob, "member").await };
+        let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+        let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
+        let back_door = app.invite(&bob, &org, "bob@elsewhere.test", "owner").await.body;
+        let hers = app.invite(&ada, &org, "cy@a.test", "member").await.body;
+        let token = app.token_of(&back_door).await;
+        let gone = if is_removed { app.remove(&ada, &org, &bob).await } else { app.make(&ada, &org, &bob, "member").await };
         assert!([200, 204].contains(&gone.status), "{}", gone.body);
-        let same_bob = desk.person("bob@elsewhere.test").await;
-        assert_eq!(desk.claim(&same_bob, &token).await.refusal(), (404, "not_found"), "removed: {is_removed}");
-        assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([hers]), "the others stay");
+        let same_bob = app.person("bob@elsewhere.test").await;
+        assert_eq!(app.claim(&same_bob, &token).await.refusal(), (404, "not_found"), "removed: {is_removed}");
+        assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([hers]), "the others stay");
         let withdrawn: Vec<(Value, uuid::Uuid)> = sqlx::query_as(
             "SELECT detail, actor_id FROM audit_log WHERE action = 'invite.withdrawn' AND organization_id = $1::uuid",
         )
         .bind(org.parse::<uuid::Uuid>().unwrap())
-        .fetch_all(&desk.stores.pool)
+        .fetch_all(&app.stores.pool)
         .await
         .unwrap();
         assert_eq!(withdrawn, [(json!({"of_member": bob.id}), ada.id.0)]);

@@ -1,7 +1,7 @@
 //! Invites: mailed, claimed once by the invited, listed, withdrawn, out of time.
 
-use crate::desk::{Desk, NOBODY, sign_in};
 use crate::people::{CLAIM, invites_of, members_of};
+use crate::test_app::{NOBODY, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -14,102 +14,102 @@ use service_kit::settings::WebhookSettings;
 
 #[tokio::test]
 async fn who_is_invited_claims_the_membership_once() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let invite = desk.invite(&ada, &org, "Bob@A.test", "owner").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let invite = app.invite(&ada, &org, "Bob@A.test", "owner").await;
     assert_eq!(invite.status, 201);
-    let now = desk.clock.now();
+    let now = app.clock.now();
     assert_eq!(
         invite.body,
         json!({"id": invite.body["id"], "organization_id": org, "email": "bob@a.test", "role": "owner",
-               "created_at": desk.told(), "expires_at": instant::text(now + INVITE_LIFETIME), "mailed_at": desk.told()}),
+               "created_at": app.told(), "expires_at": instant::text(now + INVITE_LIFETIME), "mailed_at": app.told()}),
         "and no token"
     );
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([invite.body]));
-    let token = desk.token_of(&invite.body).await;
-    let (bob, eve) = (desk.person("bob@a.test").await, desk.person("eve@b.test").await);
-    assert_eq!(desk.claim(&eve, &token).await.refusal(), (403, "forbidden"), "a stolen token is not enough");
-    let claimed = desk.claim(&bob, &token).await;
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([invite.body]));
+    let token = app.token_of(&invite.body).await;
+    let (bob, eve) = (app.person("bob@a.test").await, app.person("eve@b.test").await);
+    assert_eq!(app.claim(&eve, &token).await.refusal(), (403, "forbidden"), "a stolen token is not enough");
+    let claimed = app.claim(&bob, &token).await;
     assert_eq!(claimed.status, 200);
     assert_eq!(
         claimed.body,
-        json!({"organization_id": org, "user_id": bob.id, "email": "bob@a.test", "role": "owner", "created_at": desk.told()})
+        json!({"organization_id": org, "user_id": bob.id, "email": "bob@a.test", "role": "owner", "created_at": app.told()})
     );
-    assert_eq!(desk.claim(&bob, &token).await.refusal(), (409, "conflict"), "once");
-    assert_eq!(desk.claim(&eve, &token).await.refusal(), (403, "forbidden"));
-    assert_eq!(desk.get(bob.shows(), &invites_of(&org)).await.body, json!([]));
-    assert_eq!(desk.invite(&bob, &org, "BOB@a.test", "member").await.refusal(), (409, "conflict"), "he is in");
-    let changes = desk.audited(org.parse().unwrap()).await;
+    assert_eq!(app.claim(&bob, &token).await.refusal(), (409, "conflict"), "once");
+    assert_eq!(app.claim(&eve, &token).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(bob.shows(), &invites_of(&org)).await.body, json!([]));
+    assert_eq!(app.invite(&bob, &org, "BOB@a.test", "member").await.refusal(), (409, "conflict"), "he is in");
+    let changes = app.audited(org.parse().unwrap()).await;
     assert_eq!(changes[changes.len() - 3..], ["invite.created", "member.added", "invite.claimed"]);
 }
 
 /// The token of the newest mail.
-fn mailed_token(desk: &Desk) -> String {
-    let mail = desk.mails().pop().unwrap();
+fn mailed_token(app: &TestApp) -> String {
+    let mail = app.mails().pop().unwrap();
     mail.lines().find(|line| line.starts_with("inv_")).unwrap_or_else(|| panic!("{mail}")).to_owned()
 }
 
 #[tokio::test]
 async fn the_mail_to_the_invited_holds_the_token_that_claims() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    assert_eq!(desk.invite(&ada, &org, "Bob@A.test", "member").await.status, 201);
-    let token = mailed_token(&desk);
-    let mails = desk.mails();
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    assert_eq!(app.invite(&ada, &org, "Bob@A.test", "member").await.status, 201);
+    let token = mailed_token(&app);
+    let mails = app.mails();
     let [mail] = mails.as_slice() else { panic!("one mail: {mails:?}") };
     assert!(mail.contains("To: bob@a.test\r\n") && mail.contains("You are invited to an organisation as member"), "{mail}");
-    let bob = desk.person("bob@a.test").await;
-    assert_eq!(desk.claim(&bob, &token).await.text("role"), "member");
+    let bob = app.person("bob@a.test").await;
+    assert_eq!(app.claim(&bob, &token).await.text("role"), "member");
 }
 
 #[tokio::test]
 async fn the_mail_says_a_link_first_where_there_is_a_page_for_people() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    assert_eq!(desk.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
-    let token = mailed_token(&desk);
-    let mail = desk.mails().pop().unwrap();
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    assert_eq!(app.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
+    let token = mailed_token(&app);
+    let mail = app.mails().pop().unwrap();
     let link = format!("\r\n\r\nhttps://console.example.com/sign-in/invite?token={token}\r\n\r\n");
     assert!(mail.find(&link).unwrap() < mail.find(&format!("\r\n{token}\r\n")).unwrap(), "{mail}");
-    let bob = desk.person("bob@a.test").await;
-    assert_eq!(desk.claim(&bob, &token).await.status, 200);
+    let bob = app.person("bob@a.test").await;
+    assert_eq!(app.claim(&bob, &token).await.status, 200);
 }
 
 #[tokio::test]
 async fn an_invite_that_cannot_be_mailed_says_so_and_can_be_made_again() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     // A file where the folder was: nothing can be kept in it.
-    let folder = desk.mail_dir.path();
+    let folder = app.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::write(folder, "").unwrap();
-    let unsent = desk.invite(&ada, &org, "bob@a.test", "member").await;
+    let unsent = app.invite(&ada, &org, "bob@a.test", "member").await;
     assert_eq!((unsent.status, &unsent.body["mailed_at"]), (201, &json!(null)));
     std::fs::remove_file(folder).unwrap();
-    let sent = desk.invite(&ada, &org, "bob@a.test", "member").await;
+    let sent = app.invite(&ada, &org, "bob@a.test", "member").await;
     assert!(sent.body["mailed_at"].is_string(), "{}", sent.body);
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([sent.body]));
-    let bob = desk.person("bob@a.test").await;
-    assert_eq!(desk.claim(&bob, &mailed_token(&desk)).await.status, 200);
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([sent.body]));
+    let bob = app.person("bob@a.test").await;
+    assert_eq!(app.claim(&bob, &mailed_token(&app)).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_token_is_stored_as_a_hash_and_shown_in_no_answer() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let invite = desk.invite(&ada, &org, "bob@a.test", "member").await.body;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let invite = app.invite(&ada, &org, "bob@a.test", "member").await.body;
     let stored: Vec<String> = sqlx::query_scalar("SELECT i::text FROM invites i UNION ALL SELECT a::text FROM audit_log a")
-        .fetch_all(&desk.stores.pool)
+        .fetch_all(&app.stores.pool)
         .await
         .unwrap();
-    let listed = desk.get(ada.shows(), &invites_of(&org)).await.body.to_string();
+    let listed = app.get(ada.shows(), &invites_of(&org)).await.body.to_string();
     for text in stored.iter().chain([&listed, &invite.to_string()]) {
         assert!(!text.contains("inv_"), "{text}");
     }
@@ -117,81 +117,81 @@ async fn a_token_is_stored_as_a_hash_and_shown_in_no_answer() {
 
 #[tokio::test]
 async fn an_invite_lasts_seven_days_and_a_new_one_replaces_it() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let first = desk.invite(&ada, &org, "bob@a.test", "member").await.body;
-    let first_token = desk.token_of(&first).await;
-    desk.clock.advance(INVITE_LIFETIME - TimeDelta::microseconds(1));
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([first]), "until the last moment");
-    desk.clock.advance(TimeDelta::microseconds(1));
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
-    let bob = desk.person("bob@a.test").await;
-    assert_eq!(desk.claim(&bob, &first_token).await.refusal(), (410, "expired"));
+    let app = TestApp::open_at_a_standstill().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let first = app.invite(&ada, &org, "bob@a.test", "member").await.body;
+    let first_token = app.token_of(&first).await;
+    app.clock.advance(INVITE_LIFETIME - TimeDelta::microseconds(1));
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([first]), "until the last moment");
+    app.clock.advance(TimeDelta::microseconds(1));
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([]));
+    let bob = app.person("bob@a.test").await;
+    assert_eq!(app.claim(&bob, &first_token).await.refusal(), (410, "expired"));
 
-    let second = desk.invite(&ada, &org, "bob@a.test", "member").await.body;
-    let second_token = desk.token_of(&second).await;
-    let third = desk.invite(&ada, &org, "bob@a.test", "owner").await.body;
-    let third_token = desk.token_of(&third).await;
-    assert_eq!(desk.get(ada.shows(), &invites_of(&org)).await.body, json!([third]));
+    let second = app.invite(&ada, &org, "bob@a.test", "member").await.body;
+    let second_token = app.token_of(&second).await;
+    let third = app.invite(&ada, &org, "bob@a.test", "owner").await.body;
+    let third_token = app.token_of(&third).await;
+    assert_eq!(app.get(ada.shows(), &invites_of(&org)).await.body, json!([third]));
     for dead in [&first_token, &second_token] {
-        assert_eq!(desk.claim(&bob, dead).await.refusal(), (404, "not_found"), "the newest one counts");
+        assert_eq!(app.claim(&bob, dead).await.refusal(), (404, "not_found"), "the newest one counts");
     }
-    assert_eq!(desk.claim(&bob, &third_token).await.text("role"), "owner");
+    assert_eq!(app.claim(&bob, &third_token).await.text("role"), "owner");
 }
 
 #[tokio::test]
 async fn a_withdrawn_invite_and_one_that_never_was_look_the_same() {
-    let desk = Desk::open().await;
-    let (ada, eve) = (desk.person("ada@a.test").await, desk.person("eve@b.test").await);
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let other = desk.founded(&eve, "b.test").await.text("id").to_owned();
-    let invite = desk.invite(&ada, &org, "bob@a.test", "member").await.body;
-    let (bob, token) = (desk.person("bob@a.test").await, desk.token_of(&invite).await);
+    let app = TestApp::open().await;
+    let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let other = app.founded(&eve, "b.test").await.text("id").to_owned();
+    let invite = app.invite(&ada, &org, "bob@a.test", "member").await.body;
+    let (bob, token) = (app.person("bob@a.test").await, app.token_of(&invite).await);
     let id = invite["id"].as_str().unwrap();
-    let elsewhere = desk.delete(eve.shows(), &format!("{}/{id}", invites_of(&other))).await;
+    let elsewhere = app.delete(eve.shows(), &format!("{}/{id}", invites_of(&other))).await;
     assert_eq!(elsewhere.refusal(), (404, "not_found"), "an invite of another organisation");
     for nobody in [NOBODY, "x", "%00"] {
-        assert_eq!(desk.delete(ada.shows(), &format!("{}/{nobody}", invites_of(&org))).await, elsewhere, "{nobody}");
+        assert_eq!(app.delete(ada.shows(), &format!("{}/{nobody}", invites_of(&org))).await, elsewhere, "{nobody}");
     }
     for _ in 0..2 {
-        assert_eq!(desk.delete(ada.shows(), &format!("{}/{id}", invites_of(&org))).await.status, 204);
+        assert_eq!(app.delete(ada.shows(), &format!("{}/{id}", invites_of(&org))).await.status, 204);
     }
-    let withdrawn = desk.claim(&bob, &token).await;
+    let withdrawn = app.claim(&bob, &token).await;
     assert_eq!(withdrawn.refusal(), (404, "not_found"));
     for never in [PlainInvite::mint().reveal(), "", "inv_", "x", "\u{0}"] {
-        assert_eq!(desk.claim(&bob, never).await, withdrawn, "{never:?}");
+        assert_eq!(app.claim(&bob, never).await, withdrawn, "{never:?}");
     }
     for body in [json!({}), json!({"token": null}), json!({"token": 7}), json!({"token": "x", "role": "owner"})] {
-        assert_eq!(desk.post(bob.shows(), CLAIM, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        assert_eq!(app.post(bob.shows(), CLAIM, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
-    let claimed = desk.invite(&ada, &org, "cy@a.test", "member").await.body;
-    let (cy, token) = (desk.person("cy@a.test").await, desk.token_of(&claimed).await);
-    assert_eq!(desk.claim(&cy, &token).await.status, 200);
+    let claimed = app.invite(&ada, &org, "cy@a.test", "member").await.body;
+    let (cy, token) = (app.person("cy@a.test").await, app.token_of(&claimed).await);
+    assert_eq!(app.claim(&cy, &token).await.status, 200);
     let path = format!("{}/{}", invites_of(&org), claimed["id"].as_str().unwrap());
-    assert_eq!(desk.delete(ada.shows(), &path).await.refusal(), (409, "conflict"), "claimed is claimed");
-    let changes = desk.audited(org.parse().unwrap()).await;
+    assert_eq!(app.delete(ada.shows(), &path).await.refusal(), (409, "conflict"), "claimed is claimed");
+    let changes = app.audited(org.parse().unwrap()).await;
     assert_eq!(changes.iter().filter(|change| *change == "invite.withdrawn").count(), 1);
 }
 
 #[tokio::test]
 async fn x12_an_address_that_is_none_is_refused_and_invites_are_bounded() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     for email in ["", "bob", "bob@a.test\r\nBcc: eve@b.test", "bob@a.test\u{0}", "Bob <bob@a.test>", &"b".repeat(300)] {
-        assert_eq!(desk.invite(&ada, &org, email, "member").await.refusal(), (422, "invalid_request"), "{email:?}");
+        assert_eq!(app.invite(&ada, &org, email, "member").await.refusal(), (422, "invalid_request"), "{email:?}");
     }
-    let both = desk.invite(&ada, &org, "bob", "king").await;
+    let both = app.invite(&ada, &org, "bob", "king").await;
     assert_eq!(both.body["errors"].as_array().unwrap().len(), 2, "every fault at once: {}", both.body);
-    let bare = desk.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
+    let bare = app.post(ada.shows(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
     assert_eq!((bare.status, bare.text("role")), (201, "member"), "the least, when nobody says");
     let fill = "INSERT INTO invites (id, organization_id, email, role, token_hash, created_at, expires_at) \
                 SELECT uuidv7(), o.id, n || '@a.test', 'member', sha256(n::text::bytea), now(), now() + '7 days' \
                 FROM organizations o, generate_series(1, 99) n";
-    sqlx::query(fill).execute(&desk.stores.pool).await.unwrap();
-    assert_eq!(desk.invite(&ada, &org, "cy@a.test", "member").await.refusal(), (409, "conflict"), "the 101st");
-    assert_eq!(desk.invite(&ada, &org, "bob@a.test", "owner").await.status, 201, "in place of one that is open");
-    let get = desk.send(Method::GET, ada.shows(), &invites_of(&org), "").await;
+    sqlx::query(fill).execute(&app.stores.pool).await.unwrap();
+    assert_eq!(app.invite(&ada, &org, "cy@a.test", "member").await.refusal(), (409, "conflict"), "the 101st");
+    assert_eq!(app.invite(&ada, &org, "bob@a.test", "owner").await.status, 201, "in place of one that is open");
+    let get = app.send(Method::GET, ada.shows(), &invites_of(&org), "").await;
     assert_eq!(get.body.as_array().unwrap().len(), 100);
 }

@@ -1,8 +1,8 @@
 //! Who makes keys, what they may grant, and what becomes of them when somebody is removed (A4, A5, S17).
 
 use crate::admin::{json_of, refusal};
-use crate::desk::{Answer, Desk, KEYS, SETTINGS, Shows, answer};
 use crate::people::{PROVISIONED, Person, members_of};
+use crate::test_app::{Answer, KEYS, SETTINGS, Shows, TestApp, answer};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
@@ -10,61 +10,61 @@ use serde_json::{Value, json};
 const MINTING: &[&str] = &["identity:read", "identity:write", "telemetry:read"];
 
 /// Mints a key of these scopes: the id and the key.
-async fn mint(desk: &Desk, shows: Shows<'_>, scopes: &[&str]) -> (String, String) {
-    let minted = desk.create(shows, &json!({"name": "minted", "scopes": scopes})).await;
+async fn mint(app: &TestApp, shows: Shows<'_>, scopes: &[&str]) -> (String, String) {
+    let minted = app.create(shows, &json!({"name": "minted", "scopes": scopes})).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
     (minted.text("id").to_owned(), minted.text("key").to_owned())
 }
 
 /// Ada owns an organisation, and so does Bob.
-async fn two_owners(desk: &Desk) -> (Person, Person, String) {
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "owner").await;
+async fn two_owners(app: &TestApp) -> (Person, Person, String) {
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
     (ada, bob, org)
 }
 
-async fn remove(desk: &Desk, by: &Person, org: &str, whom: &Person, query: &str) -> Answer {
-    desk.delete(by.shows(), &format!("{}/{}{query}", members_of(org), whom.id)).await
+async fn remove(app: &TestApp, by: &Person, org: &str, whom: &Person, query: &str) -> Answer {
+    app.delete(by.shows(), &format!("{}/{}{query}", members_of(org), whom.id)).await
 }
 
-async fn works(desk: &Desk, key: &str) -> bool {
-    let listed = desk.list(Shows::Key(key)).await;
+async fn works(app: &TestApp, key: &str) -> bool {
+    let listed = app.list(Shows::Key(key)).await;
     assert!(matches!(listed.status, 200 | 401), "{}", listed.body);
     listed.status == 200
 }
 
 #[tokio::test]
 async fn a4_a_member_who_is_no_owner_mints_and_revokes_no_key() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
-    let (id, key) = mint(&desk, ada.shows(), &["telemetry:read", "identity:read"]).await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let (id, key) = mint(&app, ada.shows(), &["telemetry:read", "identity:read"]).await;
     for body in [json!({}), json!({"scopes": ["telemetry:read"]}), json!({"scopes": ["identity:admin"]})] {
-        assert_eq!(desk.create(bob.shows(), &body).await.refusal(), (403, "forbidden"), "{body}");
+        assert_eq!(app.create(bob.shows(), &body).await.refusal(), (403, "forbidden"), "{body}");
     }
-    for id in [id.as_str(), "x", crate::desk::NOBODY] {
-        assert_eq!(desk.revoke(bob.shows(), id).await.refusal(), (403, "forbidden"), "{id}");
+    for id in [id.as_str(), "x", crate::test_app::NOBODY] {
+        assert_eq!(app.revoke(bob.shows(), id).await.refusal(), (403, "forbidden"), "{id}");
     }
-    assert_eq!(desk.list(bob.shows()).await.body.as_array().unwrap().len(), 1, "he may look at them");
-    assert!(works(&desk, &key).await);
-    assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
-    let bob = desk.back(&bob).await;
-    mint(&desk, bob.shows(), &["telemetry:read"]).await;
-    assert_eq!(desk.revoke(bob.shows(), &id).await.status, 200, "now he may");
+    assert_eq!(app.list(bob.shows()).await.body.as_array().unwrap().len(), 1, "he may look at them");
+    assert!(works(&app, &key).await);
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    let bob = app.back(&bob).await;
+    mint(&app, bob.shows(), &["telemetry:read"]).await;
+    assert_eq!(app.revoke(bob.shows(), &id).await.status, 200, "now he may");
 }
 
 #[tokio::test]
 async fn a4_every_key_names_its_maker() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = two_owners(&desk).await;
-    let (_, key) = mint(&desk, bob.shows(), MINTING).await;
-    let by_key = desk.create(Shows::Key(&key), &json!({"name": "second", "scopes": ["telemetry:read"]})).await;
-    let at_the_machine = json_of(&desk, &format!("key mint --organization {org}")).await;
-    let operator = desk.operator("op@x.test").await;
-    let in_a_name = json_of(&desk, &format!("key mint --organization {org} --as op@x.test")).await;
-    let listed = desk.list(ada.shows()).await.body;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = two_owners(&app).await;
+    let (_, key) = mint(&app, bob.shows(), MINTING).await;
+    let by_key = app.create(Shows::Key(&key), &json!({"name": "second", "scopes": ["telemetry:read"]})).await;
+    let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
+    let operator = app.operator("op@x.test").await;
+    let in_a_name = json_of(&app, &format!("key mint --organization {org} --as op@x.test")).await;
+    let listed = app.list(ada.shows()).await.body;
     let makers: Vec<&Value> = listed.as_array().unwrap().iter().map(|key| &key["created_by"]).collect();
     let first = listed[0]["id"].clone();
     let expected = [
@@ -80,91 +80,91 @@ async fn a4_every_key_names_its_maker() {
 
 #[tokio::test]
 async fn s17_who_is_removed_leaves_no_key_behind_not_even_one_that_a_key_of_theirs_made() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = two_owners(&desk).await;
-    let (_, hers) = mint(&desk, ada.shows(), MINTING).await;
-    let (first, by_bob) = mint(&desk, bob.shows(), MINTING).await;
-    let (_, by_his_key) = mint(&desk, Shows::Key(&by_bob), MINTING).await;
-    let (_, by_its_key) = mint(&desk, Shows::Key(&by_his_key), MINTING).await;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = two_owners(&app).await;
+    let (_, hers) = mint(&app, ada.shows(), MINTING).await;
+    let (first, by_bob) = mint(&app, bob.shows(), MINTING).await;
+    let (_, by_his_key) = mint(&app, Shows::Key(&by_bob), MINTING).await;
+    let (_, by_its_key) = mint(&app, Shows::Key(&by_his_key), MINTING).await;
     // A key that was replaced: what it made is still his.
-    assert_eq!(desk.revoke(Shows::Key(&by_its_key), &first).await.status, 200);
-    let (_, by_hers) = mint(&desk, Shows::Key(&hers), MINTING).await;
-    assert_eq!(remove(&desk, &ada, &org, &bob, "").await.status, 204);
+    assert_eq!(app.revoke(Shows::Key(&by_its_key), &first).await.status, 200);
+    let (_, by_hers) = mint(&app, Shows::Key(&hers), MINTING).await;
+    assert_eq!(remove(&app, &ada, &org, &bob, "").await.status, 204);
     for (key, is_left) in [(&hers, true), (&by_hers, true), (&by_bob, false), (&by_his_key, false), (&by_its_key, false)] {
-        assert_eq!(works(&desk, key).await, is_left, "{key}");
+        assert_eq!(works(&app, key).await, is_left, "{key}");
     }
     for method in [Method::POST, Method::PATCH] {
         let path = if method == Method::POST { KEYS } else { SETTINGS };
         let body = r#"{"visible_in_click_token_lookups":true}"#;
-        let refused = desk.send(method, Shows::Key(&by_its_key), path, body).await;
+        let refused = app.send(method, Shows::Key(&by_its_key), path, body).await;
         assert_eq!(refused.refusal(), (401, "unauthenticated"), "{path}");
     }
-    let audited = desk.audited(org.parse().unwrap()).await;
+    let audited = app.audited(org.parse().unwrap()).await;
     assert_eq!(audited.iter().filter(|action| *action == "api_key.revoked").count(), 3, "{audited:?}");
 }
 
 #[tokio::test]
 async fn s17_keys_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = two_owners(&desk).await;
-    let (_, kept) = mint(&desk, bob.shows(), MINTING).await;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = two_owners(&app).await;
+    let (_, kept) = mint(&app, bob.shows(), MINTING).await;
     for query in ["?keep_keys=yes", "?keep_keys=", "?keep_keys=true&keep_keys=true", "?keepkeys=true"] {
-        assert_eq!(remove(&desk, &ada, &org, &bob, query).await.refusal(), (400, "invalid_parameter"), "{query}");
+        assert_eq!(remove(&app, &ada, &org, &bob, query).await.refusal(), (400, "invalid_parameter"), "{query}");
     }
-    assert_eq!(remove(&desk, &ada, &org, &bob, "?keep_keys=true").await.status, 204);
-    assert!(works(&desk, &kept).await);
+    assert_eq!(remove(&app, &ada, &org, &bob, "?keep_keys=true").await.status, 204);
+    assert!(works(&app, &kept).await);
 
-    let bob = desk.joined(&ada, &org, "bob@a.test", "owner").await;
+    let bob = app.joined(&ada, &org, "bob@a.test", "owner").await;
     let step_down = async |keep_keys: Value| {
         let path = format!("{}/{}", members_of(&org), bob.id);
         let body = json!({"role": "member", "keep_keys": keep_keys});
-        let stepped = desk.send(Method::PATCH, ada.shows(), &path, body.to_string()).await;
+        let stepped = app.send(Method::PATCH, ada.shows(), &path, body.to_string()).await;
         assert_eq!(stepped.status, 200, "{}", stepped.body);
-        assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     };
     step_down(json!(true)).await;
-    assert!(works(&desk, &kept).await);
+    assert!(works(&app, &kept).await);
     step_down(json!(false)).await;
-    assert!(!works(&desk, &kept).await, "also those from before he was removed: he has seen them");
-    let (_, last) = mint(&desk, desk.back(&bob).await.shows(), MINTING).await;
-    assert_eq!(remove(&desk, &ada, &org, &bob, "?keep_keys=false").await.status, 204);
-    assert!(!works(&desk, &last).await);
+    assert!(!works(&app, &kept).await, "also those from before he was removed: he has seen them");
+    let (_, last) = mint(&app, app.back(&bob).await.shows(), MINTING).await;
+    assert_eq!(remove(&app, &ada, &org, &bob, "?keep_keys=false").await.status, 204);
+    assert!(!works(&app, &last).await);
 }
 
 /// Whoever is minting while they are removed is either too late or is found.
 #[tokio::test(flavor = "multi_thread")]
 async fn s17_a_key_that_is_minted_while_its_maker_is_removed_is_revoked_or_is_none() {
     const ROUNDS: usize = 20;
-    let desk = Desk::open().await;
-    let (ada, _, org) = two_owners(&desk).await;
+    let app = TestApp::open().await;
+    let (ada, _, org) = two_owners(&app).await;
     for round in 0..ROUNDS {
-        let eve = desk.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
-        let (_, key) = mint(&desk, eve.shows(), MINTING).await;
+        let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
+        let (_, key) = mint(&app, eve.shows(), MINTING).await;
         let body = json!({"scopes": MINTING});
-        let by_key = (0..4).map(|_| desk.create(Shows::Key(&key), &body));
-        let by_session = (0..4).map(|_| desk.create(eve.shows(), &body));
+        let by_key = (0..4).map(|_| app.create(Shows::Key(&key), &body));
+        let by_session = (0..4).map(|_| app.create(eve.shows(), &body));
         let (by_key, by_session, removed) = tokio::join!(
             futures::future::join_all(by_key),
             futures::future::join_all(by_session),
-            remove(&desk, &ada, &org, &eve, "")
+            remove(&app, &ada, &org, &eve, "")
         );
         assert_eq!(removed.status, 204, "round {round}");
         for minted in by_key.iter().chain(&by_session) {
             assert!(matches!(minted.status, 201 | 401 | 403), "round {round}: {}", minted.body);
-            let is_left = minted.status == 201 && works(&desk, minted.text("key")).await;
+            let is_left = minted.status == 201 && works(&app, minted.text("key")).await;
             assert!(!is_left, "round {round}: {}", minted.body);
         }
     }
     let left = "SELECT count(*) FROM api_keys WHERE revoked_at IS NULL";
-    assert_eq!(desk.count(left).await, 0);
+    assert_eq!(app.count(left).await, 0);
 }
 
 #[tokio::test]
 async fn a5_a_key_grants_at_most_its_own_scopes() {
-    let desk = Desk::open().await;
-    let (org, _) = desk.platform("partner").await;
-    desk.trust(org, true).await;
-    let before = desk.count("SELECT count(*) FROM api_keys").await;
+    let app = TestApp::open().await;
+    let (org, _) = app.platform("partner").await;
+    app.trust(org, true).await;
+    let before = app.count("SELECT count(*) FROM api_keys").await;
     let mut minted = 0;
     for held in [
         &[Scope::IdentityWrite][..],
@@ -172,85 +172,85 @@ async fn a5_a_key_grants_at_most_its_own_scopes() {
         &[Scope::IdentityRead, Scope::IdentityWrite, Scope::TelemetryRead, Scope::TelemetryWrite],
         &Scope::ALL,
     ] {
-        let key = desk.seed().key(org, OrgType::Platform, held).await;
+        let key = app.seed().key(org, OrgType::Platform, held).await;
         for scope in Scope::ALL {
             for with in [vec![scope], vec![Scope::IdentityWrite, scope]] {
-                let asked = desk.create(Shows::Key(&key), &json!({"scopes": with})).await;
+                let asked = app.create(Shows::Key(&key), &json!({"scopes": with})).await;
                 let is_granted = with.iter().all(|scope| held.contains(scope));
                 let expected = if is_granted { (201, "") } else { (403, "missing_scope") };
                 assert_eq!(asked.refusal(), expected, "{held:?} {with:?}");
                 minted += i64::from(is_granted);
             }
         }
-        let by_default = desk.create(Shows::Key(&key), &json!({})).await;
+        let by_default = app.create(Shows::Key(&key), &json!({})).await;
         let has_defaults = Scope::DEFAULT.iter().all(|scope| held.contains(scope));
         assert_eq!(by_default.status, if has_defaults { 201 } else { 403 }, "{held:?} {}", by_default.body);
         minted += 1 + i64::from(has_defaults);
     }
-    assert_eq!(desk.count("SELECT count(*) FROM api_keys").await, before + minted, "what is refused mints nothing");
+    assert_eq!(app.count("SELECT count(*) FROM api_keys").await, before + minted, "what is refused mints nothing");
 }
 
 #[tokio::test]
 async fn a5_the_scope_to_provision_is_granted_only_where_an_operator_trusts_the_organisation() {
-    let desk = Desk::open().await;
-    let (org, key) = desk.platform("partner").await;
-    let owner = desk.session("owner@p.test", &[org]).await;
+    let app = TestApp::open().await;
+    let (org, key) = app.platform("partner").await;
+    let owner = app.session("owner@p.test", &[org]).await;
     let body = json!({"scopes": ["partner:provision", "identity:read"]});
     let at_the_machine = format!("key mint --organization {org} --scope partner:provision");
     for shows in [Shows::Key(&key), Shows::Session(&owner)] {
-        assert_eq!(desk.create(shows, &body).await.refusal(), (403, "forbidden"));
+        assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"));
     }
-    assert!(refusal(&desk, &at_the_machine, 1).await.contains("trusts"));
-    json_of(&desk, &format!("partner trust {org}")).await;
-    let minted = desk.create(Shows::Session(&owner), &body).await;
+    assert!(refusal(&app, &at_the_machine, 1).await.contains("trusts"));
+    json_of(&app, &format!("partner trust {org}")).await;
+    let minted = app.create(Shows::Session(&owner), &body).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
-    json_of(&desk, &at_the_machine).await;
-    json_of(&desk, &format!("partner untrust {org}")).await;
+    json_of(&app, &at_the_machine).await;
+    json_of(&app, &format!("partner untrust {org}")).await;
     for shows in [Shows::Key(&key), Shows::Session(&owner)] {
-        assert_eq!(desk.create(shows, &body).await.refusal(), (403, "forbidden"), "no longer");
+        assert_eq!(app.create(shows, &body).await.refusal(), (403, "forbidden"), "no longer");
     }
 }
 
 #[tokio::test]
 async fn s17_invites_that_a_removed_persons_key_has_made_are_withdrawn() {
-    let desk = Desk::open().await;
-    let (org, _) = desk.platform("partner").await;
-    desk.trust(org, true).await;
-    let (ada, bob) = (desk.person("ada@p.test").await, desk.person("bob@p.test").await);
+    let app = TestApp::open().await;
+    let (org, _) = app.platform("partner").await;
+    app.trust(org, true).await;
+    let (ada, bob) = (app.person("ada@p.test").await, app.person("bob@p.test").await);
     for person in [&ada, &bob] {
-        identity_api::organizations::ensure_owner(&desk.stores.pool, org, person.id).await.unwrap();
+        identity_api::organizations::ensure_owner(&app.stores.pool, org, person.id).await.unwrap();
     }
-    let (_, key) = mint(&desk, bob.shows(), &["partner:provision"]).await;
+    let (_, key) = mint(&app, bob.shows(), &["partner:provision"]).await;
     let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "bob@home.test"});
-    let provisioned = desk.post(Shows::Key(&key), PROVISIONED, &body).await;
-    let invited = desk.person("bob@home.test").await;
-    let token = desk.token_of(&provisioned.body["invite"]).await;
-    assert_eq!(remove(&desk, &ada, &org.to_string(), &bob, "").await.status, 204);
-    assert_eq!(desk.claim(&invited, &token).await.refusal(), (404, "not_found"));
+    let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
+    let invited = app.person("bob@home.test").await;
+    let token = app.token_of(&provisioned.body["invite"]).await;
+    assert_eq!(remove(&app, &ada, &org.to_string(), &bob, "").await.status, 204);
+    assert_eq!(app.claim(&invited, &token).await.refusal(), (404, "not_found"));
     let provisioned: schemas::ids::OrgId = provisioned.body["organization"]["id"].as_str().unwrap().parse().unwrap();
-    assert_eq!(desk.audited(provisioned).await.last().map(String::as_str), Some("invite.withdrawn"));
+    assert_eq!(app.audited(provisioned).await.last().map(String::as_str), Some("invite.withdrawn"));
 }
 
 #[tokio::test]
 async fn s17_an_operator_who_is_removed_leaves_no_key_behind_unless_it_is_to_be_kept() {
-    let desk = Desk::open().await;
-    let ((org, _), (other, _)) = (desk.org("one").await, desk.platform("two").await);
+    let app = TestApp::open().await;
+    let ((org, _), (other, _)) = (app.org("one").await, app.platform("two").await);
     for (option, is_left) in [(" --keep-keys", true), ("", false)] {
-        json_of(&desk, "operator add op@x.test").await;
+        json_of(&app, "operator add op@x.test").await;
         let mut keys = Vec::new();
         for org in [org, other] {
-            let minted = json_of(&desk, &format!("key mint --organization {org} --scope identity:write --as op@x.test")).await;
+            let minted = json_of(&app, &format!("key mint --organization {org} --scope identity:write --as op@x.test")).await;
             let key = minted["key"].as_str().unwrap().to_owned();
-            keys.push(mint(&desk, Shows::Key(&key), &["identity:write"]).await.1);
+            keys.push(mint(&app, Shows::Key(&key), &["identity:write"]).await.1);
             keys.push(key);
         }
-        json_of(&desk, &format!("operator remove op@x.test{option}")).await;
+        json_of(&app, &format!("operator remove op@x.test{option}")).await;
         for key in &keys {
-            assert_eq!(works(&desk, key).await, is_left, "{option}");
+            assert_eq!(works(&app, key).await, is_left, "{option}");
         }
     }
-    let at_the_machine = json_of(&desk, &format!("key mint --organization {org}")).await;
-    assert!(works(&desk, at_the_machine["key"].as_str().unwrap()).await);
+    let at_the_machine = json_of(&app, &format!("key mint --organization {org}")).await;
+    assert!(works(&app, at_the_machine["key"].as_str().unwrap()).await);
     // A key header alone, as always, and a session where none was asked for.
-    assert_eq!(answer(desk.request(Method::GET, KEYS, Shows::Nothing)).await.status, 401);
+    assert_eq!(answer(app.request(Method::GET, KEYS, Shows::Nothing)).await.status, 401);
 }

@@ -1,6 +1,6 @@
 //! `last_used_at` of keys: what this service saw itself, and what the others say in their own tables.
 
-use crate::desk::{Desk, Shows};
+use crate::test_app::{Shows, TestApp};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use service_kit::testing::eventually;
@@ -11,26 +11,26 @@ fn used(key: &Value) -> Option<DateTime<Utc>> {
 
 #[tokio::test]
 async fn a_key_that_is_used_here_says_so_soon_and_one_that_is_not_says_nothing() {
-    let desk = Desk::open().await;
-    let before = desk.clock.now();
-    let (_, key) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let before = app.clock.now();
+    let (_, key) = app.org("owner").await;
     // The organisation's first key, which nobody shows, and the one that asks.
     let listed = eventually("the use is shown", || async {
-        let listed = desk.list(Shows::Key(&key)).await.body;
+        let listed = app.list(Shows::Key(&key)).await.body;
         used(&listed[1]).is_some().then_some(listed)
     })
     .await;
     assert_eq!(used(&listed[0]), None, "{listed}");
     let at = used(&listed[1]).unwrap();
-    assert!((before..=desk.clock.now()).contains(&at), "{at}");
+    assert!((before..=app.clock.now()).contains(&at), "{at}");
 }
 
 #[tokio::test]
 async fn the_latest_use_counts_wherever_it_was() {
-    let desk = Desk::open().await;
-    let (org, _) = desk.org("owner").await;
-    let session = desk.session("owner@a.test", &[org]).await;
-    let shown = async || used(&desk.list(Shows::Session(&session)).await.body[0]);
+    let app = TestApp::open().await;
+    let (org, _) = app.org("owner").await;
+    let session = app.session("owner@a.test", &[org]).await;
+    let shown = async || used(&app.list(Shows::Session(&session)).await.body[0]);
     assert_eq!(shown().await, None);
     let first = "(SELECT id FROM api_keys ORDER BY created_at, id LIMIT 1)";
     let mut expected = "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap();
@@ -42,7 +42,7 @@ async fn the_latest_use_counts_wherever_it_was() {
         (format!("UPDATE key_uses_ingest SET last_used_at = $1::timestamptz - interval '2 hours' WHERE key_id = {first}"), false),
     ] {
         let at = expected + chrono::TimeDelta::hours(1);
-        sqlx::query(sqlx::AssertSqlSafe(statement.clone())).bind(at).execute(&desk.stores.pool).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(statement.clone())).bind(at).execute(&app.stores.pool).await.unwrap();
         expected = if is_latest { at } else { expected };
         assert_eq!(shown().await, Some(expected), "{statement}");
     }

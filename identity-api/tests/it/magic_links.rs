@@ -1,7 +1,7 @@
 //! Signing in by e-mail.
 
-use crate::desk::{Answer, Desk, MAGIC_LINK, SESSION, Shows, VERIFY, answer, sign_in};
 use crate::mailbox::token_in;
+use crate::test_app::{Answer, MAGIC_LINK, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -10,121 +10,121 @@ use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::eventually;
 
-async fn verify(desk: &Desk, token: &str) -> Answer {
-    desk.post(Shows::Nothing, VERIFY, &json!({"token": token})).await
+async fn verify(app: &TestApp, token: &str) -> Answer {
+    app.post(Shows::Nothing, VERIFY, &json!({"token": token})).await
 }
 
 #[tokio::test]
 async fn a_mailed_token_opens_one_session_for_the_account_of_its_address() {
-    let desk = Desk::open().await;
-    let (org, _) = desk.org("owner").await;
-    desk.session("jane@example.com", &[org]).await;
-    let asked = desk.ask_to_sign_in("Jane@Example.COM").await;
+    let app = TestApp::open().await;
+    let (org, _) = app.org("owner").await;
+    app.session("jane@example.com", &[org]).await;
+    let asked = app.ask_to_sign_in("Jane@Example.COM").await;
     assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
-    let token = desk.token_mailed("jane@example.com", 1).await;
-    let opened = verify(&desk, &token).await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let opened = verify(&app, &token).await;
     assert_eq!(opened.status, 200, "{}", opened.body);
     assert_eq!(opened.body.as_object().unwrap().keys().collect::<Vec<_>>(), ["expires_at", "session_id", "user"]);
     assert_eq!(opened.body["user"]["email"], "jane@example.com");
     let session = opened.text("session_id");
-    assert_eq!(desk.list(Shows::Session(session)).await.status, 200, "it acts for her organisation");
-    let me = desk.get(Shows::Session(session), SESSION).await.body;
+    assert_eq!(app.list(Shows::Session(session)).await.status, 200, "it acts for her organisation");
+    let me = app.get(Shows::Session(session), SESSION).await.body;
     assert_eq!(me["user"], opened.body["user"]);
     assert_eq!(me["expires_at"], opened.body["expires_at"]);
-    let refused = verify(&desk, &token).await;
+    let refused = verify(&app, &token).await;
     assert_eq!(refused.refusal(), (401, "unauthenticated"), "a token is good once");
-    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 1);
 }
 
 #[tokio::test]
 async fn an_unknown_address_gets_the_same_answer_and_the_same_mail_and_becomes_an_account_when_it_is_proved() {
-    let desk = Desk::open().await;
-    desk.session("known@example.com", &[]).await;
-    let (known, unknown) = (desk.ask_to_sign_in("known@example.com").await, desk.ask_to_sign_in("nobody@example.com").await);
+    let app = TestApp::open().await;
+    app.session("known@example.com", &[]).await;
+    let (known, unknown) = (app.ask_to_sign_in("known@example.com").await, app.ask_to_sign_in("nobody@example.com").await);
     assert_eq!(known, unknown);
-    let token = desk.token_mailed("nobody@example.com", 1).await;
-    let known_token = desk.token_mailed("known@example.com", 1).await;
+    let token = app.token_mailed("nobody@example.com", 1).await;
+    let known_token = app.token_mailed("known@example.com", 1).await;
     let shape = |address: &str, token: &str| {
-        let mail = desk.mails().into_iter().find(|mail| mail.contains(address)).unwrap();
+        let mail = app.mails().into_iter().find(|mail| mail.contains(address)).unwrap();
         mail.lines().filter(|line| !line.starts_with("Date:")).collect::<String>().replace(address, "…").replace(token, "…")
     };
     assert_eq!(shape("known@example.com", &known_token).len(), shape("nobody@example.com", &token).len());
-    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1, "asking creates nobody");
-    let opened = verify(&desk, &token).await;
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 1, "asking creates nobody");
+    let opened = verify(&app, &token).await;
     assert_eq!(opened.status, 200);
-    let me = desk.get(Shows::Session(opened.text("session_id")), SESSION).await.body;
+    let me = app.get(Shows::Session(opened.text("session_id")), SESSION).await.body;
     assert_eq!((&me["memberships"], &me["is_operator"]), (&json!([]), &json!(false)));
 }
 
 #[tokio::test]
 async fn a_token_works_for_a_quarter_of_an_hour_and_every_refusal_is_the_same() {
-    let desk = Desk::open_at_a_standstill().await;
+    let app = TestApp::open_at_a_standstill().await;
     for number in 1..=2 {
-        desk.ask_to_sign_in("jane@example.com").await;
-        desk.token_mailed("jane@example.com", number).await;
+        app.ask_to_sign_in("jane@example.com").await;
+        app.token_mailed("jane@example.com", number).await;
     }
-    let mails = desk.mails();
+    let mails = app.mails();
     let (first, second) = (token_in(&mails[0]), token_in(&mails[1]));
-    let expected = verify(&desk, "x").await;
+    let expected = verify(&app, "x").await;
     assert_eq!(expected.refusal(), (401, "unauthenticated"));
-    desk.clock.advance(TimeDelta::minutes(15) - TimeDelta::microseconds(1));
-    assert_eq!(verify(&desk, &first).await.status, 200, "in the last moment, and the second mail left it valid");
-    assert_eq!(verify(&desk, &second).await, expected, "who has signed in leaves no other link behind");
-    desk.ask_to_sign_in("jane@example.com").await;
-    let third = desk.token_mailed("jane@example.com", 3).await;
-    desk.clock.advance(TimeDelta::minutes(15));
+    app.clock.advance(TimeDelta::minutes(15) - TimeDelta::microseconds(1));
+    assert_eq!(verify(&app, &first).await.status, 200, "in the last moment, and the second mail left it valid");
+    assert_eq!(verify(&app, &second).await, expected, "who has signed in leaves no other link behind");
+    app.ask_to_sign_in("jane@example.com").await;
+    let third = app.token_mailed("jane@example.com", 3).await;
+    app.clock.advance(TimeDelta::minutes(15));
     for token in [third.as_str(), &first, "", " ", &format!("{third} "), &third.to_lowercase(), "\u{0}", "é", &"x".repeat(8_192)]
     {
-        assert_eq!(verify(&desk, token).await, expected, "{token:?}");
+        assert_eq!(verify(&app, token).await, expected, "{token:?}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
 }
 
 #[tokio::test]
 async fn an_account_gets_five_mails_in_a_quarter_of_an_hour_and_the_answer_does_not_tell() {
-    let desk = Desk::open_at_a_standstill().await;
+    let app = TestApp::open_at_a_standstill().await;
     for spelling in
         ["a@example.com", "A@example.com", "a@EXAMPLE.com", "a@example.com", "a@example.com", "a@example.com", "A@Example.com"]
     {
-        let asked = desk.ask_to_sign_in(spelling).await;
+        let asked = app.ask_to_sign_in(spelling).await;
         assert_eq!((asked.status, asked.body), (202, json!({"status": "accepted"})));
     }
-    desk.token_mailed("a@example.com", 5).await;
+    app.token_mailed("a@example.com", 5).await;
     // One to another address is written after those that would have been: mails of one account wait for each other.
     for _ in 0..3 {
-        desk.ask_to_sign_in("a@example.com").await;
+        app.ask_to_sign_in("a@example.com").await;
     }
-    desk.ask_to_sign_in("b@example.com").await;
-    desk.token_mailed("b@example.com", 1).await;
-    assert_eq!(desk.count("SELECT count(*) FROM magic_links WHERE email = 'a@example.com'").await, 5);
-    desk.clock.advance(TimeDelta::minutes(15) + TimeDelta::seconds(1));
-    desk.ask_to_sign_in("a@example.com").await;
-    desk.token_mailed("a@example.com", 6).await;
+    app.ask_to_sign_in("b@example.com").await;
+    app.token_mailed("b@example.com", 1).await;
+    assert_eq!(app.count("SELECT count(*) FROM magic_links WHERE email = 'a@example.com'").await, 5);
+    app.clock.advance(TimeDelta::minutes(15) + TimeDelta::seconds(1));
+    app.ask_to_sign_in("a@example.com").await;
+    app.token_mailed("a@example.com", 6).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_redeem_at_once_one_wins() {
     const ROUNDS: usize = 20;
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for round in 0..ROUNDS {
         let email = format!("jane{round}@example.com");
-        desk.ask_to_sign_in(&email).await;
-        desk.token_mailed(&email, 1).await;
-        desk.ask_to_sign_in(&email).await;
-        desk.token_mailed(&email, 2).await;
+        app.ask_to_sign_in(&email).await;
+        app.token_mailed(&email, 1).await;
+        app.ask_to_sign_in(&email).await;
+        app.token_mailed(&email, 2).await;
         let to = format!("To: {email}\r\n");
-        let tokens: Vec<String> = desk.mails().iter().filter(|mail| mail.contains(&to)).map(|mail| token_in(mail)).collect();
-        let tries = (0..16).map(|n| verify(&desk, &tokens[n % 2]));
+        let tokens: Vec<String> = app.mails().iter().filter(|mail| mail.contains(&to)).map(|mail| token_in(mail)).collect();
+        let tries = (0..16).map(|n| verify(&app, &tokens[n % 2]));
         let statuses: Vec<u16> = futures::future::join_all(tries).await.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "round {round}: {statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 15, "round {round}: {statuses:?}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 20);
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 20);
 }
 
 #[tokio::test]
 async fn i5_what_is_no_address_is_refused_and_nothing_is_sent() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for email in [
         "",
         "jane",
@@ -135,7 +135,7 @@ async fn i5_what_is_no_address_is_refused_and_nothing_is_sent() {
         "a@[127.0.0.1]",
         &"x".repeat(9_000),
     ] {
-        assert_eq!(desk.ask_to_sign_in(email).await.refusal(), (422, "invalid_request"), "{email:?}");
+        assert_eq!(app.ask_to_sign_in(email).await.refusal(), (422, "invalid_request"), "{email:?}");
     }
     for body in [
         json!({}),
@@ -145,29 +145,29 @@ async fn i5_what_is_no_address_is_refused_and_nothing_is_sent() {
         json!({"email": "a@b.test", "user_id": "x"}),
     ] {
         for path in [MAGIC_LINK, VERIFY] {
-            assert_eq!(desk.post(Shows::Nothing, path, &body).await.refusal(), (422, "invalid_request"), "{body}");
+            assert_eq!(app.post(Shows::Nothing, path, &body).await.refusal(), (422, "invalid_request"), "{body}");
         }
     }
     for text in ["", "[]", "null", "{", "{\"email\":\"\\ud800\"}"] {
-        assert_eq!(desk.send(Method::POST, Shows::Nothing, MAGIC_LINK, text).await.refusal(), (400, "invalid_body"), "{text}");
+        assert_eq!(app.send(Method::POST, Shows::Nothing, MAGIC_LINK, text).await.refusal(), (400, "invalid_body"), "{text}");
     }
-    let form = desk
+    let form = app
         .request(Method::POST, MAGIC_LINK, Shows::Nothing)
         .header("content-type", "text/plain")
         .body("{\"email\":\"a@b.test\"}");
     assert_eq!(answer(form).await.refusal(), (415, "unsupported_media_type"));
-    assert_eq!(desk.count("SELECT count(*) FROM magic_links").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM magic_links").await, 0);
 }
 
 #[tokio::test]
 async fn a_token_is_stored_as_its_hash_only() {
-    let desk = Desk::open().await;
-    desk.ask_to_sign_in("jane@example.com").await;
-    let token = desk.token_mailed("jane@example.com", 1).await;
-    let session = verify(&desk, &token).await.text("session_id").to_owned();
+    let app = TestApp::open().await;
+    app.ask_to_sign_in("jane@example.com").await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let session = verify(&app, &token).await.text("session_id").to_owned();
     for table in ["magic_links", "user_sessions", "users", "audit_log"] {
         let rows = format!("SELECT coalesce(string_agg(t::text, ' '), '') FROM {table} t");
-        let text: String = sqlx::query_scalar(sqlx::AssertSqlSafe(rows)).fetch_one(&desk.stores.pool).await.unwrap();
+        let text: String = sqlx::query_scalar(sqlx::AssertSqlSafe(rows)).fetch_one(&app.stores.pool).await.unwrap();
         assert!(!text.contains(&token) && !text.contains(&session), "{table}");
     }
 }
@@ -176,21 +176,21 @@ async fn a_token_is_stored_as_its_hash_only() {
 async fn a_page_that_is_set_gets_the_token_in_its_link() {
     let page = Some("https://console.example.com/sign-in?lang=de".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
-    desk.ask_to_sign_in("jane@example.com").await;
-    let token = desk.token_mailed("jane@example.com", 1).await;
-    let mail = &desk.mails()[0];
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    app.ask_to_sign_in("jane@example.com").await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let mail = &app.mails()[0];
     assert!(mail.contains(&format!("\r\nhttps://console.example.com/sign-in?lang=de&token={token}\r\n")), "{mail}");
-    assert_eq!(verify(&desk, &token).await.status, 200);
+    assert_eq!(verify(&app, &token).await.status, 200);
 }
 
 /// What a person does: opens the link, and presses the button.
 #[tokio::test]
 async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
-    let desk = Desk::open().await;
-    desk.ask_to_sign_in("jane@example.com").await;
-    let token = desk.token_mailed("jane@example.com", 1).await;
-    let mail = desk.mails().remove(0);
+    let app = TestApp::open().await;
+    app.ask_to_sign_in("jane@example.com").await;
+    let token = app.token_mailed("jane@example.com", 1).await;
+    let mail = app.mails().remove(0);
     let (_, text) = mail.split_once("\r\n\r\n").unwrap();
     let link = format!("http://telemetry.test{MAGIC_LINK}?token={token}");
     assert!(text.starts_with(&format!("Open this link to sign in:\r\n\r\n{link}\r\n")), "{text}");
@@ -198,7 +198,7 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
 
     // Programs that read mail open it too: that redeems nothing.
     let open =
-        || async { desk.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).send().await.unwrap() };
+        || async { app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Shows::Nothing).send().await.unwrap() };
     for _ in 0..2 {
         let opened = open().await;
         assert_eq!(opened.status(), 200);
@@ -209,7 +209,7 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
         assert!(page.contains("name=\"referrer\" content=\"same-origin\"") && !page.contains("<script"), "{page}");
     }
     let press = |origin: Option<&'static str>| {
-        let form = desk.request(Method::POST, VERIFY, Shows::Nothing).body(format!("token={token}"));
+        let form = app.request(Method::POST, VERIFY, Shows::Nothing).body(format!("token={token}"));
         let form = form.header("content-type", "application/x-www-form-urlencoded");
         origin.map_or(form.try_clone().unwrap(), |origin| form.header("origin", origin)).send()
     };
@@ -224,21 +224,21 @@ async fn the_mail_says_its_link_first_and_the_page_behind_it_signs_in() {
     });
     let (session, page) = (cookie.unwrap(), pressed.text().await.unwrap());
     assert!(page.contains("jane@example.com") && !page.contains(&session), "{page}");
-    assert_eq!(desk.get(Shows::Session(&session), SESSION).await.status, 200);
+    assert_eq!(app.get(Shows::Session(&session), SESSION).await.status, 200);
     assert_eq!(press(Some("http://telemetry.test")).await.unwrap().status(), 401, "once");
 }
 
 #[tokio::test]
 async fn a_link_that_is_not_whole_opens_no_page() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
-        let refused = desk.get(Shows::Nothing, &format!("{MAGIC_LINK}{query}")).await;
+        let refused = app.get(Shows::Nothing, &format!("{MAGIC_LINK}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
     }
-    let long = desk.get(Shows::Nothing, &format!("{MAGIC_LINK}?token={}", "a".repeat(129))).await;
+    let long = app.get(Shows::Nothing, &format!("{MAGIC_LINK}?token={}", "a".repeat(129))).await;
     assert_eq!(long.refusal(), (400, "invalid_parameter"));
     for body in ["", "x=1", "tok%65n"] {
-        let form = desk.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test").body(body);
+        let form = app.request(Method::POST, VERIFY, Shows::Nothing).header("origin", "http://telemetry.test").body(body);
         let answered = answer(form.header("content-type", "application/x-www-form-urlencoded")).await;
         assert!(matches!(answered.refusal(), (422, "invalid_request") | (401, "unauthenticated")), "{body}: {}", answered.body);
     }
@@ -247,38 +247,38 @@ async fn a_link_that_is_not_whole_opens_no_page() {
 /// Mail that cannot be sent must not show in the answer either.
 #[tokio::test]
 async fn who_asks_does_not_wait_for_the_mail_nor_hear_of_its_failure() {
-    let desk = Desk::open().await;
-    let expected = desk.ask_to_sign_in("a@example.com").await;
-    desk.token_mailed("a@example.com", 1).await;
-    let folder = desk.mail_dir.path();
+    let app = TestApp::open().await;
+    let expected = app.ask_to_sign_in("a@example.com").await;
+    app.token_mailed("a@example.com", 1).await;
+    let folder = app.mail_dir.path();
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::write(folder, "a file where the folder was").unwrap();
-    assert_eq!(desk.ask_to_sign_in("b@example.com").await, expected);
+    assert_eq!(app.ask_to_sign_in("b@example.com").await, expected);
     let stored = "SELECT count(*) FROM magic_links WHERE email = 'b@example.com'";
-    eventually("the link is stored", || async { (desk.count(stored).await == 1).then_some(()) }).await;
-    assert_eq!(desk.ask_to_sign_in("b@example.com").await, expected);
+    eventually("the link is stored", || async { (app.count(stored).await == 1).then_some(()) }).await;
+    assert_eq!(app.ask_to_sign_in("b@example.com").await, expected);
     std::fs::remove_file(folder).unwrap();
-    assert_eq!(desk.ask_to_sign_in("c@example.com").await, expected);
-    desk.token_mailed("c@example.com", 1).await;
+    assert_eq!(app.ask_to_sign_in("c@example.com").await, expected);
+    app.token_mailed("c@example.com", 1).await;
 }
 
 /// The newest mail may be an invite to somebody else.
 #[tokio::test]
 async fn the_line_of_the_guide_takes_the_token_of_the_newest_sign_in_mail() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for count in 1..=2 {
-        desk.ask_to_sign_in("me@example.com").await;
-        desk.token_mailed("me@example.com", count).await;
+        app.ask_to_sign_in("me@example.com").await;
+        app.token_mailed("me@example.com", count).await;
     }
-    let token = desk.token_mailed("me@example.com", 2).await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await;
-    assert_eq!(desk.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
-    assert!(desk.mails().pop().unwrap().contains("To: bob@a.test"));
+    let token = app.token_mailed("me@example.com", 2).await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await;
+    assert_eq!(app.invite(&ada, org.text("id"), "bob@a.test", "member").await.status, 201);
+    assert!(app.mails().pop().unwrap().contains("To: bob@a.test"));
     let guide = include_str!("../../../docs/guide.md");
     let (_, line) = guide.split_once("{\\\"token\\\": \\\"$(").unwrap();
     let (line, _) = line.split_once(")\\\"}").unwrap();
-    let line = line.replace(".local/mail", desk.mail_dir.path().to_str().unwrap());
+    let line = line.replace(".local/mail", app.mail_dir.path().to_str().unwrap());
     let ran = tokio::process::Command::new("bash").args(["-c", &line]).output().await.unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap().trim_end(), token, "{line}");
 }

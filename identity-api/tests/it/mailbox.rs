@@ -2,11 +2,11 @@
 //!
 //! Must not assert anything.
 
-use crate::desk::{Answer, Desk, MAGIC_LINK, Shows};
+use crate::test_app::{Answer, MAGIC_LINK, Shows, TestApp};
 use serde_json::json;
 use service_kit::testing::eventually;
 
-impl Desk {
+impl TestApp {
     /// Every mail so far, oldest first.
     pub(crate) fn mails(&self) -> Vec<String> {
         let folder = std::fs::read_dir(self.mail_dir.path()).into_iter().flatten().map(|entry| entry.unwrap().path());

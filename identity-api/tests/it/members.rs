@@ -1,24 +1,24 @@
 //! Who belongs to an organisation: seen by members, changed by owners.
 
-use crate::desk::{Desk, KEYS, NOBODY, SETTINGS};
 use crate::people::{ORGANIZATIONS, invites_of, members_of};
+use crate::test_app::{KEYS, NOBODY, SETTINGS, TestApp};
 use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
 async fn members_see_each_other_and_strangers_see_nothing() {
-    let desk = Desk::open().await;
-    let (ada, eve) = (desk.person("ada@a.test").await, desk.person("eve@b.test").await);
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
+    let app = TestApp::open().await;
+    let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
     let expected = [("ada@a.test".to_owned(), "owner".to_owned()), ("bob@a.test".to_owned(), "member".to_owned())];
-    assert_eq!(desk.members(&ada, &org).await, expected);
-    assert_eq!(desk.members(&bob, &org).await, expected);
-    let listed = desk.get(bob.shows(), &members_of(&org)).await.body;
+    assert_eq!(app.members(&ada, &org).await, expected);
+    assert_eq!(app.members(&bob, &org).await, expected);
+    let listed = app.get(bob.shows(), &members_of(&org)).await.body;
     assert_eq!(listed[1]["user_id"], json!(bob.id));
     assert_eq!(listed[1].as_object().unwrap().len(), 5, "{listed}");
 
-    let absent = desk.get(eve.shows(), &members_of(NOBODY)).await;
+    let absent = app.get(eve.shows(), &members_of(NOBODY)).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
     let user = format!("{}/{}", members_of(&org), bob.id);
     for (method, path, body) in [
@@ -30,74 +30,74 @@ async fn members_see_each_other_and_strangers_see_nothing() {
         (Method::DELETE, format!("{}/{NOBODY}", invites_of(&org)), ""),
         (Method::GET, format!("{ORGANIZATIONS}/{org}"), ""),
     ] {
-        assert_eq!(desk.send(method.clone(), eve.shows(), &path, body).await, absent, "{method} {path}");
+        assert_eq!(app.send(method.clone(), eve.shows(), &path, body).await, absent, "{method} {path}");
     }
-    assert_eq!(desk.members(&ada, &org).await, expected, "nothing happened");
+    assert_eq!(app.members(&ada, &org).await, expected, "nothing happened");
 }
 
 #[tokio::test]
 async fn only_owners_change_members() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
-    let cy = desk.joined(&ada, &org, "cy@a.test", "member").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     for refused in [
-        desk.invite(&bob, &org, "eve@b.test", "member").await,
-        desk.make(&bob, &org, &bob, "owner").await,
-        desk.make(&bob, &org, &ada, "member").await,
-        desk.remove(&bob, &org, &cy).await,
-        desk.remove(&bob, &org, &ada).await,
-        desk.delete(bob.shows(), &format!("{}/{NOBODY}", invites_of(&org))).await,
+        app.invite(&bob, &org, "eve@b.test", "member").await,
+        app.make(&bob, &org, &bob, "owner").await,
+        app.make(&bob, &org, &ada, "member").await,
+        app.remove(&bob, &org, &cy).await,
+        app.remove(&bob, &org, &ada).await,
+        app.delete(bob.shows(), &format!("{}/{NOBODY}", invites_of(&org))).await,
     ] {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
-    assert_eq!(desk.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
-    let bob = desk.person("bob@a.test").await;
-    assert_eq!(desk.remove(&bob, &org, &cy).await.status, 204, "now he may");
-    assert_eq!(desk.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.text("role"), "owner");
+    let bob = app.person("bob@a.test").await;
+    assert_eq!(app.remove(&bob, &org, &cy).await.status, 204, "now he may");
+    assert_eq!(app.remove(&bob, &org, &cy).await.refusal(), (404, "not_found"));
     for nobody in [NOBODY, "x", "%00"] {
         let path = format!("{}/{nobody}", members_of(&org));
-        assert_eq!(desk.delete(ada.shows(), &path).await.refusal(), (404, "not_found"), "{nobody}");
+        assert_eq!(app.delete(ada.shows(), &path).await.refusal(), (404, "not_found"), "{nobody}");
     }
     for body in [json!({}), json!({"role": "operator"}), json!({"role": "owner", "user_id": NOBODY})] {
         let path = format!("{}/{}", members_of(&org), bob.id);
-        let refused = desk.send(Method::PATCH, ada.shows(), &path, body.to_string()).await;
+        let refused = app.send(Method::PATCH, ada.shows(), &path, body.to_string()).await;
         assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
     }
     let org = org.parse().unwrap();
-    let changes = desk.audited(org).await;
+    let changes = app.audited(org).await;
     assert_eq!(changes[changes.len() - 2..], ["member.changed", "member.removed"]);
 }
 
 #[tokio::test]
 async fn who_is_removed_is_out_at_once() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
-    assert_eq!(desk.get(bob.shows(), KEYS).await.status, 200);
-    assert_eq!(desk.remove(&ada, &org, &bob).await.status, 204);
-    assert_eq!(desk.get(bob.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
-    assert_eq!(desk.get(bob.shows(), KEYS).await.refusal(), (403, "forbidden"));
-    assert_eq!(desk.get(bob.shows(), SETTINGS).await.refusal(), (403, "forbidden"));
-    let again = desk.joined(&ada, &org, "bob@a.test", "owner").await;
-    assert_eq!(desk.get(again.shows(), KEYS).await.status, 200, "who is invited again is in again");
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    assert_eq!(app.get(bob.shows(), KEYS).await.status, 200);
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
+    assert_eq!(app.get(bob.shows(), &members_of(&org)).await.refusal(), (404, "not_found"));
+    assert_eq!(app.get(bob.shows(), KEYS).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(bob.shows(), SETTINGS).await.refusal(), (403, "forbidden"));
+    let again = app.joined(&ada, &org, "bob@a.test", "owner").await;
+    assert_eq!(app.get(again.shows(), KEYS).await.status, 200, "who is invited again is in again");
 }
 
 #[tokio::test]
 async fn the_last_owner_can_neither_go_nor_step_down() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", "member").await;
-    assert_eq!(desk.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
-    assert_eq!(desk.make(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
-    assert_eq!(desk.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");
-    assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
-    assert_eq!(desk.make(&ada, &org, &ada, "member").await.status, 200, "with another owner she steps down");
-    let (ada, bob) = (desk.person("ada@a.test").await, desk.person("bob@a.test").await);
-    assert_eq!(desk.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "and now he is the last");
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", "member").await;
+    assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
+    assert_eq!(app.make(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));
+    assert_eq!(app.make(&ada, &org, &ada, "owner").await.status, 200, "what changes nothing is fine");
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    assert_eq!(app.make(&ada, &org, &ada, "member").await.status, 200, "with another owner she steps down");
+    let (ada, bob) = (app.person("ada@a.test").await, app.person("bob@a.test").await);
+    assert_eq!(app.remove(&bob, &org, &bob).await.refusal(), (409, "conflict"), "and now he is the last");
     let expected = [("ada@a.test".to_owned(), "member".to_owned()), ("bob@a.test".to_owned(), "owner".to_owned())];
-    assert_eq!(desk.members(&ada, &org).await, expected);
+    assert_eq!(app.members(&ada, &org).await, expected);
 }

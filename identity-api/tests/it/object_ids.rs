@@ -1,7 +1,7 @@
 //! Ids in paths: what is no id, and what is somebody else's, look like what is not there (threat rows X28, X29).
 
-use crate::desk::{Answer, Desk, Shows};
 use crate::routes::GOLDEN;
+use crate::test_app::{Answer, Shows, TestApp};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 
@@ -32,10 +32,10 @@ fn assert_says_nothing_of_the_inside(answer: &Answer, at: &str) {
 
 #[tokio::test]
 async fn x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there() {
-    let desk = Desk::open().await;
-    let org = desk.seed().org("owner", OrgType::ContentOwner).await.id;
-    let key = desk.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;
-    let member = desk.session("member@a.test", &[org]).await;
+    let app = TestApp::open().await;
+    let org = app.seed().org("owner", OrgType::ContentOwner).await.id;
+    let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;
+    let member = app.session("member@a.test", &[org]).await;
     for (method, route, answers) in GOLDEN.iter().filter(|(_, route, _)| route.contains('{')) {
         // by whom an object that is not there is looked for at all
         let shows = match (answers[3], answers[5]) {
@@ -45,7 +45,7 @@ async fn x29_x28_whatever_stands_in_the_place_of_an_id_is_not_there() {
         };
         let ask = async |id: &str| {
             let path = route.split('/').map(|name| if name.starts_with('{') { id } else { name }).collect::<Vec<_>>().join("/");
-            let answer = desk.send(Method::from_bytes(method.as_bytes()).unwrap(), shows, &path, "{}").await;
+            let answer = app.send(Method::from_bytes(method.as_bytes()).unwrap(), shows, &path, "{}").await;
             assert_says_nothing_of_the_inside(&answer, &format!("{method} {path}"));
             answer
         };

@@ -2,7 +2,7 @@
 //!
 //! Must not skip: without Node or the registry it fails and says so.
 
-use crate::desk::{Desk, SESSION, Shows, sign_in};
+use crate::test_app::{SESSION, Shows, TestApp, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::{Client, Method, Response, Url};
@@ -54,31 +54,31 @@ impl RealProvider {
         Self { issuer, _said: said, _process: process }
     }
 
-    async fn desk(&self) -> Desk {
+    async fn app(&self) -> TestApp {
         let providers = json!([{"id": "real", "issuer": self.issuer, "client_id": "telemetry", "client_secret": SECRET}]);
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
         let settings = SignInSettings { oidc_providers: Some(Hidden::from(providers.to_string())), oidc_allow, ..sign_in() };
-        Desk::open_for(Clock::System, WebhookSettings::default(), settings).await
+        TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await
     }
 }
 
 /// Follows no redirect by itself and keeps cookies, as the test wants to see every step.
 struct Browser<'a> {
-    desk: &'a Desk,
+    app: &'a TestApp,
     client: Client,
     cookies: Arc<Jar>,
 }
 
 impl<'a> Browser<'a> {
-    fn new(desk: &'a Desk) -> Self {
+    fn new(app: &'a TestApp) -> Self {
         let cookies = Arc::new(Jar::default());
         let builder = Client::builder().redirect(reqwest::redirect::Policy::none()).cookie_provider(Arc::clone(&cookies));
-        Self { desk, client: builder.no_proxy().timeout(Duration::from_secs(30)).build().unwrap(), cookies }
+        Self { app, client: builder.no_proxy().timeout(Duration::from_secs(30)).build().unwrap(), cookies }
     }
 
     /// Our surface is reached where it listens, whatever name it goes by.
     async fn get(&self, url: &str) -> Response {
-        self.client.get(url.replace("http://telemetry.test", self.desk.url())).send().await.unwrap()
+        self.client.get(url.replace("http://telemetry.test", self.app.url())).send().await.unwrap()
     }
 
     /// Where an answer sends the browser.
@@ -94,7 +94,7 @@ impl<'a> Browser<'a> {
 
     /// From our door to the address that the provider sends the browser back to.
     async fn walk(&self, login: &str) -> String {
-        let mut response = self.get(&format!("{}{START}", self.desk.url())).await;
+        let mut response = self.get(&format!("{}{START}", self.app.url())).await;
         for _ in 0..20 {
             if let Some(next) = Self::next(&response) {
                 if next.starts_with("http://telemetry.test") {
@@ -121,9 +121,9 @@ async fn json_of(response: Response) -> (u16, Value) {
 #[tokio::test]
 async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail() {
     let provider = RealProvider::start().await;
-    let desk = provider.desk().await;
-    let by_mail = desk.session("jane@example.com", &[]).await;
-    let browser = Browser::new(&desk);
+    let app = provider.app().await;
+    let by_mail = app.session("jane@example.com", &[]).await;
+    let browser = Browser::new(&app);
     let back = browser.walk("jane").await;
     let arrived = browser.get(&back).await;
     let cookies: Vec<String> =
@@ -137,42 +137,42 @@ async fn somebody_signs_in_at_a_real_provider_and_is_the_same_person_as_by_mail(
     );
     assert!(cookies.iter().any(|cookie| cookie.starts_with("telemetry-sign-in=; Path=/; Max-Age=0")), "{cookies:?}");
     let session = opened["session_id"].as_str().unwrap();
-    let me = desk.get(Shows::Session(session), SESSION).await.body;
-    assert_eq!(me["user"], desk.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
-    assert_eq!(browser.get(&format!("{}{SESSION}", desk.url())).await.status(), 200, "and the browser is signed in");
+    let me = app.get(Shows::Session(session), SESSION).await.body;
+    assert_eq!(me["user"], app.get(Shows::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
+    assert_eq!(browser.get(&format!("{}{SESSION}", app.url())).await.status(), 200, "and the browser is signed in");
 
-    let again = Browser::new(&desk);
+    let again = Browser::new(&app);
     let (status, opened_again) = json_of(again.get(&again.walk("jane").await).await).await;
     assert_eq!((status, &opened_again["user"]), (200, &opened["user"]));
-    assert_eq!(desk.count("SELECT count(*) FROM user_identities").await, 1);
-    assert_eq!(desk.count("SELECT count(*) FROM users").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM user_identities").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 1);
 }
 
 #[tokio::test]
 async fn an_address_that_a_real_provider_does_not_vouch_for_opens_nothing() {
     let provider = RealProvider::start().await;
-    let desk = provider.desk().await;
-    desk.session("joe@example.com", &[]).await;
+    let app = provider.app().await;
+    app.session("joe@example.com", &[]).await;
     for login in ["joe", "silent"] {
-        let browser = Browser::new(&desk);
+        let browser = Browser::new(&app);
         let (status, refused) = json_of(browser.get(&browser.walk(login).await).await).await;
         assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{login}: {refused}");
     }
-    let jane = Browser::new(&desk);
+    let jane = Browser::new(&app);
     assert_eq!(jane.get(&jane.walk("jane").await).await.status(), 200);
-    let second = Browser::new(&desk);
+    let second = Browser::new(&app);
     let (status, refused) = json_of(second.get(&second.walk("second-jane").await).await).await;
     assert_eq!(status, 403, "an address that was given to somebody else does not open the account: {refused}");
-    assert_eq!(desk.count("SELECT count(*) FROM user_identities").await, 1);
-    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM user_identities").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 2);
 }
 
 #[tokio::test]
 async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
     let provider = RealProvider::start().await;
-    let desk = provider.desk().await;
-    let browser = Browser::new(&desk);
-    let started = browser.get(&format!("{}{START}", desk.url())).await;
+    let app = provider.app().await;
+    let browser = Browser::new(&app);
+    let started = browser.get(&format!("{}{START}", app.url())).await;
     let journey = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let to = Url::parse(started.headers()["location"].to_str().unwrap()).unwrap();
     let parameters: Vec<String> = to.query_pairs().map(|(name, _)| name.into_owned()).collect();
@@ -186,17 +186,17 @@ async fn what_a_real_provider_sent_back_counts_once_and_in_one_browser() {
     );
 
     let back = browser.walk("jane").await;
-    let elsewhere = Browser::new(&desk);
+    let elsewhere = Browser::new(&app);
     let (status, refused) = json_of(elsewhere.get(&back).await).await;
     assert_eq!((status, &refused["code"]), (401, &json!("unauthenticated")), "a browser that never left cannot arrive");
-    elsewhere.get(&format!("{}{START}", desk.url())).await;
+    elsewhere.get(&format!("{}{START}", app.url())).await;
     assert_eq!(elsewhere.get(&back).await.status(), 401, "nor can one that left on another journey");
 
-    let kept = browser.cookies.cookies(&desk.url().parse().unwrap()).unwrap();
+    let kept = browser.cookies.cookies(&app.url().parse().unwrap()).unwrap();
     assert_eq!(browser.get(&back).await.status(), 200);
     assert_eq!(browser.get(&back).await.status(), 401, "the journey is over");
     let path = back.replace("http://telemetry.test", "");
-    let replayed = desk.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
+    let replayed = app.request(Method::GET, &path, Shows::Nothing).header("cookie", kept).send().await.unwrap();
     assert_eq!(replayed.status(), 401, "also for who kept its cookie: the code is used");
-    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 1);
 }

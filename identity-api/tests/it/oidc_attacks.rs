@@ -1,7 +1,7 @@
 //! What a provider, or somebody in between, must not get away with.
 
-use crate::desk::{Answer, Desk, Shows, answer, sign_in};
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
+use crate::test_app::{Answer, Shows, TestApp, answer, sign_in};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -27,19 +27,19 @@ struct Left {
     nonce: String,
 }
 
-async fn desk(providers_at: &[(&str, &ForgedProvider)]) -> Desk {
+async fn app(providers_at: &[(&str, &ForgedProvider)]) -> TestApp {
     let written = providers_at.iter().map(|(id, provider)| {
         json!({"id": id, "issuer": provider.issuer(), "client_id": "telemetry", "client_secret": SECRET, "scopes": ["openid", "email"]})
     });
     let providers = Hidden::from(json!(written.collect::<Vec<_>>()).to_string());
     let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
     let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
-    Desk::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
+    TestApp::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await
 }
 
-async fn leave(desk: &Desk, provider: &'static str) -> Left {
+async fn leave(app: &TestApp, provider: &'static str) -> Left {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
-    let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", desk.url())).send().await.unwrap();
+    let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", app.url())).send().await.unwrap();
     assert_eq!(started.status(), 303);
     let cookie = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let to: Url = started.headers()["location"].to_str().unwrap().parse().unwrap();
@@ -48,21 +48,21 @@ async fn leave(desk: &Desk, provider: &'static str) -> Left {
     Left { provider, cookie, state: said("state"), nonce: said("nonce") }
 }
 
-async fn arrive_with(desk: &Desk, provider: &str, query: &str, cookie: Option<&str>) -> Answer {
+async fn arrive_with(app: &TestApp, provider: &str, query: &str, cookie: Option<&str>) -> Answer {
     let path = format!("/api/v1/identity/auth/oidc/{provider}/callback?{query}");
-    let request = desk.request(Method::GET, &path, Shows::Nothing);
+    let request = app.request(Method::GET, &path, Shows::Nothing);
     answer(cookie.into_iter().fold(request, |request, cookie| request.header("cookie", cookie))).await
 }
 
-async fn arrive(desk: &Desk, left: &Left) -> Answer {
-    arrive_with(desk, left.provider, &format!("code=c&state={}", left.state), Some(&left.cookie)).await
+async fn arrive(app: &TestApp, left: &Left) -> Answer {
+    arrive_with(app, left.provider, &format!("code=c&state={}", left.state), Some(&left.cookie)).await
 }
 
 #[tokio::test]
 async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothing() {
     let forged = ForgedProvider::start().await;
-    let desk = desk(&[("forged", &forged)]).await;
-    let now = desk.clock.now();
+    let app = app(&[("forged", &forged)]).await;
+    let now = app.clock.now();
     let spoil: [(&str, Spoil); 9] = [
         ("another nonce", |claims| claims.nonce = Some("x".to_owned())),
         ("no nonce", |claims| claims.nonce = None),
@@ -75,25 +75,25 @@ async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothi
         ("no address", |claims| claims.email = None),
     ];
     for (what, spoil) in spoil {
-        let left = leave(&desk, "forged").await;
+        let left = leave(&app, "forged").await;
         let mut claims = forged.good("jane", "jane@example.com", &left.nonce, now);
         spoil(&mut claims);
         forged.will_say(&claims, now);
-        let refused = arrive(&desk, &left).await;
+        let refused = arrive(&app, &left).await;
         let expected = if what.contains("address") { (403, "forbidden") } else { (401, "unauthenticated") };
         assert_eq!(refused.refusal(), expected, "{what}");
         assert!(!refused.body.to_string().contains("nonce"), "why is for the log: {}", refused.body);
     }
     let unsigned = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJqYW5lIn0.";
     for token in [Some(unsigned), Some("x"), Some(""), None] {
-        let left = leave(&desk, "forged").await;
+        let left = leave(&app, "forged").await;
         forged.will_hand_out(json!({"access_token": "x", "token_type": "Bearer", "id_token": token}));
-        assert!(matches!(arrive(&desk, &left).await.status, 401 | 503), "{token:?}");
+        assert!(matches!(arrive(&app, &left).await.status, 401 | 503), "{token:?}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM users").await, 0);
-    let left = leave(&desk, "forged").await;
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 0);
+    let left = leave(&app, "forged").await;
     forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
-    let opened = arrive(&desk, &left).await;
+    let opened = arrive(&app, &left).await;
     assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!("jane@example.com")), "without a fault it does");
 }
 
@@ -102,19 +102,19 @@ async fn a_token_that_is_not_signed_for_this_client_and_this_journey_opens_nothi
 async fn a_token_signed_as_the_provider_never_signs_opens_nothing() {
     let forged = ForgedProvider::start().await;
     forged.claims_to_sign_with(&["RS256"]);
-    let desk = desk(&[("forged", &forged)]).await;
-    let left = leave(&desk, "forged").await;
-    forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, desk.clock.now()), desk.clock.now());
-    assert_eq!(arrive(&desk, &left).await.refusal(), (401, "unauthenticated"));
-    assert_eq!(desk.count("SELECT count(*) FROM user_sessions").await, 0);
+    let app = app(&[("forged", &forged)]).await;
+    let left = leave(&app, "forged").await;
+    forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, app.clock.now()), app.clock.now());
+    assert_eq!(arrive(&app, &left).await.refusal(), (401, "unauthenticated"));
+    assert_eq!(app.count("SELECT count(*) FROM user_sessions").await, 0);
 }
 
 #[tokio::test]
 async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
-    let desk = desk(&[("forged", &forged), ("other", &other)]).await;
-    let (left, elsewhere) = (leave(&desk, "forged").await, leave(&desk, "other").await);
-    let now = desk.clock.now();
+    let app = app(&[("forged", &forged), ("other", &other)]).await;
+    let (left, elsewhere) = (leave(&app, "forged").await, leave(&app, "other").await);
+    let now = app.clock.now();
     forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
     other.will_say(&other.good("jane", "jane@example.com", &left.nonce, now), now);
     let good = format!("code=c&state={}", left.state);
@@ -136,27 +136,27 @@ async fn who_arrives_without_having_left_by_the_same_door_is_refused() {
         ("two cookies", "forged", &good, Some(&twice)),
         ("another provider", "other", &good, Some(&left.cookie)),
     ] {
-        assert_eq!(arrive_with(&desk, provider, query, cookie).await.refusal(), (401, "unauthenticated"), "{what}");
+        assert_eq!(arrive_with(&app, provider, query, cookie).await.refusal(), (401, "unauthenticated"), "{what}");
     }
     let twice = format!("{good}&state={}", left.state);
-    assert_eq!(arrive_with(&desk, "forged", &twice, Some(&left.cookie)).await.refusal(), (400, "invalid_parameter"));
-    assert_eq!(arrive_with(&desk, "nobody", &good, Some(&left.cookie)).await.refusal(), (404, "not_found"));
-    assert_eq!(arrive(&desk, &left).await.status, 200, "by the same door it is let in");
-    let late = leave(&desk, "forged").await;
-    desk.clock.advance(TimeDelta::minutes(10));
-    forged.will_say(&forged.good("jane", "jane@example.com", &late.nonce, desk.clock.now()), desk.clock.now());
-    assert_eq!(arrive(&desk, &late).await.refusal(), (401, "unauthenticated"), "a journey takes ten minutes at most");
+    assert_eq!(arrive_with(&app, "forged", &twice, Some(&left.cookie)).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(arrive_with(&app, "nobody", &good, Some(&left.cookie)).await.refusal(), (404, "not_found"));
+    assert_eq!(arrive(&app, &left).await.status, 200, "by the same door it is let in");
+    let late = leave(&app, "forged").await;
+    app.clock.advance(TimeDelta::minutes(10));
+    forged.will_say(&forged.good("jane", "jane@example.com", &late.nonce, app.clock.now()), app.clock.now());
+    assert_eq!(arrive(&app, &late).await.refusal(), (401, "unauthenticated"), "a journey takes ten minutes at most");
 }
 
 #[tokio::test]
 async fn a_subject_is_somebody_only_at_its_own_provider_and_keeps_its_account() {
     let (forged, other) = (ForgedProvider::start().await, ForgedProvider::start().await);
-    let desk = desk(&[("forged", &forged), ("other", &other)]).await;
-    let now = desk.clock.now();
+    let app = app(&[("forged", &forged), ("other", &other)]).await;
+    let now = app.clock.now();
     let come = async |id: &'static str, provider: &ForgedProvider, subject: &str, email: &str| {
-        let left = leave(&desk, id).await;
+        let left = leave(&app, id).await;
         provider.will_say(&provider.good(subject, email, &left.nonce, now), now);
-        let opened = arrive(&desk, &left).await;
+        let opened = arrive(&app, &left).await;
         (opened.status, opened.body["user"]["id"].clone(), opened.body["user"]["email"].clone())
     };
     let jane = come("forged", &forged, "1", "jane@example.com").await;
@@ -168,7 +168,7 @@ async fn a_subject_is_somebody_only_at_its_own_provider_and_keeps_its_account() 
     assert_eq!(moved, jane, "a subject keeps its account when its address changes");
     let heir = come("forged", &forged, "2", "jane@example.com").await;
     assert_eq!(heir.0, 403, "who got the address later is somebody else");
-    assert_eq!(desk.count("SELECT count(*) FROM users").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM users").await, 2);
 }
 
 #[tokio::test]
@@ -180,9 +180,9 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
     ]);
     let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
     let settings = SignInSettings { oidc_providers: Some(Hidden::from(wrong.to_string())), oidc_allow, ..sign_in() };
-    let desk = Desk::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
     for id in ["away", "wrong"] {
-        let refused = desk.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
+        let refused = app.get(Shows::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
         assert_eq!(refused.refusal(), (503, "unavailable"), "{id}");
         assert!(!refused.body.to_string().contains("127.0.0.1"), "{}", refused.body);
     }
@@ -191,18 +191,18 @@ async fn a_provider_that_is_away_or_another_than_it_says_is_no_fault_of_ours() {
 #[tokio::test]
 async fn that_an_account_is_linked_to_a_provider_is_in_the_trail_once() {
     let forged = ForgedProvider::start().await;
-    let desk = desk(&[("forged", &forged)]).await;
-    let now = desk.clock.now();
+    let app = app(&[("forged", &forged)]).await;
+    let now = app.clock.now();
     for _ in 0..2 {
-        let left = leave(&desk, "forged").await;
+        let left = leave(&app, "forged").await;
         forged.will_say(&forged.good("jane", "jane@example.com", &left.nonce, now), now);
-        assert_eq!(arrive(&desk, &left).await.status, 200);
+        assert_eq!(arrive(&app, &left).await.status, 200);
     }
     let rows: Vec<(String, Value)> = sqlx::query_as(
         "SELECT u.email, a.detail FROM audit_log a JOIN users u ON u.id = a.actor_id AND u.id = a.object_id \
          WHERE a.action = 'user.identity_linked' AND a.actor_kind = 'user'",
     )
-    .fetch_all(&desk.stores.pool)
+    .fetch_all(&app.stores.pool)
     .await
     .unwrap();
     assert_eq!(rows, [("jane@example.com".to_owned(), json!({"issuer": forged.issuer(), "subject": "jane"}))]);
@@ -263,10 +263,10 @@ async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
         ..sign_in()
     };
     let outside = WebhookSettings { dns_server: Some(dns.address), ..WebhookSettings::default() };
-    let desk = Desk::open_for(Clock::System, outside, settings).await;
+    let app = TestApp::open_for(Clock::System, outside, settings).await;
     for provider in &written {
         let path = format!("/api/v1/identity/auth/oidc/{}", provider["id"].as_str().unwrap());
-        assert_eq!(desk.get(Shows::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
+        assert_eq!(app.get(Shows::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
     }
     assert_eq!(canary.connects(), 0);
 }

@@ -1,9 +1,9 @@
 //! Forty callers at once: the last owner stays, an invite is claimed once, a request is reviewed once, a host has one
 //! owner.
 
-use crate::desk::{Answer, Desk, Shows};
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::rounds;
+use crate::test_app::{Answer, Shows, TestApp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,105 +29,105 @@ where
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_owners_who_remove_each_other_one_stays() {
-    let desk = Arc::new(Desk::open().await);
+    let app = Arc::new(TestApp::open().await);
     for round in 0..rounds(USUAL_ROUNDS) {
-        let ada = desk.person(&format!("ada{round}@a.test")).await;
-        let org = desk.founded(&ada, &format!("a{round}.test")).await.text("id").to_owned();
+        let ada = app.person(&format!("ada{round}@a.test")).await;
+        let org = app.founded(&ada, &format!("a{round}.test")).await.text("id").to_owned();
         let mut owners = vec![ada.clone()];
         for number in 0..3 {
-            owners.push(desk.joined(&ada, &org, &format!("owner{number}@a.test"), "owner").await);
+            owners.push(app.joined(&ada, &org, &format!("owner{number}@a.test"), "owner").await);
         }
         let people: Arc<[Person]> = owners.into();
         let answered = at_once(|number| {
-            let (desk, org, people) = (Arc::clone(&desk), org.clone(), Arc::clone(&people));
+            let (app, org, people) = (Arc::clone(&app), org.clone(), Arc::clone(&people));
             async move {
                 let (by, whom) = (&people[number % 4], &people[(number / 4) % 4]);
-                if number % 3 == 0 { desk.make(by, &org, whom, "member").await } else { desk.remove(by, &org, whom).await }
+                if number % 3 == 0 { app.make(by, &org, whom, "member").await } else { app.remove(by, &org, whom).await }
             }
         })
         .await;
         assert!(answered.keys().all(|status| [200, 204, 401, 403, 404, 409].contains(status)), "round {round}: {answered:?}");
     }
     let owners_left = "SELECT count(*) FROM memberships WHERE role = 'owner' GROUP BY organization_id";
-    let left: Vec<i64> = sqlx::query_scalar(owners_left).fetch_all(&desk.stores.pool).await.unwrap();
+    let left: Vec<i64> = sqlx::query_scalar(owners_left).fetch_all(&app.stores.pool).await.unwrap();
     assert_eq!(left.len(), rounds(USUAL_ROUNDS), "every organisation has an owner");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_claims_of_an_invite_one_wins_and_is_told() {
-    let desk = Arc::new(Desk::open().await);
-    let (partner, key) = desk.platform("partner").await;
-    desk.trust(partner, true).await;
-    let hook = desk.subscribe(&key, &["invite.claimed"]).await;
-    let ada = desk.person("ada@a.test").await;
+    let app = Arc::new(TestApp::open().await);
+    let (partner, key) = app.platform("partner").await;
+    app.trust(partner, true).await;
+    let hook = app.subscribe(&key, &["invite.claimed"]).await;
+    let ada = app.person("ada@a.test").await;
     for round in 1..=rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "admin_email": ada.email});
-        let provisioned = desk.post(Shows::Key(&key), PROVISIONED, &body).await;
-        let token = desk.token_of(&provisioned.body["invite"]).await;
+        let provisioned = app.post(Shows::Key(&key), PROVISIONED, &body).await;
+        let token = app.token_of(&provisioned.body["invite"]).await;
         let claimed = at_once(|_| {
-            let (desk, ada, token) = (Arc::clone(&desk), ada.clone(), token.clone());
-            async move { desk.claim(&ada, &token).await }
+            let (app, ada, token) = (Arc::clone(&app), ada.clone(), token.clone());
+            async move { app.claim(&ada, &token).await }
         })
         .await;
         assert_eq!(claimed, BTreeMap::from([(200, 1), (409, PARALLEL - 1)]), "round {round}");
-        assert_eq!(desk.outbox(&hook).await.len(), round);
+        assert_eq!(app.outbox(&hook).await.len(), round);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_verdicts_on_a_request_one_wins() {
-    let desk = Arc::new(Desk::open().await);
-    let (ada, operator) = (desk.person("ada@a.test").await, desk.operator("op@svc.test").await);
+    let app = Arc::new(TestApp::open().await);
+    let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for round in 0..rounds(USUAL_ROUNDS) {
-        let id = desk.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.text("id").to_owned();
+        let id = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.text("id").to_owned();
         let reviewed = at_once(|number| {
-            let (desk, operator, id) = (Arc::clone(&desk), operator.clone(), id.clone());
-            async move { desk.review(&operator, &id, if number % 2 == 0 { "approve" } else { "reject" }).await }
+            let (app, operator, id) = (Arc::clone(&app), operator.clone(), id.clone());
+            async move { app.review(&operator, &id, if number % 2 == 0 { "approve" } else { "reject" }).await }
         })
         .await;
         assert_eq!(reviewed.get(&409), Some(&(PARALLEL - 1)), "round {round}: {reviewed:?}");
         assert!(reviewed.contains_key(&201) != reviewed.contains_key(&200), "round {round}: {reviewed:?}");
     }
     let (approved, founded) = (
-        desk.count("SELECT count(*) FROM access_requests WHERE status = 'approved'").await,
-        desk.count("SELECT count(*) FROM organizations").await,
+        app.count("SELECT count(*) FROM access_requests WHERE status = 'approved'").await,
+        app.count("SELECT count(*) FROM organizations").await,
     );
     assert_eq!(approved, founded, "one organisation for one approval");
     let verdicts = "SELECT count(*) FROM audit_log WHERE action IN ('access_request.approved', 'access_request.rejected')";
-    assert_eq!(desk.count(verdicts).await, i64::try_from(rounds(USUAL_ROUNDS)).unwrap());
+    assert_eq!(app.count(verdicts).await, i64::try_from(rounds(USUAL_ROUNDS)).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_attestations_of_a_host_one_wins() {
-    let desk = Arc::new(Desk::open().await);
-    let (partner, key) = desk.platform("partner").await;
-    desk.trust(partner, true).await;
+    let app = Arc::new(TestApp::open().await);
+    let (partner, key) = app.platform("partner").await;
+    app.trust(partner, true).await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "attest": true});
         let provisioned = at_once(|_| {
-            let (desk, key, body) = (Arc::clone(&desk), key.clone(), body.clone());
-            async move { desk.post(Shows::Key(&key), PROVISIONED, &body).await }
+            let (app, key, body) = (Arc::clone(&app), key.clone(), body.clone());
+            async move { app.post(Shows::Key(&key), PROVISIONED, &body).await }
         })
         .await;
         assert_eq!(provisioned, BTreeMap::from([(201, 1), (409, PARALLEL - 1)]), "round {round}");
     }
     let expected = i64::try_from(rounds(USUAL_ROUNDS)).unwrap();
-    assert_eq!(desk.count("SELECT count(*) FROM organizations WHERE provisioned_by IS NOT NULL").await, expected);
-    assert_eq!(desk.count("SELECT count(*) FROM domains").await, expected, "a refusal leaves nothing behind");
+    assert_eq!(app.count("SELECT count(*) FROM organizations WHERE provisioned_by IS NOT NULL").await, expected);
+    assert_eq!(app.count("SELECT count(*) FROM domains").await, expected, "a refusal leaves nothing behind");
 }
 
 /// Two invites of one person at once: one is open afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_forty_invites_of_a_person_the_last_is_open() {
-    let desk = Arc::new(Desk::open().await);
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
+    let app = Arc::new(TestApp::open().await);
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     let invited = at_once(|_| {
-        let (desk, ada, org) = (Arc::clone(&desk), ada.clone(), org.clone());
-        async move { desk.invite(&ada, &org, "bob@a.test", "member").await }
+        let (app, ada, org) = (Arc::clone(&app), ada.clone(), org.clone());
+        async move { app.invite(&ada, &org, "bob@a.test", "member").await }
     })
     .await;
     assert_eq!(invited, BTreeMap::from([(201, PARALLEL)]));
     let open = "SELECT count(*) FROM invites WHERE withdrawn_at IS NULL";
-    assert_eq!(desk.count(open).await, 1);
+    assert_eq!(app.count(open).await, 1);
 }

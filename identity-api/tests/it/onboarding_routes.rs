@@ -1,7 +1,7 @@
 //! S3 for the credentials that only onboarding knows: operators, partners, and a key beside a session.
 
-use crate::desk::{Desk, NOBODY, Shows};
 use crate::routes::registered;
+use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
 
 /// Routes with an empty object as the body, and the id of nothing where they take one.
@@ -32,10 +32,10 @@ const GOLDEN: [(&str, &str, [u16; 4]); 21] = [
 
 #[tokio::test]
 async fn s3_operators_and_partners_get_what_the_table_says() {
-    let desk = Desk::open().await;
-    let operator = desk.operator("op@svc.test").await;
-    let ((partner, trusted), (_, untrusted)) = (desk.platform("partner").await, desk.platform("untrusted").await);
-    desk.trust(partner, true).await;
+    let app = TestApp::open().await;
+    let operator = app.operator("op@svc.test").await;
+    let ((partner, trusted), (_, untrusted)) = (app.platform("partner").await, app.platform("untrusted").await);
+    app.trust(partner, true).await;
     let Shows::Session(session) = operator.shows() else { panic!("a person shows a session") };
     let credentials = [operator.shows(), Shows::Key(&trusted), Shows::Key(&untrusted), Shows::Both(&untrusted, session)];
     for (method, route, expected) in GOLDEN {
@@ -43,7 +43,7 @@ async fn s3_operators_and_partners_get_what_the_table_says() {
         for shows in credentials {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             let path = format!("/api/v1/identity/{}", route.replace("{}", NOBODY));
-            found.push(desk.send(method, shows, &path, "{}").await.status);
+            found.push(app.send(method, shows, &path, "{}").await.status);
         }
         assert_eq!(found, expected, "{method} {route}");
     }

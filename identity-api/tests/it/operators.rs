@@ -1,21 +1,21 @@
 //! What operators see of organisations.
 
-use crate::desk::{Desk, Shows};
+use crate::test_app::{Shows, TestApp};
 use serde_json::{Value, json};
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
 
 #[tokio::test]
 async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
-    let desk = Desk::open().await;
-    let operator = desk.operator("op@svc.test").await;
-    let ada = desk.person("ada@a.test").await;
-    let founded = desk.founded(&ada, "wished.test").await.text("id").to_owned();
-    let (owner, _) = desk.owner_of("news.test").await;
-    let (network, _) = desk.platform("Great Network").await;
-    desk.trust(network, true).await;
+    let app = TestApp::open().await;
+    let operator = app.operator("op@svc.test").await;
+    let ada = app.person("ada@a.test").await;
+    let founded = app.founded(&ada, "wished.test").await.text("id").to_owned();
+    let (owner, _) = app.owner_of("news.test").await;
+    let (network, _) = app.platform("Great Network").await;
+    app.trust(network, true).await;
     let list = async |query: &str| {
-        let listed = desk.get(operator.shows(), &format!("{ALL}{query}")).await;
+        let listed = app.get(operator.shows(), &format!("{ALL}{query}")).await;
         assert_eq!(listed.status, 200, "{}", listed.body);
         listed.body.as_array().unwrap().clone()
     };
@@ -34,7 +34,7 @@ async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
     }
     let pages = [list("?limit=2").await, list("?limit=2&offset=2").await];
     assert_eq!(pages.concat(), all);
-    assert_eq!(desk.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
-    assert_eq!(desk.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
-    assert_eq!(desk.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
+    assert_eq!(app.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(app.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
+    assert_eq!(app.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
 }

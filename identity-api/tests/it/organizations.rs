@@ -1,21 +1,21 @@
 //! Founding, listing and showing organisations (threat rows I1, I2, I3, X11 to X13).
 
-use crate::desk::{Desk, NOBODY, Shows};
 use crate::people::{ORGANIZATIONS, Person};
+use crate::test_app::{NOBODY, Shows, TestApp};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::directory::Directory;
 
-async fn found(desk: &Desk, by: &Person, body: &Value) -> crate::desk::Answer {
-    desk.post(by.shows(), ORGANIZATIONS, body).await
+async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::Answer {
+    app.post(by.shows(), ORGANIZATIONS, body).await
 }
 
 #[tokio::test]
 async fn a_person_founds_a_content_owner_and_owns_it() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (ada, eve) = (desk.person("ada@a.test").await, desk.person("eve@b.test").await);
-    let founded = desk.founded(&ada, "Bücher.test.").await;
+    let app = TestApp::open_at_a_standstill().await;
+    let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
+    let founded = app.founded(&ada, "Bücher.test.").await;
     let org: OrgId = founded.text("id").parse().unwrap();
     let domains = founded.body["domains"].as_array().unwrap().clone();
     assert_eq!(domains.len(), 1);
@@ -24,60 +24,60 @@ async fn a_person_founds_a_content_owner_and_owns_it() {
         json!({
             "id": org, "name": "Bücher.test.", "org_type": "content_owner", "domain": "xn--bcher-kva.test",
             "domains": [{"id": domains[0]["id"], "organization_id": org, "domain": "xn--bcher-kva.test", "verified": false,
-                         "verification_method": null, "verification_token": domains[0]["verification_token"], "created_at": desk.told(), "verified_at": null}],
-            "created_at": desk.told(),
+                         "verification_method": null, "verification_token": domains[0]["verification_token"], "created_at": app.told(), "verified_at": null}],
+            "created_at": app.told(),
             "settings": {"organization_id": org, "share_sessions_via_click_tokens": false, "visible_in_click_token_lookups": false},
         })
     );
-    assert_eq!(desk.members(&ada, founded.text("id")).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
-    assert_eq!(desk.audited(org).await, ["organization.created", "member.added", "domain.registered"]);
+    assert_eq!(app.members(&ada, founded.text("id")).await, [("ada@a.test".to_owned(), "owner".to_owned())]);
+    assert_eq!(app.audited(org).await, ["organization.created", "member.added", "domain.registered"]);
     let authors = "SELECT count(*) FROM audit_log a JOIN users u ON u.id = a.actor_id AND a.actor_kind = 'user' AND u.email = 'ada@a.test' \
          WHERE a.organization_id IS NOT NULL";
-    assert_eq!(desk.count(authors).await, 3);
+    assert_eq!(app.count(authors).await, 3);
 
-    let second = desk.founded(&ada, "second.test").await;
-    assert_eq!(desk.get(ada.shows(), ORGANIZATIONS).await.body, json!([founded.body, second.body]));
-    assert_eq!(desk.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.body, founded.body);
-    assert_eq!(desk.get(eve.shows(), ORGANIZATIONS).await.body, json!([]));
-    let absent = desk.get(ada.shows(), &format!("{ORGANIZATIONS}/{NOBODY}")).await;
+    let second = app.founded(&ada, "second.test").await;
+    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([founded.body, second.body]));
+    assert_eq!(app.get(ada.shows(), &format!("{ORGANIZATIONS}/{org}")).await.body, founded.body);
+    assert_eq!(app.get(eve.shows(), ORGANIZATIONS).await.body, json!([]));
+    let absent = app.get(ada.shows(), &format!("{ORGANIZATIONS}/{NOBODY}")).await;
     assert_eq!(absent.refusal(), (404, "not_found"));
     for id in [founded.text("id"), "x", "%00", "..%2F..", "0"] {
-        assert_eq!(desk.get(eve.shows(), &format!("{ORGANIZATIONS}/{id}")).await, absent, "{id}");
+        assert_eq!(app.get(eve.shows(), &format!("{ORGANIZATIONS}/{id}")).await, absent, "{id}");
     }
 }
 
 #[tokio::test]
 async fn i1_a_key_founds_nothing_and_the_other_types_are_asked_for_elsewhere() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let (_, key) = desk.platform("platform").await;
-    let before = desk.count("SELECT count(*) FROM organizations").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let (_, key) = app.platform("platform").await;
+    let before = app.count("SELECT count(*) FROM organizations").await;
     let body = |org_type: &str| json!({"name": "A", "org_type": org_type, "domain": "a.test"});
     for shows in [Shows::Key(&key), Shows::Session(&key), Shows::Nothing] {
-        let refused = desk.post(shows, ORGANIZATIONS, &body("content_owner")).await;
+        let refused = app.post(shows, ORGANIZATIONS, &body("content_owner")).await;
         assert_eq!(refused.refusal(), (401, "unauthenticated"));
     }
     let Shows::Session(session) = ada.shows() else { panic!("a person shows a session") };
-    let both = desk.post(Shows::Both(&key, session), ORGANIZATIONS, &body("content_owner")).await;
+    let both = app.post(Shows::Both(&key, session), ORGANIZATIONS, &body("content_owner")).await;
     assert_eq!(both.refusal(), (401, "unauthenticated"), "a key beside a session decides");
     for org_type in ["platform", "agent"] {
         let path = format!("/api/v1/identity/{org_type}-access-requests");
         for body in [body(org_type), json!({"org_type": org_type})] {
-            let refused = found(&desk, &ada, &body).await;
+            let refused = found(&app, &ada, &body).await;
             assert_eq!(refused.refusal(), (403, "forbidden"));
             assert_eq!(refused.text("see"), path);
             assert!(refused.text("detail").contains(&path), "{}", refused.body);
         }
-        let asked = desk.post(ada.shows(), &path, &json!({})).await;
+        let asked = app.post(ada.shows(), &path, &json!({})).await;
         assert_eq!(asked.refusal(), (422, "invalid_request"), "the path that is named is served");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM organizations").await, before);
+    assert_eq!(app.count("SELECT count(*) FROM organizations").await, before);
 }
 
 #[tokio::test]
 async fn i2_members_that_are_not_the_callers_to_set_are_refused() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
     for (member, value) in [
         ("id", json!(NOBODY)),
         ("verified", json!(true)),
@@ -90,16 +90,16 @@ async fn i2_members_that_are_not_the_callers_to_set_are_refused() {
     ] {
         let mut body = json!({"name": "A", "org_type": "content_owner", "domain": "a.test"});
         body[member] = value;
-        assert_eq!(found(&desk, &ada, &body).await.refusal(), (422, "invalid_request"), "{member}");
+        assert_eq!(found(&app, &ada, &body).await.refusal(), (422, "invalid_request"), "{member}");
     }
-    assert_eq!(desk.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "nothing is stored");
-    assert_eq!(desk.count("SELECT count(*) FROM domains").await, 0);
+    assert_eq!(app.get(ada.shows(), ORGANIZATIONS).await.body, json!([]), "nothing is stored");
+    assert_eq!(app.count("SELECT count(*) FROM domains").await, 0);
 }
 
 #[tokio::test]
 async fn every_fault_of_an_organisation_is_told_at_once() {
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
     let fields = |body: &Value| -> Vec<String> {
         body["errors"].as_array().unwrap().iter().map(|fault| fault["field"].as_str().unwrap().to_owned()).collect()
     };
@@ -114,30 +114,30 @@ async fn every_fault_of_an_organisation_is_told_at_once() {
         (json!({"name": "x".repeat(201), "org_type": "content_owner", "domain": "127.0.0.1"}), vec!["name", "domain"]),
         (json!({"name": "A", "org_type": "content_owner", "domain": "a\u{0}.test"}), vec!["domain"]),
     ] {
-        let refused = found(&desk, &ada, &body).await;
+        let refused = found(&app, &ada, &body).await;
         assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
         assert_eq!(fields(&refused.body), faulty, "{body}");
     }
     for text in ["", "null", "[]", "[\"A\",\"content_owner\",\"a.test\"]", "{"] {
-        let refused = desk.send(reqwest::Method::POST, ada.shows(), ORGANIZATIONS, text).await;
+        let refused = app.send(reqwest::Method::POST, ada.shows(), ORGANIZATIONS, text).await;
         assert_eq!(refused.refusal(), (400, "invalid_body"), "{text:?}");
     }
-    let odd = found(&desk, &ada, &json!({"name": "A<script> \u{e9}", "org_type": "content_owner", "domain": "a.test"})).await;
+    let odd = found(&app, &ada, &json!({"name": "A<script> \u{e9}", "org_type": "content_owner", "domain": "a.test"})).await;
     assert_eq!((odd.status, odd.text("name")), (201, "A<script> \u{e9}"), "what is printable is kept as it was sent");
 }
 
 #[tokio::test]
 async fn i3_registering_a_domain_gives_nothing_away() {
-    let desk = Desk::open().await;
-    let (owner, _) = desk.owner_of("a.test").await;
-    let eve = desk.person("eve@b.test").await;
-    let squatter = desk.founded(&eve, "a.test").await;
-    let directory = Directory::new(desk.stores.pool.clone());
+    let app = TestApp::open().await;
+    let (owner, _) = app.owner_of("a.test").await;
+    let eve = app.person("eve@b.test").await;
+    let squatter = app.founded(&eve, "a.test").await;
+    let directory = Directory::new(app.stores.pool.clone());
     let site = Site::from_domain("www.a.test").unwrap();
     assert_eq!(directory.owner_of(&site).await.unwrap().unwrap().id, owner);
     let squatter: OrgId = squatter.text("id").parse().unwrap();
     assert_eq!(directory.owned_sites(squatter).await.unwrap(), []);
-    let nobodys = desk.founded(&eve, "c.test").await;
+    let nobodys = app.founded(&eve, "c.test").await;
     assert_eq!(nobodys.body["domains"][0]["verified"], false);
     assert_eq!(directory.owner_of(&Site::from_domain("c.test").unwrap()).await.unwrap(), None);
 }

@@ -1,6 +1,6 @@
 //! A change and what webhooks say of it are one (threat rows W7, W8; docs/api/webhooks.md#retries).
 
-use crate::desk::{Answer, DELEGATIONS, Desk, Shows, WEBHOOKS};
+use crate::test_app::{Answer, DELEGATIONS, Shows, TestApp, WEBHOOKS};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -12,42 +12,42 @@ fn types(sent: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn w7_everybody_concerned_is_told_and_only_of_what_they_subscribed_to() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ((owner, owner_key), (partner, partner_key)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let (_, stranger) = desk.org("stranger").await;
-    let owners = desk.subscribe(&owner_key, &EVERYTHING).await;
-    let second = desk.subscribe(&owner_key, &["delegation.revoked"]).await;
-    let partners = desk.subscribe(&partner_key, &EVERYTHING).await;
-    let strangers = desk.subscribe(&stranger, &EVERYTHING).await;
+    let app = TestApp::open_at_a_standstill().await;
+    let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let (_, stranger) = app.org("stranger").await;
+    let owners = app.subscribe(&owner_key, &EVERYTHING).await;
+    let second = app.subscribe(&owner_key, &["delegation.revoked"]).await;
+    let partners = app.subscribe(&partner_key, &EVERYTHING).await;
+    let strangers = app.subscribe(&stranger, &EVERYTHING).await;
 
-    let filed = desk.ask(&partner_key, "a.test").await;
-    let approved = desk.answer_request(&owner_key, filed.text("id"), "approve").await;
+    let filed = app.ask(&partner_key, "a.test").await;
+    let approved = app.answer_request(&owner_key, filed.text("id"), "approve").await;
     let path = format!("{DELEGATIONS}/{}", approved.text("id"));
-    let revoked = desk.delete(Shows::Key(&owner_key), &path).await;
-    assert_eq!(desk.delete(Shows::Key(&owner_key), &path).await.status, 200);
-    let granted = desk.grant(&owner_key, partner).await;
-    assert_eq!(desk.grant(&owner_key, partner).await.status, 409);
+    let revoked = app.delete(Shows::Key(&owner_key), &path).await;
+    assert_eq!(app.delete(Shows::Key(&owner_key), &path).await.status, 200);
+    let granted = app.grant(&owner_key, partner).await;
+    assert_eq!(app.grant(&owner_key, partner).await.status, 409);
 
-    let to_owner = desk.outbox(&owners).await;
+    let to_owner = app.outbox(&owners).await;
     assert_eq!(
         types(&to_owner),
         ["delegation_request.created", "delegation.created", "delegation.revoked", "delegation.created"]
     );
-    let to_partner = desk.outbox(&partners).await;
+    let to_partner = app.outbox(&partners).await;
     assert_eq!(types(&to_partner), ["delegation.created", "delegation.revoked", "delegation.created"]);
-    assert_eq!(types(&desk.outbox(&second).await), ["delegation.revoked"]);
-    assert_eq!(desk.outbox(&strangers).await, Vec::<Value>::new());
+    assert_eq!(types(&app.outbox(&second).await), ["delegation.revoked"]);
+    assert_eq!(app.outbox(&strangers).await, Vec::<Value>::new());
 
     let told = |id: &Answer| json!({"id": id.text("id"), "grantor_org_id": owner, "grantee_org_id": partner, "scopes": ["telemetry:read"]});
     let mut told_of_end = told(&approved);
     told_of_end["revoked_at"] = revoked.body["revoked_at"].clone();
     for (body, data) in to_partner.iter().zip([told(&approved), told_of_end, told(&granted)]) {
         assert_eq!(body["data"], json!({"delegation": data}));
-        assert_eq!(body["created_at"], desk.told());
+        assert_eq!(body["created_at"], app.told());
         assert_eq!(body.as_object().unwrap().len(), 4, "id, type, created_at, data: {body}");
     }
     assert_eq!(to_owner[0]["data"], json!({"delegation_request": filed.body}));
-    assert_eq!(ids_that_differ(&desk.stores.pool).await, 0, "the id of the row is the id in the signed body");
+    assert_eq!(ids_that_differ(&app.stores.pool).await, 0, "the id of the row is the id in the signed body");
 }
 
 async fn ids_that_differ(pool: &PgPool) -> i64 {
@@ -59,56 +59,56 @@ async fn ids_that_differ(pool: &PgPool) -> i64 {
 
 #[tokio::test]
 async fn a_change_that_cannot_be_told_does_not_happen_and_one_that_does_not_happen_is_not_told() {
-    let desk = Desk::open().await;
-    let ((_, owner), (partner, partner_key)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let (other, _) = desk.platform("other").await;
-    let hook = desk.subscribe(&owner, &EVERYTHING).await;
-    let granted = desk.grant(&owner, other).await;
-    let filed = desk.ask(&partner_key, "a.test").await;
-    let before = snapshot(&desk).await;
+    let app = TestApp::open().await;
+    let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let (other, _) = app.platform("other").await;
+    let hook = app.subscribe(&owner, &EVERYTHING).await;
+    let granted = app.grant(&owner, other).await;
+    let filed = app.ask(&partner_key, "a.test").await;
+    let before = snapshot(&app).await;
     for table in ["webhook_deliveries", "audit_log"] {
         let refuse = format!(
             "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$; \
              CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(refuse)).execute(&desk.stores.pool).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(refuse)).execute(&app.stores.pool).await.unwrap();
         for failed in [
-            desk.grant(&owner, partner).await,
-            desk.answer_request(&owner, filed.text("id"), "approve").await,
-            desk.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await,
+            app.grant(&owner, partner).await,
+            app.answer_request(&owner, filed.text("id"), "approve").await,
+            app.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await,
         ] {
             assert_eq!(failed.refusal(), (500, "internal"), "{table}");
         }
-        assert_eq!(snapshot(&desk).await, before, "nothing happened and nothing is told: {table}");
+        assert_eq!(snapshot(&app).await, before, "nothing happened and nothing is told: {table}");
         let allow = format!("DROP TRIGGER refuse ON {table}");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(allow)).execute(&desk.stores.pool).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(allow)).execute(&app.stores.pool).await.unwrap();
     }
-    assert_eq!(desk.answer_request(&owner, filed.text("id"), "approve").await.status, 201, "the same request goes through now");
-    assert_eq!(desk.outbox(&hook).await.len(), 3);
+    assert_eq!(app.answer_request(&owner, filed.text("id"), "approve").await.status, 201, "the same request goes through now");
+    assert_eq!(app.outbox(&hook).await.len(), 3);
 }
 
 /// All that the refused changes could have left behind.
-async fn snapshot(desk: &Desk) -> (Vec<String>, Vec<String>, i64, i64) {
-    let rows = async |sql: &'static str| -> Vec<String> { sqlx::query_scalar(sql).fetch_all(&desk.stores.pool).await.unwrap() };
+async fn snapshot(app: &TestApp) -> (Vec<String>, Vec<String>, i64, i64) {
+    let rows = async |sql: &'static str| -> Vec<String> { sqlx::query_scalar(sql).fetch_all(&app.stores.pool).await.unwrap() };
     (
         rows("SELECT d::text FROM delegations d ORDER BY id").await,
         rows("SELECT r::text FROM delegation_requests r ORDER BY id").await,
-        desk.count("SELECT count(*) FROM webhook_deliveries").await,
-        desk.count("SELECT count(*) FROM audit_log").await,
+        app.count("SELECT count(*) FROM webhook_deliveries").await,
+        app.count("SELECT count(*) FROM audit_log").await,
     )
 }
 
 #[tokio::test]
 async fn w8_nothing_is_written_for_a_disabled_endpoint() {
-    let desk = Desk::open().await;
-    let ((_, owner), (partner, _)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let (gone, kept) = (desk.subscribe(&owner, &EVERYTHING).await, desk.subscribe(&owner, &EVERYTHING).await);
-    let granted = desk.grant(&owner, partner).await;
-    assert_eq!(desk.delete(Shows::Key(&owner), &format!("{WEBHOOKS}/{}", gone.text("id"))).await.status, 204);
-    assert_eq!(desk.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
-    assert_eq!(types(&desk.outbox(&gone).await), ["delegation.created"], "what happened before it was disabled");
-    assert_eq!(types(&desk.outbox(&kept).await), ["delegation.created", "delegation.revoked"]);
+    let app = TestApp::open().await;
+    let ((_, owner), (partner, _)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let (gone, kept) = (app.subscribe(&owner, &EVERYTHING).await, app.subscribe(&owner, &EVERYTHING).await);
+    let granted = app.grant(&owner, partner).await;
+    assert_eq!(app.delete(Shows::Key(&owner), &format!("{WEBHOOKS}/{}", gone.text("id"))).await.status, 204);
+    assert_eq!(app.delete(Shows::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);
+    assert_eq!(types(&app.outbox(&gone).await), ["delegation.created"], "what happened before it was disabled");
+    assert_eq!(types(&app.outbox(&kept).await), ["delegation.created", "delegation.revoked"]);
     let due =
         "SELECT count(*) FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id WHERE e.disabled_at IS NULL";
-    assert_eq!(desk.count(due).await, 2, "what waits for a disabled endpoint is not due");
+    assert_eq!(app.count(due).await, 2, "what waits for a disabled endpoint is not due");
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not assert anything but that the stage is set.
 
-use crate::desk::{Answer, Desk, Shows, answer};
+use crate::test_app::{Answer, Shows, TestApp, answer};
 use identity_api::{organizations, user_sessions};
 use reqwest::Method;
 use schemas::ids::{OrgId, UserId};
@@ -31,7 +31,7 @@ impl Person {
     }
 }
 
-impl Desk {
+impl TestApp {
     pub(crate) async fn person(&self, email: &str) -> Person {
         self.signed_in(email, false).await
     }

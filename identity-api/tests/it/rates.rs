@@ -1,7 +1,7 @@
 //! Who asks too often is told when to come back (threat rows X30, G12).
 
-use crate::desk::{Answer, Desk, KEYS, MAGIC_LINK, NOBODY, REQUESTS, SESSION, Shows, VERIFY, answer, sign_in};
 use crate::people::PROVISIONED;
+use crate::test_app::{Answer, KEYS, MAGIC_LINK, NOBODY, REQUESTS, SESSION, Shows, TestApp, VERIFY, answer, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
@@ -11,8 +11,8 @@ use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 
-async fn open(sign_in: SignInSettings) -> Desk {
-    Desk::open_for(Clock::System, WebhookSettings::default(), sign_in).await
+async fn open(sign_in: SignInSettings) -> TestApp {
+    TestApp::open_for(Clock::System, WebhookSettings::default(), sign_in).await
 }
 
 fn statuses(answers: &[Answer], status: u16) -> usize {
@@ -21,34 +21,34 @@ fn statuses(answers: &[Answer], status: u16) -> usize {
 
 #[tokio::test]
 async fn x30_an_address_that_asks_to_sign_in_too_often_waits_whatever_it_claims_to_be() {
-    let desk = open(SignInSettings { sign_in_rate: 10, ..sign_in() }).await;
+    let app = open(SignInSettings { sign_in_rate: 10, ..sign_in() }).await;
     let mut answers = Vec::new();
     for number in 0..30 {
         let path = [MAGIC_LINK, VERIFY, "/api/v1/identity/auth/oidc/x", "/api/v1/identity/auth/oidc/x/callback"][number % 4];
         let method = if number % 4 < 2 { Method::POST } else { Method::GET };
         let claim = format!("198.51.100.{number}");
-        let request = desk.request(method, path, Shows::Nothing).header("x-forwarded-for", claim);
+        let request = app.request(method, path, Shows::Nothing).header("x-forwarded-for", claim);
         answers.push(answer(request.header("content-type", "application/json").body("{}")).await);
     }
     let waits = statuses(&answers, 429);
     assert!((18..=20).contains(&waits), "{answers:?}");
     assert!(answers[..10].iter().all(|answer| answer.status != 429), "ten in a minute are fine");
     let refused =
-        desk.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": "a@example.com"})).send().await.unwrap();
+        app.request(Method::POST, MAGIC_LINK, Shows::Nothing).json(&json!({"email": "a@example.com"})).send().await.unwrap();
     let wait: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=6).contains(&wait), "{wait}");
     let problem: Value = refused.json().await.unwrap();
     assert_eq!((&problem["status"], &problem["code"]), (&json!(429), &json!("too_many_requests")));
-    let (_, key) = desk.org("owner").await;
-    assert_eq!(desk.list(Shows::Key(&key)).await.status, 200, "who has a key is not held up by it");
+    let (_, key) = app.org("owner").await;
+    assert_eq!(app.list(Shows::Key(&key)).await.status, 200, "who has a key is not held up by it");
 }
 
 #[tokio::test]
 async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own() {
     let clients = ClientSettings { trusted_proxies: "127.0.0.0/8".parse().unwrap(), ..ClientSettings::default() };
-    let desk = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
+    let app = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
     let ask = async |client: &str| {
-        let request = desk.request(Method::POST, VERIFY, Shows::Nothing).header("x-forwarded-for", client);
+        let request = app.request(Method::POST, VERIFY, Shows::Nothing).header("x-forwarded-for", client);
         answer(request.json(&json!({"token": "x"}))).await.status
     };
     assert_eq!([ask("198.51.100.1").await, ask("198.51.100.1").await, ask("198.51.100.1").await], [401, 401, 429]);
@@ -58,48 +58,48 @@ async fn x30_behind_a_proxy_that_is_trusted_every_client_has_a_rate_of_its_own()
 
 #[tokio::test]
 async fn x30_each_key_and_each_person_has_a_rate_of_its_own() {
-    let desk = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
-    let ((org, busy), (_, other)) = (desk.org("busy").await, desk.org("other").await);
-    let (jane, joe) = (desk.session("jane@example.com", &[org]).await, desk.session("joe@example.com", &[org]).await);
+    let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
+    let ((org, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
+    let (jane, joe) = (app.session("jane@example.com", &[org]).await, app.session("joe@example.com", &[org]).await);
     for (one, another) in [(Shows::Key(&busy), Shows::Key(&other)), (Shows::Session(&jane), Shows::Session(&joe))] {
         let mut answers = Vec::new();
         for _ in 0..100 {
-            answers.push(desk.list(one).await);
+            answers.push(app.list(one).await);
         }
         assert!(statuses(&answers, 429) > 0, "two a second and no more");
         assert_eq!(statuses(&answers, 200) + statuses(&answers, 429), 100);
-        assert_eq!(desk.list(another).await.status, 200);
+        assert_eq!(app.list(another).await.status, 200);
     }
     let mut whoami = Vec::new();
     for _ in 0..20 {
-        whoami.push(desk.get(Shows::Session(&jane), SESSION).await);
+        whoami.push(app.get(Shows::Session(&jane), SESSION).await);
     }
     assert!(statuses(&whoami, 429) > 0, "every route of a person counts");
-    let refused = desk.request(Method::GET, KEYS, Shows::Key(&busy)).send().await.unwrap();
+    let refused = app.request(Method::GET, KEYS, Shows::Key(&busy)).send().await.unwrap();
     assert!(refused.status() != 429 || refused.headers().contains_key("retry-after"));
 }
 
 #[tokio::test]
 async fn g12_a_bulk_call_costs_one_for_each_of_its_requests() {
-    let desk = open(SignInSettings { identity_rate: 50, ..sign_in() }).await;
-    let (_, partner) = desk.platform("partner").await;
+    let app = open(SignInSettings { identity_rate: 50, ..sign_in() }).await;
+    let (_, partner) = app.platform("partner").await;
     let bulk = async |count: usize| {
         let items: Vec<Value> = (0..count).map(|n| json!({"domain": format!("nobody{n}.test")})).collect();
-        desk.post(Shows::Key(&partner), &format!("{REQUESTS}/bulk"), &json!(items)).await
+        app.post(Shows::Key(&partner), &format!("{REQUESTS}/bulk"), &json!(items)).await
     };
     assert_eq!(bulk(100).await.status, 200, "a full bucket is enough for the largest call");
     let again = bulk(100).await;
     assert_eq!(again.refusal(), (429, "too_many_requests"), "and then it is empty");
-    assert_eq!(desk.count("SELECT count(*) FROM delegation_requests").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM delegation_requests").await, 0);
 }
 
 #[tokio::test]
 async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_partner() {
-    let desk = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
-    let (org, busy) = desk.platform("partner").await;
-    let (other, calm) = desk.platform("other").await;
+    let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
+    let (org, busy) = app.platform("partner").await;
+    let (other, calm) = app.platform("other").await;
     for partner in [org, other] {
-        desk.trust(partner, true).await;
+        app.trust(partner, true).await;
     }
     let routes = [
         PROVISIONED.to_owned(),
@@ -108,21 +108,21 @@ async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_
     ];
     let mut answers = Vec::new();
     for number in 0..60 {
-        answers.push(desk.post(Shows::Key(&busy), &routes[number % 3], &json!({})).await);
+        answers.push(app.post(Shows::Key(&busy), &routes[number % 3], &json!({})).await);
     }
     assert!(statuses(&answers, 429) > 0, "one a second and no more: {answers:?}");
     assert!(answers.iter().all(|answer| matches!(answer.status, 404 | 422 | 429)), "{answers:?}");
     // Another key of the same partner waits as well, another partner does not.
     let mut by_second = Vec::new();
     for _ in 0..30 {
-        let second = desk.seed().key(org, OrgType::Platform, &Scope::ALL).await;
-        by_second.push(desk.post(Shows::Key(&second), PROVISIONED, &json!({})).await);
+        let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
+        by_second.push(app.post(Shows::Key(&second), PROVISIONED, &json!({})).await);
     }
     assert!(statuses(&by_second, 429) > 0, "{by_second:?}");
-    assert_eq!(desk.post(Shows::Key(&calm), PROVISIONED, &json!({})).await.status, 422);
+    assert_eq!(app.post(Shows::Key(&calm), PROVISIONED, &json!({})).await.status, 422);
     let mut told = None;
     for _ in 0..30 {
-        let refused = desk.request(Method::POST, PROVISIONED, Shows::Key(&busy)).json(&json!({})).send().await.unwrap();
+        let refused = app.request(Method::POST, PROVISIONED, Shows::Key(&busy)).json(&json!({})).send().await.unwrap();
         if refused.status() == 429 {
             told = refused.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
             break;
@@ -135,20 +135,20 @@ async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_
 #[tokio::test]
 async fn a11_unknown_sessions_and_keys_are_429_once_their_address_has_tried_too_many_and_known_ones_go_on() {
     let clients = ClientSettings { refused_rate: 6, ..ClientSettings::default() };
-    let desk = open(SignInSettings { clients, ..sign_in() }).await;
-    let (org, key) = desk.org("owner").await;
-    let jane = desk.session("jane@example.com", &[org]).await;
-    assert_eq!(desk.list(Shows::Key(&key)).await.status, 200);
-    assert_eq!(desk.list(Shows::Session(&jane)).await.status, 200);
+    let app = open(SignInSettings { clients, ..sign_in() }).await;
+    let (org, key) = app.org("owner").await;
+    let jane = app.session("jane@example.com", &[org]).await;
+    assert_eq!(app.list(Shows::Key(&key)).await.status, 200);
+    assert_eq!(app.list(Shows::Session(&jane)).await.status, 200);
     let unknown: Vec<PlainUserSession> = (0..20).map(|_| PlainUserSession::mint()).collect();
     let mut answers = Vec::new();
     for session in &unknown {
-        answers.push(desk.list(Shows::Session(session.reveal())).await.status);
+        answers.push(app.list(Shows::Session(session.reveal())).await.status);
     }
     assert_eq!((answers[0], answers[19]), (401, 429), "{answers:?}");
     let stranger = PlainApiKey::mint(OrgType::Platform);
-    assert_eq!(desk.list(Shows::Key(stranger.reveal())).await.status, 429, "keys and sessions count together");
-    assert_eq!(desk.list(Shows::Key(&key)).await.status, 200);
-    assert_eq!(desk.list(Shows::Session(&jane)).await.status, 200);
-    assert_eq!(desk.list(Shows::Nothing).await.status, 401, "who shows nothing tries nothing");
+    assert_eq!(app.list(Shows::Key(stranger.reveal())).await.status, 429, "keys and sessions count together");
+    assert_eq!(app.list(Shows::Key(&key)).await.status, 200);
+    assert_eq!(app.list(Shows::Session(&jane)).await.status, 200);
+    assert_eq!(app.list(Shows::Nothing).await.status, 401, "who shows nothing tries nothing");
 }

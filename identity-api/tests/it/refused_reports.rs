@@ -1,12 +1,12 @@
 //! An organisation reads why its reports were refused.
 
-use crate::desk::{Desk, Shows};
+use crate::test_app::{Shows, TestApp};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 
 const REFUSED: &str = "/api/v1/identity/refused-reports";
 
-impl Desk {
+impl TestApp {
     async fn plant_refusal(&self, org: OrgId, hours_ago: i32, rule: &str, requests: i64) {
         sqlx::query(
             "INSERT INTO refused_reports SELECT $1, date_trunc('hour', at, 'UTC'), '/events', 422, 'invalid_event', 'type', $3, $4, \
@@ -30,18 +30,18 @@ impl Desk {
 
 #[tokio::test]
 async fn refusals_are_told_by_reason_the_latest_first_and_to_nobody_else() {
-    let desk = Desk::open().await;
-    let ((org, key), (other, other_key)) = (desk.org("own").await, desk.org("other").await);
+    let app = TestApp::open().await;
+    let ((org, key), (other, other_key)) = (app.org("own").await, app.org("other").await);
     for (hours_ago, rule, requests) in [(3, "required", 2), (50, "required", 5), (1, "unknown_type", 1), (24 * 8, "empty", 9)] {
-        desk.plant_refusal(org, hours_ago, rule, requests).await;
+        app.plant_refusal(org, hours_ago, rule, requests).await;
     }
-    desk.plant_refusal(other, 2, "required", 70).await;
+    app.plant_refusal(other, 2, "required", 70).await;
     let figures = |listed: &[Value]| {
         let figure = |one: &Value| (one["rule"].as_str().unwrap().to_owned(), one["requests"].as_i64().unwrap());
         listed.iter().map(figure).collect::<Vec<_>>()
     };
     let told = |figures: &[(&str, i64)]| figures.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect::<Vec<_>>();
-    let week = desk.refused(&key, "").await;
+    let week = app.refused(&key, "").await;
     assert_eq!(figures(&week), told(&[("unknown_type", 1), ("required", 7)]), "of the last seven days");
     let mut newest = week[0].clone();
     assert!(newest["last_at"].take().is_string());
@@ -51,12 +51,12 @@ async fn refusals_are_told_by_reason_the_latest_first_and_to_nobody_else() {
                "requests": 1, "last_at": null, "last_request_id": "id-1"})
     );
     assert_eq!(week[1]["last_request_id"], "id-3", "the latest request of the reason");
-    let all = desk.refused(&key, "?since=2026-01-01T00:00:00Z").await;
+    let all = app.refused(&key, "?since=2026-01-01T00:00:00Z").await;
     assert_eq!(figures(&all), told(&[("unknown_type", 1), ("required", 7), ("empty", 9)]));
-    assert_eq!(figures(&desk.refused(&key, "?limit=1&offset=1").await), told(&[("required", 7)]));
-    assert_eq!(figures(&desk.refused(&other_key, "").await), told(&[("required", 70)]));
+    assert_eq!(figures(&app.refused(&key, "?limit=1&offset=1").await), told(&[("required", 7)]));
+    assert_eq!(figures(&app.refused(&other_key, "").await), told(&[("required", 70)]));
     for wrong in ["since=x", "since=2026-01-01", "limit=0", "offset=-1"] {
-        let refused = desk.get(Shows::Key(&key), &format!("{REFUSED}?{wrong}")).await;
+        let refused = app.get(Shows::Key(&key), &format!("{REFUSED}?{wrong}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{wrong}");
     }
 }

@@ -1,6 +1,6 @@
 //! S3 for this surface: every route, by every credential.
 
-use crate::desk::{Desk, NOBODY, Shows};
+use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 
@@ -85,22 +85,22 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 63] = [
 
 #[tokio::test]
 async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
-    let desk = Desk::open().await;
-    let (org, gone) = (desk.seed().org("owner", OrgType::ContentOwner).await.id, desk.org("gone").await);
-    let key = async |scopes: &[Scope]| desk.seed().key(org, OrgType::ContentOwner, scopes).await;
+    let app = TestApp::open().await;
+    let (org, gone) = (app.seed().org("owner", OrgType::ContentOwner).await.id, app.org("gone").await);
+    let key = async |scopes: &[Scope]| app.seed().key(org, OrgType::ContentOwner, scopes).await;
     let unscoped = key(&[Scope::TelemetryRead, Scope::TelemetryWrite]).await;
     let (reader, writer) = (key(&[Scope::IdentityRead]).await, key(&[Scope::IdentityWrite]).await);
-    desk.seed().revoke_keys(gone.0).await;
+    app.seed().revoke_keys(gone.0).await;
     let both = [Scope::IdentityRead, Scope::IdentityWrite];
     let of_type = async |org_type| {
-        let org = desk.seed().org("other", org_type).await.id;
-        desk.seed().key(org, org_type, &both).await
+        let org = app.seed().org("other", org_type).await.id;
+        app.seed().key(org, org_type, &both).await
     };
     let (platform, agent) = (of_type(OrgType::Platform).await, of_type(OrgType::Agent).await);
-    let (member, stranger) = (desk.session("member@a.test", &[org]).await, desk.session("stranger@a.test", &[]).await);
-    let expired = desk.session("late@a.test", &[org]).await;
+    let (member, stranger) = (app.session("member@a.test", &[org]).await, app.session("stranger@a.test", &[]).await);
+    let expired = app.session("late@a.test", &[org]).await;
     sqlx::query("UPDATE user_sessions SET expires_at = now() FROM users u WHERE u.id = user_id AND u.email = 'late@a.test'")
-        .execute(&desk.stores.pool)
+        .execute(&app.stores.pool)
         .await
         .unwrap();
     let credentials = [
@@ -120,7 +120,7 @@ async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
         let mut found = Vec::new();
         for shows in credentials {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            found.push(desk.send(method, shows, &of_nothing(route), "{}").await.status);
+            found.push(app.send(method, shows, &of_nothing(route), "{}").await.status);
         }
         if found != expected {
             wrong.push(format!("{method} {route} {found:?}"));
@@ -132,14 +132,14 @@ async fn s3_every_identity_route_answers_every_credential_as_the_table_says() {
 /// What the table says of a key without a scope of this surface.
 #[tokio::test]
 async fn s3_a_key_that_feeds_a_drain_opens_no_route_of_this_surface() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
-        let org = desk.seed().org("owner", org_type).await.id;
+        let org = app.seed().org("owner", org_type).await.id;
         for provider in DrainProvider::ALL {
-            let (_, key) = desk.seed().drain(org, org_type, provider).await;
+            let (_, key) = app.seed().drain(org, org_type, provider).await;
             for (method, route, expected) in GOLDEN {
                 let method = Method::from_bytes(method.as_bytes()).unwrap();
-                let answer = desk.send(method.clone(), Shows::Key(&key), &of_nothing(route), "{}").await;
+                let answer = app.send(method.clone(), Shows::Key(&key), &of_nothing(route), "{}").await;
                 assert_eq!(answer.status, expected[1], "{method} {route}: {}", answer.body);
                 if answer.status == 403 {
                     assert_eq!(answer.refusal(), (403, "missing_scope"), "{method} {route}");

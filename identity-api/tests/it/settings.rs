@@ -1,42 +1,42 @@
 //! The settings flags (threat row I6).
 
-use crate::desk::{Answer, Desk, SETTINGS, Shows};
+use crate::test_app::{Answer, SETTINGS, Shows, TestApp};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 
-async fn patch(desk: &Desk, key: &str, body: &Value) -> Answer {
-    desk.send(Method::PATCH, Shows::Key(key), SETTINGS, body.to_string()).await
+async fn patch(app: &TestApp, key: &str, body: &Value) -> Answer {
+    app.send(Method::PATCH, Shows::Key(key), SETTINGS, body.to_string()).await
 }
 
 #[tokio::test]
 async fn a_flag_is_off_until_its_organisation_turns_it_on() {
-    let desk = Desk::open().await;
+    let app = TestApp::open().await;
     for (org_type, flag, other) in [
         (OrgType::Agent, "share_sessions_via_click_tokens", "visible_in_click_token_lookups"),
         (OrgType::Platform, "share_sessions_via_click_tokens", "visible_in_click_token_lookups"),
         (OrgType::ContentOwner, "visible_in_click_token_lookups", "share_sessions_via_click_tokens"),
     ] {
-        let (org, key) = desk.org_of("one", org_type).await;
+        let (org, key) = app.org_of("one", org_type).await;
         let settings = |value: bool| json!({"organization_id": org, flag: value, other: false});
-        assert_eq!(desk.get(Shows::Key(&key), SETTINGS).await.body, settings(false));
+        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(false));
         for value in [true, true, false, true] {
-            let changed = patch(&desk, &key, &json!({flag: value})).await;
+            let changed = patch(&app, &key, &json!({flag: value})).await;
             assert_eq!((changed.status, changed.body), (200, settings(value)));
-            assert_eq!(desk.get(Shows::Key(&key), SETTINGS).await.body, settings(value));
+            assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(value));
         }
-        assert_eq!(desk.audited(org).await.len(), 4);
+        assert_eq!(app.audited(org).await.len(), 4);
         for body in [json!({other: true}), json!({flag: false, other: true}), json!({other: false})] {
-            assert_eq!(patch(&desk, &key, &body).await.refusal(), (403, "forbidden"), "{body}");
+            assert_eq!(patch(&app, &key, &body).await.refusal(), (403, "forbidden"), "{body}");
         }
-        assert_eq!(desk.get(Shows::Key(&key), SETTINGS).await.body, settings(true), "a refused body changes nothing");
+        assert_eq!(app.get(Shows::Key(&key), SETTINGS).await.body, settings(true), "a refused body changes nothing");
     }
 }
 
 #[tokio::test]
 async fn i6_what_sets_no_known_flag_to_a_boolean_is_refused() {
-    let desk = Desk::open().await;
-    let (_, owner) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
     for body in [
         json!({}),
         json!({"visible_in_click_token_lookups": null}),
@@ -47,32 +47,32 @@ async fn i6_what_sets_no_known_flag_to_a_boolean_is_refused() {
         json!({"organization_id": "x"}),
         json!({"": true}),
     ] {
-        assert_eq!(patch(&desk, &owner, &body).await.refusal(), (422, "invalid_request"), "{body}");
+        assert_eq!(patch(&app, &owner, &body).await.refusal(), (422, "invalid_request"), "{body}");
     }
     for text in ["", "null", "[]", "true", "{"] {
-        let refused = desk.send(Method::PATCH, Shows::Key(&owner), SETTINGS, text).await;
+        let refused = app.send(Method::PATCH, Shows::Key(&owner), SETTINGS, text).await;
         assert_eq!(refused.refusal(), (400, "invalid_body"), "{text:?}");
     }
-    assert_eq!(desk.get(Shows::Key(&owner), SETTINGS).await.body["visible_in_click_token_lookups"], false);
+    assert_eq!(app.get(Shows::Key(&owner), SETTINGS).await.body["visible_in_click_token_lookups"], false);
 }
 
 /// Another column of the same row changes meanwhile, as a later flag's PATCH would; each statement must keep the other's.
 #[tokio::test(flavor = "multi_thread")]
 async fn i6_changes_of_two_flags_at_once_keep_both() {
     const ROUNDS: usize = 100;
-    let desk = Desk::open().await;
-    let (org, owner) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
     for round in 0..ROUNDS {
         let (visible, shares) = (round % 2 == 0, round % 3 == 0);
         let other = sqlx::query("UPDATE organizations SET share_sessions_via_click_tokens = $2 WHERE id = $1")
             .bind(org.0)
             .bind(shares)
-            .execute(&desk.stores.pool);
+            .execute(&app.stores.pool);
         let body = json!({"visible_in_click_token_lookups": visible});
-        let (changed, other) = tokio::join!(patch(&desk, &owner, &body), other);
+        let (changed, other) = tokio::join!(patch(&app, &owner, &body), other);
         assert_eq!((changed.status, other.unwrap().rows_affected()), (200, 1));
         let expected =
             json!({"organization_id": org, "visible_in_click_token_lookups": visible, "share_sessions_via_click_tokens": shares});
-        assert_eq!(desk.get(Shows::Key(&owner), SETTINGS).await.body, expected, "round {round}");
+        assert_eq!(app.get(Shows::Key(&owner), SETTINGS).await.body, expected, "round {round}");
     }
 }

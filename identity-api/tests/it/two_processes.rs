@@ -1,7 +1,7 @@
 //! S4: what one process revokes, another one refuses: they share the database and nothing else.
 
-use crate::desk::{Desk, KEYS, NOBODY, SETTINGS, Shows, WEBHOOKS};
 use crate::domains::register;
+use crate::test_app::{KEYS, NOBODY, SETTINGS, Shows, TestApp, WEBHOOKS};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_a_key_revoked_by_one_process_fails_at_the_other_at_once() {
-    let one = Desk::open().await;
+    let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (_, owner) = one.org("owner").await;
     let mut successes = 0;
@@ -36,7 +36,7 @@ async fn s4_a_key_revoked_by_one_process_fails_at_the_other_at_once() {
 /// The same while the key is in use all the time: no request that starts after the answer gets through.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_a_key_in_use_dies_with_the_answer_to_its_revocation() {
-    let one = Desk::open().await;
+    let one = TestApp::open().await;
     let two = Arc::new(one.beside(one.clock.clone()).await);
     let (_, owner) = one.org("owner").await;
     for round in 0..20 {
@@ -70,14 +70,17 @@ async fn s4_a_key_in_use_dies_with_the_answer_to_its_revocation() {
 
 #[tokio::test]
 async fn s4_a_domain_released_by_one_process_is_nobodys_at_the_other() {
-    let one = Desk::open().await;
+    let one = TestApp::open().await;
     let two = one.beside(one.clock.clone()).await;
     let (owner, key) = one.owner_of("a.test").await;
     let (_, platform) = one.platform("platform").await;
     assert_eq!(two.ask(&platform, "a.test").await.status, 201);
-    let domains = two.get(Shows::Key(&key), crate::desk::DOMAINS).await;
+    let domains = two.get(Shows::Key(&key), crate::test_app::DOMAINS).await;
     assert_eq!(domains.body[0]["organization_id"], json!(owner));
-    assert_eq!(crate::domains::release(&one, &key, &crate::desk::Answer { body: domains.body[0].clone(), ..domains }).await, 204);
+    assert_eq!(
+        crate::domains::release(&one, &key, &crate::test_app::Answer { body: domains.body[0].clone(), ..domains }).await,
+        204
+    );
     assert_eq!(two.ask(&platform, "www.a.test").await.refusal(), (404, "not_found"), "nobody has verified it");
     assert_eq!(register(&two, &key, "a.test").await.status, 201, "it can be registered again");
 }

@@ -1,6 +1,6 @@
 //! User sessions: how long they last, how they end, and what is taken for one (threat rows X18 to X20, X25).
 
-use crate::desk::{Answer, Desk, KEYS, SESSION, Shows, VERIFY, answer};
+use crate::test_app::{Answer, KEYS, SESSION, Shows, TestApp, VERIFY, answer};
 use chrono::TimeDelta;
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
@@ -8,16 +8,16 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::json;
 use service_kit::testing::client;
 
-async fn whoami(desk: &Desk, session: &str) -> Answer {
-    desk.get(Shows::Session(session), SESSION).await
+async fn whoami(app: &TestApp, session: &str) -> Answer {
+    app.get(Shows::Session(session), SESSION).await
 }
 
 #[tokio::test]
 async fn who_am_i_names_the_person_and_every_membership() {
-    let desk = Desk::open_at_a_standstill().await;
-    let ((b, _), (a, _), (_, _)) = (desk.platform("Beta").await, desk.org("Alpha").await, desk.org("Other").await);
-    let session = desk.session("jane@example.com", &[a, b]).await;
-    let me = whoami(&desk, &session).await;
+    let app = TestApp::open_at_a_standstill().await;
+    let ((b, _), (a, _), (_, _)) = (app.platform("Beta").await, app.org("Alpha").await, app.org("Other").await);
+    let session = app.session("jane@example.com", &[a, b]).await;
+    let me = whoami(&app, &session).await;
     assert_eq!(me.status, 200);
     assert_eq!(me.body["user"]["email"], "jane@example.com");
     assert_eq!(
@@ -34,89 +34,86 @@ async fn who_am_i_names_the_person_and_every_membership() {
 
 #[tokio::test]
 async fn a_session_ends_when_it_lies_idle_and_at_the_latest_after_thirty_days() {
-    let desk = Desk::open_at_a_standstill().await;
-    let (idle, used) = (desk.session("idle@example.com", &[]).await, desk.session("used@example.com", &[]).await);
+    let app = TestApp::open_at_a_standstill().await;
+    let (idle, used) = (app.session("idle@example.com", &[]).await, app.session("used@example.com", &[]).await);
     let moment = TimeDelta::seconds(1);
-    desk.clock.advance(TimeDelta::days(7) - moment);
-    assert_eq!(whoami(&desk, &used).await.status, 200);
-    desk.clock.advance(moment);
-    assert_eq!(whoami(&desk, &idle).await.refusal(), (401, "unauthenticated"), "nobody used it for seven days");
+    app.clock.advance(TimeDelta::days(7) - moment);
+    assert_eq!(whoami(&app, &used).await.status, 200);
+    app.clock.advance(moment);
+    assert_eq!(whoami(&app, &idle).await.refusal(), (401, "unauthenticated"), "nobody used it for seven days");
     for _ in 0..3 {
-        assert_eq!(whoami(&desk, &used).await.status, 200);
-        desk.clock.advance(TimeDelta::days(6));
+        assert_eq!(whoami(&app, &used).await.status, 200);
+        app.clock.advance(TimeDelta::days(6));
     }
-    assert_eq!(whoami(&desk, &used).await.status, 200, "25 days");
-    desk.clock.advance(TimeDelta::days(5) - moment);
-    assert_eq!(whoami(&desk, &used).await.status, 200, "the last second");
-    desk.clock.advance(moment);
-    assert_eq!(whoami(&desk, &used).await.refusal(), (401, "unauthenticated"), "however much it is used");
-    assert_eq!(whoami(&desk, &used).await.refusal(), (401, "unauthenticated"), "and asking does not bring it back");
+    assert_eq!(whoami(&app, &used).await.status, 200, "25 days");
+    app.clock.advance(TimeDelta::days(5) - moment);
+    assert_eq!(whoami(&app, &used).await.status, 200, "the last second");
+    app.clock.advance(moment);
+    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "however much it is used");
+    assert_eq!(whoami(&app, &used).await.refusal(), (401, "unauthenticated"), "and asking does not bring it back");
 }
 
 #[tokio::test]
 async fn the_use_of_a_session_is_written_seldom() {
-    let desk = Desk::open_at_a_standstill().await;
-    let session = desk.session("jane@example.com", &[]).await;
+    let app = TestApp::open_at_a_standstill().await;
+    let session = app.session("jane@example.com", &[]).await;
     let versions = async || -> String {
-        sqlx::query_scalar("SELECT xmin::text || ' ' || ctid::text FROM user_sessions")
-            .fetch_one(&desk.stores.pool)
-            .await
-            .unwrap()
+        sqlx::query_scalar("SELECT xmin::text || ' ' || ctid::text FROM user_sessions").fetch_one(&app.stores.pool).await.unwrap()
     };
-    whoami(&desk, &session).await;
+    whoami(&app, &session).await;
     let once = versions().await;
     for _ in 0..20 {
-        whoami(&desk, &session).await;
-        desk.clock.advance(TimeDelta::seconds(14));
+        whoami(&app, &session).await;
+        app.clock.advance(TimeDelta::seconds(14));
     }
     assert_eq!(versions().await, once, "not within five minutes");
-    desk.clock.advance(TimeDelta::seconds(21));
-    whoami(&desk, &session).await;
+    app.clock.advance(TimeDelta::seconds(21));
+    whoami(&app, &session).await;
     assert_ne!(versions().await, once);
 }
 
 #[tokio::test]
 async fn s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back() {
-    let desk = Desk::open().await;
-    let other = desk.second_server().await;
-    let (org, _) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let other = app.second_server().await;
+    let (org, _) = app.org("owner").await;
     for round in 0..20 {
-        let session = desk.session("jane@example.com", &[org]).await;
+        let session = app.session("jane@example.com", &[org]).await;
         let elsewhere =
             async || client().get(format!("{}{KEYS}", other.url)).bearer_auth(&session).send().await.unwrap().status();
         assert_eq!(elsewhere().await, 200, "round {round}");
-        let ended = desk.request(Method::DELETE, SESSION, Shows::Session(&session)).send().await.unwrap();
+        let ended = app.request(Method::DELETE, SESSION, Shows::Session(&session)).send().await.unwrap();
         assert_eq!(ended.status(), 204);
         let cookie = ended.headers()["set-cookie"].to_str().unwrap();
         assert_eq!(cookie, "telemetry-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax");
         assert_eq!(elsewhere().await, 401, "round {round}");
-        assert_eq!(whoami(&desk, &session).await.status, 401);
-        assert_eq!(desk.delete(Shows::Session(&session), SESSION).await.status, 401);
+        assert_eq!(whoami(&app, &session).await.status, 401);
+        assert_eq!(app.delete(Shows::Session(&session), SESSION).await.status, 401);
     }
 }
 
 #[tokio::test]
 async fn x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice() {
-    let desk = Desk::open().await;
-    let (before, bystander) = (desk.session("a@example.com", &[]).await, desk.session("a@example.com", &[]).await);
-    desk.ask_to_sign_in("b@example.com").await;
-    let token = desk.token_mailed("b@example.com", 1).await;
-    let opened = desk.post(Shows::Session(&before), VERIFY, &json!({"token": token})).await;
+    let app = TestApp::open().await;
+    let (before, bystander) = (app.session("a@example.com", &[]).await, app.session("a@example.com", &[]).await);
+    app.ask_to_sign_in("b@example.com").await;
+    let token = app.token_mailed("b@example.com", 1).await;
+    let opened = app.post(Shows::Session(&before), VERIFY, &json!({"token": token})).await;
     assert_eq!(opened.status, 200, "{}", opened.body);
-    assert_eq!(whoami(&desk, &before).await.status, 401, "the one presented has ended");
-    assert_eq!(whoami(&desk, &bystander).await.status, 200, "no other has");
-    assert_eq!(whoami(&desk, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
+    assert_eq!(whoami(&app, &before).await.status, 401, "the one presented has ended");
+    assert_eq!(whoami(&app, &bystander).await.status, 200, "no other has");
+    assert_eq!(whoami(&app, opened.text("session_id")).await.body["user"]["email"], "b@example.com");
 
     let planted = PlainUserSession::mint();
     let refused =
-        desk.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
+        app.request(Method::GET, SESSION, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status(), 401, "an id of the caller's own choice opens nothing");
     assert!(!refused.headers().contains_key("set-cookie"));
-    desk.ask_to_sign_in("b@example.com").await;
-    let token = desk.token_mailed("b@example.com", 2).await;
+    app.ask_to_sign_in("b@example.com").await;
+    let token = app.token_mailed("b@example.com", 2).await;
     let with_planted =
-        desk.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
+        app.request(Method::POST, VERIFY, Shows::Nothing).header("cookie", format!("telemetry-session={}", planted.reveal()));
     let with_planted =
         with_planted.header("origin", "http://telemetry.test").json(&json!({"token": token})).send().await.unwrap();
     let cookies: Vec<_> =
@@ -127,7 +124,7 @@ async fn x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the
         "{cookies:?}"
     );
     assert!(cookies.iter().all(|cookie| !cookie.contains(planted.reveal())), "{cookies:?}");
-    assert_eq!(whoami(&desk, planted.reveal()).await.status, 401);
+    assert_eq!(whoami(&app, planted.reveal()).await.status, 401);
 }
 
 /// A credential with one byte changed, and other texts that are none.
@@ -153,13 +150,13 @@ fn spoilt(good: &str) -> Vec<Vec<u8>> {
 
 #[tokio::test]
 async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_of_route() {
-    let desk = Desk::open().await;
-    let (org, key) = desk.org("owner").await;
-    let session = desk.session("jane@example.com", &[org]).await;
-    let expected = desk.list(Shows::Nothing).await;
+    let app = TestApp::open().await;
+    let (org, key) = app.org("owner").await;
+    let session = app.session("jane@example.com", &[org]).await;
+    let expected = app.list(Shows::Nothing).await;
     assert_eq!(expected.refusal(), (401, "unauthenticated"));
     for path in [KEYS, SESSION] {
-        let ask = || desk.request(Method::GET, path, Shows::Nothing);
+        let ask = || app.request(Method::GET, path, Shows::Nothing);
         let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
         for value in spoilt(&session) {
             let bearer = [b"Bearer ", value.as_slice()].concat();
@@ -179,7 +176,7 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
         refuses(ask().header("cookie", format!("{other}; {other}")), "two cookies in one").await;
         refuses(ask().header("cookie", format!("__Host-{other}")), "the cookie of a surface over HTTPS").await;
         refuses(ask().header("cookie", format!("Session={session}")), "another cookie").await;
-        let theirs = desk.session("theirs@example.com", &[org]).await;
+        let theirs = app.session("theirs@example.com", &[org]).await;
         refuses(
             ask().header("authorization", &bearer).header("cookie", format!("telemetry-session={theirs}")),
             "two different ones",
@@ -198,17 +195,17 @@ async fn x18_x19_whatever_is_no_session_or_key_gets_the_same_401_on_every_kind_o
 
 #[tokio::test]
 async fn x20_a_key_is_no_session_and_a_session_no_key() {
-    let desk = Desk::open().await;
-    let (org, key) = desk.org("owner").await;
-    let session = desk.session("jane@example.com", &[org]).await;
-    let expected = desk.list(Shows::Nothing).await;
+    let app = TestApp::open().await;
+    let (org, key) = app.org("owner").await;
+    let session = app.session("jane@example.com", &[org]).await;
+    let expected = app.list(Shows::Nothing).await;
     for path in [KEYS, SESSION] {
-        assert_eq!(desk.get(Shows::Key(&session), path).await, expected);
-        assert_eq!(desk.get(Shows::Session(&key), path).await, expected);
-        let as_cookie = desk.request(Method::GET, path, Shows::Nothing).header("cookie", format!("telemetry-session={key}"));
+        assert_eq!(app.get(Shows::Key(&session), path).await, expected);
+        assert_eq!(app.get(Shows::Session(&key), path).await, expected);
+        let as_cookie = app.request(Method::GET, path, Shows::Nothing).header("cookie", format!("telemetry-session={key}"));
         assert_eq!(answer(as_cookie).await, expected);
     }
-    assert_eq!(desk.get(Shows::Key(&key), SESSION).await, expected, "a key signs nobody in");
-    assert_eq!(desk.get(Shows::Both(&key, &session), SESSION).await, expected, "also beside a session");
-    assert_eq!(desk.get(Shows::Both(&key, &session), KEYS).await.status, 200, "where a key will do, it decides alone");
+    assert_eq!(app.get(Shows::Key(&key), SESSION).await, expected, "a key signs nobody in");
+    assert_eq!(app.get(Shows::Both(&key, &session), SESSION).await, expected, "also beside a session");
+    assert_eq!(app.get(Shows::Both(&key, &session), KEYS).await.status, 200, "where a key will do, it decides alone");
 }

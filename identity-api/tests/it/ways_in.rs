@@ -1,155 +1,153 @@
 //! Who lets others in by delegations and webhook endpoints, and what becomes of these when somebody is removed (A4, A5, S17).
 
 use crate::admin::json_of;
-use crate::desk::{Answer, DELEGATIONS, Desk, REQUESTS, Shows, WEBHOOKS};
 use crate::people::{Person, members_of};
+use crate::test_app::{Answer, DELEGATIONS, REQUESTS, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 
-async fn grant(desk: &Desk, by: Shows<'_>, to: OrgId) -> Answer {
-    desk.post(by, DELEGATIONS, &json!({"grantee_org_id": to})).await
+async fn grant(app: &TestApp, by: Shows<'_>, to: OrgId) -> Answer {
+    app.post(by, DELEGATIONS, &json!({"grantee_org_id": to})).await
 }
 
-async fn set_up(desk: &Desk, by: Shows<'_>) -> Answer {
-    desk.post(by, WEBHOOKS, &json!({"url": "https://hooks.a.test/in", "event_types": ["delegation.revoked"]})).await
+async fn set_up(app: &TestApp, by: Shows<'_>) -> Answer {
+    app.post(by, WEBHOOKS, &json!({"url": "https://hooks.a.test/in", "event_types": ["delegation.revoked"]})).await
 }
 
-async fn mint(desk: &Desk, by: Shows<'_>) -> String {
-    let minted = desk.create(by, &json!({"scopes": ["identity:read", "identity:write", "telemetry:read"]})).await;
+async fn mint(app: &TestApp, by: Shows<'_>) -> String {
+    let minted = app.create(by, &json!({"scopes": ["identity:read", "identity:write", "telemetry:read"]})).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
     minted.text("key").to_owned()
 }
 
 /// Ada owns an organisation, and Bob has this role in it.
-async fn ada_and_bob(desk: &Desk, role: &str) -> (Person, Person, String) {
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "ada.test").await.text("id").to_owned();
-    let bob = desk.joined(&ada, &org, "bob@a.test", role).await;
+async fn ada_and_bob(app: &TestApp, role: &str) -> (Person, Person, String) {
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "ada.test").await.text("id").to_owned();
+    let bob = app.joined(&ada, &org, "bob@a.test", role).await;
     (ada, bob, org)
 }
 
 /// The ids of what is in force, as somebody sees them.
-async fn in_force(desk: &Desk, by: &Person, path: &str) -> Vec<Value> {
-    let listed = desk.get(by.shows(), path).await.body;
+async fn in_force(app: &TestApp, by: &Person, path: &str) -> Vec<Value> {
+    let listed = app.get(by.shows(), path).await.body;
     listed.as_array().unwrap().iter().map(|object| object["id"].clone()).collect()
 }
 
 #[tokio::test]
 async fn a5_a_key_delegates_and_approves_at_most_its_own_scopes() {
-    let desk = Desk::open().await;
-    let ((owner, _), (partner, partner_key)) = (desk.owner_of("a.test").await, desk.platform("partner").await);
-    let filed = desk.ask(&partner_key, "a.test").await;
+    let app = TestApp::open().await;
+    let ((owner, _), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
+    let filed = app.ask(&partner_key, "a.test").await;
     let approval = format!("{REQUESTS}/{}/approve", filed.text("id"));
     for held in [&[Scope::IdentityWrite][..], &[Scope::IdentityRead, Scope::IdentityWrite, Scope::TelemetryWrite]] {
-        let key = desk.seed().key(owner, OrgType::ContentOwner, held).await;
+        let key = app.seed().key(owner, OrgType::ContentOwner, held).await;
         for body in [json!({"grantee_org_id": partner}), json!({"grantee_org_id": partner, "scopes": ["telemetry:read"]})] {
-            assert_eq!(desk.post(Shows::Key(&key), DELEGATIONS, &body).await.refusal(), (403, "missing_scope"), "{held:?}");
+            assert_eq!(app.post(Shows::Key(&key), DELEGATIONS, &body).await.refusal(), (403, "missing_scope"), "{held:?}");
         }
-        assert_eq!(desk.post(Shows::Key(&key), &approval, &json!({})).await.refusal(), (403, "missing_scope"), "{held:?}");
+        assert_eq!(app.post(Shows::Key(&key), &approval, &json!({})).await.refusal(), (403, "missing_scope"), "{held:?}");
     }
-    assert_eq!(desk.count("SELECT count(*) FROM delegations").await, 0);
-    assert_eq!(desk.get(Shows::Key(&partner_key), REQUESTS).await.body[0]["status"], json!("pending"), "it still waits");
-    let enough = desk.seed().key(owner, OrgType::ContentOwner, &[Scope::IdentityWrite, Scope::TelemetryRead]).await;
-    assert_eq!(desk.post(Shows::Key(&enough), &approval, &json!({})).await.status, 201);
+    assert_eq!(app.count("SELECT count(*) FROM delegations").await, 0);
+    assert_eq!(app.get(Shows::Key(&partner_key), REQUESTS).await.body[0]["status"], json!("pending"), "it still waits");
+    let enough = app.seed().key(owner, OrgType::ContentOwner, &[Scope::IdentityWrite, Scope::TelemetryRead]).await;
+    assert_eq!(app.post(Shows::Key(&enough), &approval, &json!({})).await.status, 201);
 }
 
 #[tokio::test]
 async fn a4_a_member_who_is_no_owner_lets_nobody_in() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = ada_and_bob(&desk, "member").await;
-    desk.seed().verify(org.parse().unwrap(), "a.test").await;
-    let ((one, _), (_, two)) = (desk.platform("one").await, desk.platform("two").await);
-    let filed = desk.ask(&two, "a.test").await;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    app.seed().verify(org.parse().unwrap(), "a.test").await;
+    let ((one, _), (_, two)) = (app.platform("one").await, app.platform("two").await);
+    let filed = app.ask(&two, "a.test").await;
     let approval = format!("{REQUESTS}/{}/approve", filed.text("id"));
-    for refused in [
-        grant(&desk, bob.shows(), one).await,
-        desk.post(bob.shows(), &approval, &json!({})).await,
-        set_up(&desk, bob.shows()).await,
-    ] {
+    for refused in
+        [grant(&app, bob.shows(), one).await, app.post(bob.shows(), &approval, &json!({})).await, set_up(&app, bob.shows()).await]
+    {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
     }
     for path in [DELEGATIONS, WEBHOOKS] {
-        assert_eq!(in_force(&desk, &ada, path).await, Vec::<Value>::new());
+        assert_eq!(in_force(&app, &ada, path).await, Vec::<Value>::new());
     }
-    assert_eq!(in_force(&desk, &bob, REQUESTS).await.len(), 1, "he may look");
-    assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
-    let bob = desk.back(&bob).await;
-    let made = [grant(&desk, bob.shows(), one).await, set_up(&desk, bob.shows()).await];
+    assert_eq!(in_force(&app, &bob, REQUESTS).await.len(), 1, "he may look");
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    let bob = app.back(&bob).await;
+    let made = [grant(&app, bob.shows(), one).await, set_up(&app, bob.shows()).await];
     assert_eq!(made.map(|answer| answer.status), [201, 201], "now he may");
-    assert_eq!(desk.post(bob.shows(), &approval, &json!({})).await.status, 201);
+    assert_eq!(app.post(bob.shows(), &approval, &json!({})).await.status, 201);
 }
 
 #[tokio::test]
 async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = ada_and_bob(&desk, "owner").await;
-    desk.seed().verify(org.parse().unwrap(), "a.test").await;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    app.seed().verify(org.parse().unwrap(), "a.test").await;
     let mut platforms = Vec::new();
     for name in ["one", "two", "three", "four", "five"] {
-        platforms.push(desk.platform(name).await);
+        platforms.push(app.platform(name).await);
     }
-    let by_bob = mint(&desk, bob.shows()).await;
-    let by_his_key = mint(&desk, Shows::Key(&by_bob)).await;
-    let hers = grant(&desk, ada.shows(), platforms[0].0).await;
-    let her_endpoint = set_up(&desk, ada.shows()).await;
+    let by_bob = mint(&app, bob.shows()).await;
+    let by_his_key = mint(&app, Shows::Key(&by_bob)).await;
+    let hers = grant(&app, ada.shows(), platforms[0].0).await;
+    let her_endpoint = set_up(&app, ada.shows()).await;
     for (by, platform) in [(bob.shows(), 1), (Shows::Key(&by_bob), 2), (Shows::Key(&by_his_key), 3)] {
-        assert_eq!(grant(&desk, by, platforms[platform].0).await.status, 201);
-        assert_eq!(set_up(&desk, by).await.status, 201);
+        assert_eq!(grant(&app, by, platforms[platform].0).await.status, 201);
+        assert_eq!(set_up(&app, by).await.status, 201);
     }
-    let filed = desk.ask(&platforms[4].1, "a.test").await;
-    assert_eq!(desk.post(bob.shows(), &format!("{REQUESTS}/{}/approve", filed.text("id")), &json!({})).await.status, 201);
-    let told = desk.subscribe(&platforms[3].1, &["delegation.revoked"]).await;
+    let filed = app.ask(&platforms[4].1, "a.test").await;
+    assert_eq!(app.post(bob.shows(), &format!("{REQUESTS}/{}/approve", filed.text("id")), &json!({})).await.status, 201);
+    let told = app.subscribe(&platforms[3].1, &["delegation.revoked"]).await;
 
-    assert_eq!(desk.remove(&ada, &org, &bob).await.status, 204);
-    assert_eq!(in_force(&desk, &ada, DELEGATIONS).await, [hers.body["id"].clone()]);
-    assert_eq!(in_force(&desk, &ada, WEBHOOKS).await, [her_endpoint.body["id"].clone()]);
-    assert_eq!(desk.outbox(&her_endpoint).await.len(), 4, "the organisation is told of each");
-    assert_eq!(desk.outbox(&told).await.len(), 1, "and so is the other side");
-    let audited = desk.audited(org.parse().unwrap()).await;
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
+    assert_eq!(in_force(&app, &ada, DELEGATIONS).await, [hers.body["id"].clone()]);
+    assert_eq!(in_force(&app, &ada, WEBHOOKS).await, [her_endpoint.body["id"].clone()]);
+    assert_eq!(app.outbox(&her_endpoint).await.len(), 4, "the organisation is told of each");
+    assert_eq!(app.outbox(&told).await.len(), 1, "and so is the other side");
+    let audited = app.audited(org.parse().unwrap()).await;
     let count = |action: &str| audited.iter().filter(|known| *known == action).count();
     assert_eq!((count("delegation.revoked"), count("webhook.deleted")), (4, 3), "{audited:?}");
 }
 
 #[tokio::test]
 async fn s17_delegations_and_endpoints_stay_where_the_owner_says_so_and_go_with_an_owner_who_becomes_a_member() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = ada_and_bob(&desk, "owner").await;
-    let (platform, _) = desk.platform("one").await;
-    assert_eq!(grant(&desk, bob.shows(), platform).await.status, 201);
-    assert_eq!(set_up(&desk, bob.shows()).await.status, 201);
-    let left = async || (in_force(&desk, &ada, DELEGATIONS).await.len(), in_force(&desk, &ada, WEBHOOKS).await.len());
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (platform, _) = app.platform("one").await;
+    assert_eq!(grant(&app, bob.shows(), platform).await.status, 201);
+    assert_eq!(set_up(&app, bob.shows()).await.status, 201);
+    let left = async || (in_force(&app, &ada, DELEGATIONS).await.len(), in_force(&app, &ada, WEBHOOKS).await.len());
     for (keep_keys, expected) in [(true, (1, 1)), (false, (0, 0))] {
         let body = json!({"role": "member", "keep_keys": keep_keys}).to_string();
-        let stepped = desk.send(Method::PATCH, ada.shows(), &format!("{}/{}", members_of(&org), bob.id), body).await;
+        let stepped = app.send(Method::PATCH, ada.shows(), &format!("{}/{}", members_of(&org), bob.id), body).await;
         assert_eq!(stepped.status, 200, "{}", stepped.body);
         assert_eq!(left().await, expected, "keep_keys: {keep_keys}");
-        assert_eq!(desk.make(&ada, &org, &bob, "owner").await.status, 200);
+        assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
     }
-    let bob = desk.back(&bob).await;
-    assert_eq!(grant(&desk, bob.shows(), platform).await.status, 201);
-    assert_eq!(set_up(&desk, bob.shows()).await.status, 201);
+    let bob = app.back(&bob).await;
+    assert_eq!(grant(&app, bob.shows(), platform).await.status, 201);
+    assert_eq!(set_up(&app, bob.shows()).await.status, 201);
     let path = format!("{}/{}?keep_keys=true", members_of(&org), bob.id);
-    assert_eq!(desk.delete(ada.shows(), &path).await.status, 204);
+    assert_eq!(app.delete(ada.shows(), &path).await.status, 204);
     assert_eq!(left().await, (1, 1));
 }
 
 /// Of another organisation of the same person, nothing goes.
 #[tokio::test]
 async fn s17_what_a_removed_person_made_elsewhere_stays() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = ada_and_bob(&desk, "owner").await;
-    let (platform, _) = desk.platform("one").await;
-    let elsewhere = desk.founded(&bob, "b.test").await.text("id").to_owned();
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (platform, _) = app.platform("one").await;
+    let elsewhere = app.founded(&bob, "b.test").await.text("id").to_owned();
     let of = |path: &str| format!("{path}?organization_id={elsewhere}");
     let body = json!({"grantee_org_id": platform});
-    assert_eq!(desk.post(bob.shows(), &of(DELEGATIONS), &body).await.status, 201);
+    assert_eq!(app.post(bob.shows(), &of(DELEGATIONS), &body).await.status, 201);
     let body = json!({"url": "https://hooks.b.test/in", "event_types": ["delegation.revoked"]});
-    assert_eq!(desk.post(bob.shows(), &of(WEBHOOKS), &body).await.status, 201);
-    assert_eq!(desk.remove(&ada, &org, &bob).await.status, 204);
+    assert_eq!(app.post(bob.shows(), &of(WEBHOOKS), &body).await.status, 201);
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
     for path in [DELEGATIONS, WEBHOOKS] {
-        assert_eq!(in_force(&desk, &bob, &of(path)).await.len(), 1, "{path}");
+        assert_eq!(in_force(&app, &bob, &of(path)).await.len(), 1, "{path}");
     }
 }
 
@@ -157,63 +155,63 @@ async fn s17_what_a_removed_person_made_elsewhere_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s17_what_is_being_made_while_its_maker_is_removed_is_taken_back_or_is_never_made() {
     const ROUNDS: usize = 10;
-    let desk = Desk::open().await;
-    let ada = desk.person("ada@a.test").await;
-    let org = desk.founded(&ada, "a.test").await.text("id").to_owned();
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
     let mut platforms = Vec::new();
     for name in ["one", "two", "three", "four"] {
-        platforms.push(desk.platform(name).await.0);
+        platforms.push(app.platform(name).await.0);
     }
     for round in 0..ROUNDS {
-        let eve = desk.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
-        let key = mint(&desk, eve.shows()).await;
+        let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
+        let key = mint(&app, eve.shows()).await;
         let credentials = [eve.shows(), Shows::Key(&key), eve.shows(), Shows::Key(&key)];
-        let granting = credentials.into_iter().zip(&platforms).map(|(by, platform)| grant(&desk, by, *platform));
-        let setting_up = credentials.into_iter().map(|by| set_up(&desk, by));
+        let granting = credentials.into_iter().zip(&platforms).map(|(by, platform)| grant(&app, by, *platform));
+        let setting_up = credentials.into_iter().map(|by| set_up(&app, by));
         let (granted, endpoints, removed) = tokio::join!(
             futures::future::join_all(granting),
             futures::future::join_all(setting_up),
-            desk.remove(&ada, &org, &eve)
+            app.remove(&ada, &org, &eve)
         );
         assert_eq!(removed.status, 204, "round {round}: {}", removed.body);
         for made in granted.iter().chain(&endpoints) {
             assert!(matches!(made.status, 201 | 401 | 403), "round {round}: {}", made.body);
         }
         for path in [DELEGATIONS, WEBHOOKS] {
-            assert_eq!(in_force(&desk, &ada, path).await, Vec::<Value>::new(), "round {round}: {path}");
+            assert_eq!(in_force(&app, &ada, path).await, Vec::<Value>::new(), "round {round}: {path}");
         }
     }
 }
 
 #[tokio::test]
 async fn s17_an_operator_who_is_removed_leaves_nothing_behind_that_their_keys_made() {
-    let desk = Desk::open().await;
-    let ((org, owner), (platform, _)) = (desk.org("one").await, desk.platform("two").await);
-    json_of(&desk, "operator add op@x.test").await;
+    let app = TestApp::open().await;
+    let ((org, owner), (platform, _)) = (app.org("one").await, app.platform("two").await);
+    json_of(&app, "operator add op@x.test").await;
     let scopes = "--scope identity:write --scope telemetry:read";
-    let minted = json_of(&desk, &format!("key mint --organization {org} {scopes} --as op@x.test")).await;
+    let minted = json_of(&app, &format!("key mint --organization {org} {scopes} --as op@x.test")).await;
     let key = minted["key"].as_str().unwrap();
-    assert_eq!(grant(&desk, Shows::Key(key), platform).await.status, 201);
-    assert_eq!(set_up(&desk, Shows::Key(key)).await.status, 201);
-    json_of(&desk, "operator remove op@x.test").await;
+    assert_eq!(grant(&app, Shows::Key(key), platform).await.status, 201);
+    assert_eq!(set_up(&app, Shows::Key(key)).await.status, 201);
+    json_of(&app, "operator remove op@x.test").await;
     for path in [DELEGATIONS, WEBHOOKS] {
-        assert_eq!(desk.get(Shows::Key(&owner), path).await.body, json!([]), "{path}");
+        assert_eq!(app.get(Shows::Key(&owner), path).await.body, json!([]), "{path}");
     }
 }
 
 /// A person may be both: what they minted as an operator for the organisation that removes them is theirs, too.
 #[tokio::test]
 async fn s17_a_removed_member_loses_the_keys_they_minted_there_as_an_operator() {
-    let desk = Desk::open().await;
-    let (ada, bob, org) = ada_and_bob(&desk, "owner").await;
-    let (other, _) = desk.org("other").await;
-    json_of(&desk, "operator add bob@a.test").await;
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let (other, _) = app.org("other").await;
+    json_of(&app, "operator add bob@a.test").await;
     let key_of = async |org: &str| {
-        let minted = json_of(&desk, &format!("key mint --organization {org} --as bob@a.test")).await;
+        let minted = json_of(&app, &format!("key mint --organization {org} --as bob@a.test")).await;
         minted["key"].as_str().unwrap().to_owned()
     };
     let (here, elsewhere) = (key_of(&org).await, key_of(&other.to_string()).await);
-    assert_eq!(desk.remove(&ada, &org, &bob).await.status, 204);
-    let statuses = [desk.list(Shows::Key(&here)).await.status, desk.list(Shows::Key(&elsewhere)).await.status];
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
+    let statuses = [app.list(Shows::Key(&here)).await.status, app.list(Shows::Key(&elsewhere)).await.status];
     assert_eq!(statuses, [401, 200]);
 }

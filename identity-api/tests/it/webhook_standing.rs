@@ -1,10 +1,10 @@
 //! An endpoint that is disabled for a while, enabled again, deleted for good, and tried.
 
-use crate::desk::{Answer, Desk, NOBODY, Shows, WEBHOOKS};
+use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-impl Desk {
+impl TestApp {
     async fn switch(&self, key: &str, endpoint: &Answer, disabled: bool) -> Answer {
         let path = format!("{WEBHOOKS}/{}", endpoint.text("id"));
         self.send(Method::PATCH, Shows::Key(key), &path, json!({"disabled": disabled}).to_string()).await
@@ -28,90 +28,90 @@ fn stood(log: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_disabled_endpoint_is_told_nothing_and_an_enabled_one_nothing_from_before() {
-    let desk = Desk::open().await;
-    let (org, owner) = desk.owner_of("a.test").await;
-    let endpoint = desk.subscribe(&owner, &["delegation.created"]).await;
+    let app = TestApp::open().await;
+    let (org, owner) = app.owner_of("a.test").await;
+    let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
     let grant = async |name: &str| {
-        let partner = desk.platform(name).await.0;
-        assert_eq!(desk.grant(&owner, partner).await.status, 201);
+        let partner = app.platform(name).await.0;
+        assert_eq!(app.grant(&owner, partner).await.status, 201);
     };
     grant("before").await;
-    let disabled = desk.switch(&owner, &endpoint, true).await;
+    let disabled = app.switch(&owner, &endpoint, true).await;
     assert_eq!(disabled.status, 200, "{}", disabled.body);
     assert!(disabled.body["disabled_at"].is_string(), "{}", disabled.body);
-    assert_eq!(desk.switch(&owner, &endpoint, true).await.body, disabled.body, "a second time changes nothing");
-    assert_eq!(desk.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([disabled.body]), "it stays in the list");
+    assert_eq!(app.switch(&owner, &endpoint, true).await.body, disabled.body, "a second time changes nothing");
+    assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([disabled.body]), "it stays in the list");
     grant("meanwhile").await;
-    assert_eq!(desk.test_webhook(&owner, &endpoint).await.refusal(), (409, "conflict"));
-    let enabled = desk.switch(&owner, &endpoint, false).await;
+    assert_eq!(app.test_webhook(&owner, &endpoint).await.refusal(), (409, "conflict"));
+    let enabled = app.switch(&owner, &endpoint, false).await;
     assert_eq!((enabled.status, &enabled.body["disabled_at"]), (200, &Value::Null));
     grant("after").await;
     let expected = [("delegation.created", "dropped"), ("delegation.created", "pending")];
-    assert_eq!(desk.logged(&owner, &endpoint).await, stood(&expected));
+    assert_eq!(app.logged(&owner, &endpoint).await, stood(&expected));
     let waiting = "SELECT count(*) FROM webhook_queue WHERE status = 'pending'";
-    assert_eq!(desk.count(waiting).await, 1, "the row says so too, and not only the log");
-    let trail: Vec<_> = desk.audited(org).await.into_iter().filter(|action| action.starts_with("webhook.")).collect();
+    assert_eq!(app.count(waiting).await, 1, "the row says so too, and not only the log");
+    let trail: Vec<_> = app.audited(org).await.into_iter().filter(|action| action.starts_with("webhook.")).collect();
     assert_eq!(trail, ["webhook.created", "webhook.disabled", "webhook.enabled"]);
 }
 
 #[tokio::test]
 async fn a_deleted_endpoint_is_in_no_list_and_is_never_enabled_and_a_disabled_one_keeps_its_place() {
-    let desk = Desk::open().await;
-    let (_, owner) = desk.org("owner").await;
+    let app = TestApp::open().await;
+    let (_, owner) = app.org("owner").await;
     let mut endpoints = Vec::new();
     for _ in 0..10 {
-        endpoints.push(desk.subscribe(&owner, &["delegation.created"]).await);
+        endpoints.push(app.subscribe(&owner, &["delegation.created"]).await);
     }
     let another = json!({"url": "https://hooks.a.test/", "event_types": ["delegation.created"]});
-    assert_eq!(desk.switch(&owner, &endpoints[0], true).await.status, 200);
-    let refused = desk.post(Shows::Key(&owner), WEBHOOKS, &another).await;
+    assert_eq!(app.switch(&owner, &endpoints[0], true).await.status, 200);
+    let refused = app.post(Shows::Key(&owner), WEBHOOKS, &another).await;
     assert_eq!(refused.refusal(), (409, "conflict"), "enabling it could make eleven");
     let deleted = format!("{WEBHOOKS}/{}", endpoints[0].text("id"));
-    assert_eq!(desk.delete(Shows::Key(&owner), &deleted).await.status, 204);
-    assert_eq!(desk.get(Shows::Key(&owner), WEBHOOKS).await.body.as_array().unwrap().len(), 9);
+    assert_eq!(app.delete(Shows::Key(&owner), &deleted).await.status, 204);
+    assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body.as_array().unwrap().len(), 9);
     for disabled in [true, false] {
-        assert_eq!(desk.switch(&owner, &endpoints[0], disabled).await.refusal(), (409, "conflict"));
+        assert_eq!(app.switch(&owner, &endpoints[0], disabled).await.refusal(), (409, "conflict"));
     }
-    assert_eq!(desk.get(Shows::Key(&owner), &deleted).await.status, 200, "it can still be shown");
-    assert_eq!(desk.post(Shows::Key(&owner), WEBHOOKS, &another).await.status, 201);
+    assert_eq!(app.get(Shows::Key(&owner), &deleted).await.status, 200, "it can still be shown");
+    assert_eq!(app.post(Shows::Key(&owner), WEBHOOKS, &another).await.status, 201);
 }
 
 #[tokio::test]
 async fn a_test_goes_to_one_endpoint_whatever_it_is_subscribed_to() {
-    let desk = Desk::open().await;
-    let (org, owner) = desk.org("owner").await;
-    let (tried, other) = (desk.subscribe(&owner, &["invite.claimed"]).await, desk.subscribe(&owner, &["invite.claimed"]).await);
-    let sent = desk.test_webhook(&owner, &tried).await;
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    let (tried, other) = (app.subscribe(&owner, &["invite.claimed"]).await, app.subscribe(&owner, &["invite.claimed"]).await);
+    let sent = app.test_webhook(&owner, &tried).await;
     assert_eq!((sent.status, sent.text("event_type"), sent.text("status")), (202, "webhook.test", "pending"));
-    assert_eq!(desk.logged(&owner, &tried).await, stood(&[("webhook.test", "pending")]));
-    assert_eq!(desk.logged(&owner, &other).await, []);
-    let told = &desk.outbox(&tried).await[0];
+    assert_eq!(app.logged(&owner, &tried).await, stood(&[("webhook.test", "pending")]));
+    assert_eq!(app.logged(&owner, &other).await, []);
+    let told = &app.outbox(&tried).await[0];
     assert_eq!((&told["type"], &told["id"]), (&json!("webhook.test"), &sent.body["id"]));
     assert_eq!(told["data"], json!({"webhook": {"id": tried.text("id")}}));
-    assert_eq!(desk.audited(org).await.last().unwrap(), "webhook.tested");
+    assert_eq!(app.audited(org).await.last().unwrap(), "webhook.tested");
     let subscribed = json!({"url": "https://hooks.a.test/", "event_types": ["webhook.test"]});
-    assert_eq!(desk.post(Shows::Key(&owner), WEBHOOKS, &subscribed).await.refusal(), (422, "invalid_request"));
+    assert_eq!(app.post(Shows::Key(&owner), WEBHOOKS, &subscribed).await.refusal(), (422, "invalid_request"));
 }
 
 #[tokio::test]
 async fn w6_nobody_switches_or_tries_an_endpoint_of_others() {
-    let desk = Desk::open().await;
-    let ((_, owner), (_, stranger)) = (desk.org("owner").await, desk.org("stranger").await);
-    let endpoint = desk.subscribe(&owner, &["invite.claimed"]).await;
+    let app = TestApp::open().await;
+    let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
+    let endpoint = app.subscribe(&owner, &["invite.claimed"]).await;
     let (patch, try_out) = (Method::PATCH, Method::POST);
     for (method, rest, body) in [(patch, "", r#"{"disabled":true}"#), (try_out, "/test", "{}")] {
         let mut answers = Vec::new();
         for id in [NOBODY, endpoint.text("id"), "x", "%00"] {
             let path = format!("{WEBHOOKS}/{id}{rest}");
-            answers.push(desk.send(method.clone(), Shows::Key(&stranger), &path, body).await);
+            answers.push(app.send(method.clone(), Shows::Key(&stranger), &path, body).await);
         }
         assert_eq!(answers[0].refusal(), (404, "not_found"));
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     }
     for body in [json!({}), json!({"disabled": null}), json!({"disabled": 1}), json!({"disabled": true, "url": "x"})] {
         let path = format!("{WEBHOOKS}/{}", endpoint.text("id"));
-        let refused = desk.send(Method::PATCH, Shows::Key(&owner), &path, body.to_string()).await;
+        let refused = app.send(Method::PATCH, Shows::Key(&owner), &path, body.to_string()).await;
         assert_eq!(refused.refusal(), (422, "invalid_request"), "{body}");
     }
-    assert_eq!(desk.logged(&owner, &endpoint).await, []);
+    assert_eq!(app.logged(&owner, &endpoint).await, []);
 }

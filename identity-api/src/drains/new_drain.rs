@@ -3,7 +3,7 @@
 //! Must tell every fault at once, and nothing of hosts that are somebody else's: they are answered like hosts that nobody has.
 
 use crate::bodies::{self, fault};
-use crate::texts::{self, Faults};
+use crate::text_rules::{self, Faults};
 use schemas::identity::{DrainProvider, DrainRole, MAX_DRAIN_HOSTS, OrgType};
 use schemas::problem::Fault;
 use schemas::site::Site;
@@ -28,7 +28,7 @@ struct NewDrain {
 }
 
 /// A drain to be.
-pub(super) struct Wanted {
+pub(super) struct CheckedDrain {
     pub(super) name: String,
     pub(super) provider: DrainProvider,
     /// Canonical, sorted, each once.
@@ -40,14 +40,14 @@ pub(super) struct Wanted {
 }
 
 /// `sites` are those of the organisation; what is no content owner may report for any host.
-pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Result<Wanted, ApiError> {
+pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Result<CheckedDrain, ApiError> {
     let new: NewDrain = bodies::object(body)?;
     let own = (org_type == OrgType::ContentOwner).then_some(sites);
     let mut faults = Faults::default();
-    let name = faults.take(texts::label("name", new.name));
-    let provider = faults.take(texts::one_of("provider", new.provider, &DrainProvider::ALL.map(DrainProvider::as_str)));
+    let name = faults.take(text_rules::label("name", new.name));
+    let provider = faults.take(text_rules::one_of("provider", new.provider, &DrainProvider::ALL.map(DrainProvider::as_str)));
     let hosts = faults.take(hosts(&new.hosts.unwrap_or_default(), own));
-    let role = new.role.map(|role| texts::one_of("role", Some(role), &DrainRole::ALL.map(DrainRole::as_str)));
+    let role = new.role.map(|role| text_rules::one_of("role", Some(role), &DrainRole::ALL.map(DrainRole::as_str)));
     let role = faults.take(role.transpose());
     let sampling = faults.take(sampling(new.sampling));
     let secret = faults.take(secret(new.secret, provider));
@@ -59,7 +59,7 @@ pub(super) fn parse(body: &[u8], org_type: OrgType, sites: &[OwnedSite]) -> Resu
         return Err(faults.refuse());
     };
     let role = role.unwrap_or_else(|| provider.usual_role());
-    Ok(Wanted { name, provider, hosts, role, sampling, secret, fastly_service_id })
+    Ok(CheckedDrain { name, provider, hosts, role, sampling, secret, fastly_service_id })
 }
 
 fn hosts(named: &[String], own: Option<&[OwnedSite]>) -> Result<Vec<String>, Fault> {

@@ -40,7 +40,7 @@ pub(crate) const SESSION: &str = "/api/v1/identity/auth/session";
 /// The id of nothing.
 pub(crate) const NOBODY: &str = "01900000-0000-7000-8000-000000000000";
 
-pub(crate) struct Desk {
+pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) clock: Clock,
     pub(crate) sealer: Sealer,
@@ -52,7 +52,7 @@ pub(crate) struct Desk {
     client: reqwest::Client,
 }
 
-impl Desk {
+impl TestApp {
     /// At the system's time.
     pub(crate) async fn open() -> Self {
         Self::open_with(Clock::System, WebhookSettings::default()).await
@@ -85,12 +85,12 @@ impl Desk {
     /// At a standstill, with so many deliveries that may wait for an endpoint.
     pub(crate) async fn open_with_backlog(webhook_pending: u32) -> Self {
         let (stores, clock) = (TestStores::fresh().await, standstill());
-        let desk = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
+        let app = Self::open_as(stores, clock, WebhookSettings::default(), sign_in(), DomainSettings::default()).await;
         let delivery_log = DeliveryLogSettings { webhook_pending, ..DeliveryLogSettings::default() };
-        let settings = Settings { delivery_log, ..desk.settings.clone() };
-        let state = State::connect(&settings, desk.clock.clone()).await.unwrap();
+        let settings = Settings { delivery_log, ..app.settings.clone() };
+        let state = State::connect(&settings, app.clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
-        Self { server, state, settings, ..desk }
+        Self { server, state, settings, ..app }
     }
 
     async fn open_as(
