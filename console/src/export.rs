@@ -6,7 +6,7 @@ use crate::State;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::session::Member;
-use crate::window::{Asked, Window};
+use crate::window::{PeriodParameters, Window};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::header;
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Response, Failure> {
     let file = named.get("file").map(String::as_str).unwrap_or_default();
     let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;

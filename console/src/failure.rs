@@ -80,7 +80,7 @@ struct FailurePage {
 
 /// What the layer makes a page of.
 #[derive(Clone)]
-struct Told {
+struct FailureText {
     title: String,
     detail: String,
 }
@@ -95,7 +95,7 @@ impl IntoResponse for Failure {
         }
         let (title, detail) = self.sentences();
         let mut response = self.status().into_response();
-        response.extensions_mut().insert(Told { title, detail });
+        response.extensions_mut().insert(FailureText { title, detail });
         response
     }
 }
@@ -104,6 +104,6 @@ impl IntoResponse for Failure {
 pub(crate) async fn shown(request: Request, next: Next) -> Response {
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let mut response = next.run(request).await;
-    let Some(Told { title, detail }) = response.extensions_mut().remove::<Told>() else { return response };
+    let Some(FailureText { title, detail }) = response.extensions_mut().remove::<FailureText>() else { return response };
     (response.status(), Page(FailurePage { frame: Frame::bare(&title), title, detail, request_id })).into_response()
 }

@@ -34,7 +34,7 @@ use crate::answers::Domain;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::session::Member;
-use crate::window::{Asked, Window};
+use crate::window::{PeriodParameters, Window};
 use schemas::problem::Problem;
 
 /// The bar above a screen that shows a period.
@@ -50,13 +50,18 @@ pub(crate) struct Filters {
 
 impl Filters {
     /// The bar of a screen of an organisation.
-    pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &Asked) -> Result<Self, Failure> {
+    pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let filters = Self::without_domains(state, member, screen, asked)?;
         Ok(Self { domains: proved_domains(&member.api()).await?, ..filters })
     }
 
     /// The same for an organisation that has no domains.
-    pub(crate) fn without_domains(state: &State, member: &Member, screen: &str, asked: &Asked) -> Result<Self, Failure> {
+    pub(crate) fn without_domains(
+        state: &State,
+        member: &Member,
+        screen: &str,
+        asked: &PeriodParameters,
+    ) -> Result<Self, Failure> {
         let window = Window::of(asked, state.clock.now())?;
         let kept = [("by", &asked.by), ("split", &asked.split)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();

@@ -18,7 +18,7 @@ const HOURLY_DAYS: i64 = 2;
 
 /// The parameters of every screen that shows a period.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PeriodParameters {
     #[serde(default)]
     period: String,
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Reads what was asked, at a moment.
-    pub(crate) fn of(asked: &Asked, now: DateTime<Utc>) -> Result<Self, Failure> {
+    pub(crate) fn of(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
         let domain = asked.domain.clone();
         if asked.period.is_empty() && !(asked.since.is_empty() && asked.until.is_empty()) {
             let (since, until) = (day(&asked.since, "from")?, day(&asked.until, "to")?);
@@ -155,7 +155,8 @@ mod tests {
     }
 
     fn window(period: &str, since: &str, until: &str) -> Option<Window> {
-        let asked = Asked { period: period.into(), since: since.into(), until: until.into(), ..Asked::default() };
+        let asked =
+            PeriodParameters { period: period.into(), since: since.into(), until: until.into(), ..PeriodParameters::default() };
         Window::of(&asked, at("2026-03-01T23:59:59Z")).ok()
     }
 

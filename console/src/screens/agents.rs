@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Agents {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Agents>, Failure> {
     let filters = Filters::read(&state, &member, "agents", &asked).await?;
     let (api, window) = (member.api(), &filters.window);

@@ -69,7 +69,7 @@ pub(crate) struct Audit {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PeriodParameters {
     #[serde(default)]
     action: String,
     #[serde(default)]
@@ -80,7 +80,7 @@ pub(crate) struct Asked {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(Asked { action, offset }): Query<Asked>,
+    Query(PeriodParameters { action, offset }): Query<PeriodParameters>,
 ) -> Result<Page<Audit>, Failure> {
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
     if !action.is_empty() {

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Share;
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use askama::filters::HtmlSafe;
 use axum::extract::{Query, State as Shared};
@@ -74,7 +74,7 @@ impl Display for Bar {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<CorroborationPage>, Failure> {
     let filters = Filters::read(&state, &member, "corroboration", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());

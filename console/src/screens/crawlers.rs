@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Ratio, Share};
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use serde::Deserialize;
@@ -115,7 +115,7 @@ pub(crate) struct Crawlers {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Crawlers>, Failure> {
     let filters = Filters::read(&state, &member, "crawlers", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());

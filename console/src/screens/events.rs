@@ -8,7 +8,7 @@ use crate::answers::{Event, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::session::Member;
-use crate::window::{Asked, Window};
+use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use serde::Deserialize;
@@ -74,7 +74,7 @@ impl Event {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
     Query(Live { live }): Query<Live>,
 ) -> Result<Page<Events>, Failure> {
     let is_live = !live.is_empty() && asked.after.is_empty();
@@ -101,7 +101,7 @@ pub(crate) async fn show(
 pub(crate) async fn tail(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Tail>, Failure> {
     let window = Window::of(&asked, state.clock.now())?;
     let parameters = window.parameters_and(&[("limit", &LIMIT.to_string())]);

@@ -8,7 +8,7 @@ use crate::answers::{FunnelItem, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl FunnelItem {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Funnel>, Failure> {
     let filters = Filters::read(&state, &member, "funnel", &asked).await?;
     let by = BY.iter().map(|(name, _)| *name).find(|name| *name == asked.by).unwrap_or("agent");

@@ -93,7 +93,7 @@ pub(crate) struct AllOrganizations {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PeriodParameters {
     #[serde(default)]
     q: String,
     #[serde(default)]
@@ -103,7 +103,7 @@ pub(crate) struct Asked {
 /// `GET /console/operator/organizations`
 pub(crate) async fn organizations(
     person: SignedIn,
-    Query(Asked { q, offset }): Query<Asked>,
+    Query(PeriodParameters { q, offset }): Query<PeriodParameters>,
 ) -> Result<Page<AllOrganizations>, Failure> {
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
     if !q.is_empty() {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Change, Count, Share, grouped};
 use crate::session::Member;
-use crate::window::{Asked, Window};
+use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl std::fmt::Display for Figure {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Overview>, Failure> {
     let filters = Filters::read(&state, &member, "overview", &asked).await?;
     let (api, window) = (member.api(), &filters.window);

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl UrlMetric {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Pages>, Failure> {
     let filters = Filters::read(&state, &member, "pages", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());

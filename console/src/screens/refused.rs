@@ -45,7 +45,7 @@ pub(crate) struct Refused {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PeriodParameters {
     #[serde(default)]
     period: String,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub(crate) struct Asked {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Refused>, Failure> {
     let chosen = CHOICES.into_iter().find(|(name, ..)| *name == asked.period);
     let (period, told, days) = chosen.unwrap_or(CHOICES[1]);

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::{Query, State as Shared};
 use serde::Deserialize;
@@ -85,7 +85,7 @@ pub(crate) struct Reported {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Reported>, Failure> {
     let filters = Filters::without_domains(&state, &member, "reported", &asked)?;
     let (api, window) = (member.api(), &filters.window);

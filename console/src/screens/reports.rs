@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Time;
 use crate::session::Member;
-use crate::window::Asked;
+use crate::window::PeriodParameters;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};
@@ -62,7 +62,7 @@ pub(crate) struct Reports {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Reports>, Failure> {
     let filters = Filters::without_domains(&state, &member, "reports", &asked)?;
     let limit = LIMIT.to_string();
