@@ -19,13 +19,13 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Where a surface is.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Endpoint {
     /// What connections are opened to.
     pub address: SocketAddr,
     host: HeaderValue,
 }
 
-impl Place {
+impl Endpoint {
     /// Reads `http://host[:port]`.
     pub fn parse(base: &str) -> anyhow::Result<Self> {
         let wrong = || format!("{base}: not an address of the form http://host:port");
@@ -41,7 +41,7 @@ impl Place {
 #[derive(Debug)]
 pub enum Exchange {
     /// An answer.
-    Answered(Answer),
+    Answered(HttpResponse),
     /// It failed before anything was sent.
     NeverSent(&'static str),
     /// It failed after something may have arrived.
@@ -50,7 +50,7 @@ pub enum Exchange {
 
 /// An answer, read whole.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// HTTP status.
     pub status: u16,
     /// Whether it says when to try again.
@@ -64,14 +64,14 @@ pub struct Answer {
 /// A connection that is opened when it is first used, and again after it broke.
 #[derive(Debug)]
 pub struct Connection {
-    place: Place,
+    place: Endpoint,
     deadline: Duration,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Connection {
     /// A connection to `place` whose exchanges take at most `deadline`.
-    pub fn new(place: Place, deadline: Duration) -> Self {
+    pub fn new(place: Endpoint, deadline: Duration) -> Self {
         Self { place, deadline, sender: None }
     }
 
@@ -130,7 +130,7 @@ impl Connection {
 }
 
 /// A connection of HTTP/1.1.
-pub(crate) async fn dial(place: &Place) -> Result<SendRequest<Full<Bytes>>, &'static str> {
+pub(crate) async fn dial(place: &Endpoint) -> Result<SendRequest<Full<Bytes>>, &'static str> {
     let stream = TcpStream::connect(place.address).await.map_err(|_| "connection refused")?;
     let _ = stream.set_nodelay(true);
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| "connection broken")?;
@@ -149,7 +149,7 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let (head, body) = response.into_parts();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
     match body {
-        Ok(body) => Exchange::Answered(Answer {
+        Ok(body) => Exchange::Answered(HttpResponse {
             status: head.status.as_u16(),
             has_retry_after: head.headers.contains_key(RETRY_AFTER),
             total: head.headers.get("x-total-count").and_then(|total| total.to_str().ok()?.parse().ok()),

@@ -12,20 +12,20 @@
 
 mod body;
 pub mod contract;
+mod created;
 mod hostile;
 mod judge;
-mod known;
 mod shot;
 mod shots;
 mod wire;
 
 pub use judge::Findings;
 
-use crate::client::Place;
+use crate::client::Endpoint;
 use anyhow::Context as _;
 use contract::Contract;
+use created::CreatedObjects;
 use judge::Judge;
-use known::Known;
 use shots::{Credentials, Shots};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,11 +58,11 @@ pub fn read_env(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
 
 /// Sends everything; `stop` ends it early.
 pub async fn run(plan: &Plan, stop: &CancellationToken) -> anyhow::Result<Findings> {
-    let place = Place::parse(&plan.base)?;
+    let place = Endpoint::parse(&plan.base)?;
     let document = Wire::new(place.clone()).get_json("/openapi.json").await.context("GET /openapi.json")?;
     let contract = Arc::new(Contract::of(&document)?);
     let judge = Arc::new(Judge::default());
-    let known = Arc::new(Known::of(&plan.env));
+    let known = Arc::new(CreatedObjects::of(&plan.env));
     let credentials = Arc::new(Credentials::of(&plan.env));
     let mut senders = JoinSet::new();
     for connection in 0..plan.connections {
@@ -87,7 +87,7 @@ struct Sender {
 }
 
 impl Sender {
-    async fn send(mut self, share: u64, known: Arc<Known>, base: String, stop: CancellationToken) {
+    async fn send(mut self, share: u64, known: Arc<CreatedObjects>, base: String, stop: CancellationToken) {
         for _ in 0..share {
             if stop.is_cancelled() {
                 return;

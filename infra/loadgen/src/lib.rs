@@ -36,7 +36,7 @@ pub mod workload;
 use anyhow::Context as _;
 use options::{Cli, Command, FuzzApiOptions, RunOptions};
 use session::{Session, Workload};
-use stage::Stage;
+use stage::TestBed;
 use tokio_util::sync::CancellationToken;
 
 /// Whether every answer kept the rules.
@@ -81,7 +81,7 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
 }
 
 async fn run_once(options: &RunOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
-    let mut stage = Stage::set(&options.place, usize::from(options.load.tenants)).await?;
+    let mut stage = TestBed::set(&options.place, usize::from(options.load.tenants)).await?;
     stage.add_worker().await?;
     let load = &options.load;
     let workload = Workload { mix: load.mix(), skew: load.skew, late_percent: u64::from(load.late) };

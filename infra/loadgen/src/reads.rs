@@ -2,7 +2,7 @@
 //!
 //! Must not judge an answer, except that it is one.
 
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{Course, Latencies, lock};
 use crate::oracle::Observed;
 use schemas::reads::Summary;
@@ -38,7 +38,7 @@ pub struct Reader {
 
 impl Reader {
     /// A reader of `base`.
-    pub fn new(course: &Arc<Course>, base: &Place, tally: &Arc<Mutex<ReadTally>>) -> Self {
+    pub fn new(course: &Arc<Course>, base: &Endpoint, tally: &Arc<Mutex<ReadTally>>) -> Self {
         let window = format!("/content-owners/summary?since={}", course.shape.window_start());
         let connection = Connection::new(base.clone(), course.deadline);
         Self { course: Arc::clone(course), connection, tally: Arc::clone(tally), window }

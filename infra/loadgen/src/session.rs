@@ -2,7 +2,7 @@
 //!
 //! Must hold every load against the same oracle: what one load broke, a later one may show.
 
-use crate::client::Place;
+use crate::client::Endpoint;
 use crate::drive::{Course, Pace, Tally, lock, ride};
 use crate::options::Conduct;
 use crate::oracle::Oracle;
@@ -10,7 +10,7 @@ use crate::processes::Watch;
 use crate::progress::Progress;
 use crate::reads::{ReadTally, Reader};
 use crate::report::{LoadReport, Machine, OracleReport, Report};
-use crate::stage::Stage;
+use crate::stage::TestBed;
 use crate::workload::{Generator, Mix, Shape, Skew};
 use service_kit::clock::Clock;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ pub struct Workload {
 
 impl Session {
     /// Begins: takes what is stored already as zero, and starts reading.
-    pub async fn begin(stage: &Stage, workload: Workload, conduct: &Conduct, stop: CancellationToken) -> anyhow::Result<Self> {
+    pub async fn begin(stage: &TestBed, workload: Workload, conduct: &Conduct, stop: CancellationToken) -> anyhow::Result<Self> {
         let shape = Shape {
             seed: conduct.seed.unwrap_or_else(rand::random),
             run: rand::random(),
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Carries out one load.
-    pub async fn load(&mut self, name: &str, stage: &Stage, mix: Mix, pace: Pace) -> LoadReport {
+    pub async fn load(&mut self, name: &str, stage: &TestBed, mix: Mix, pace: Pace) -> LoadReport {
         lock(&self.course.generator).set_mix(mix);
         let tally: Arc<Mutex<Tally>> = Arc::default();
         let progress = Progress::show(name, pace.duration, &self.course, &tally);
@@ -94,13 +94,13 @@ impl Session {
     }
 
     /// Waits, with no load under way, until everything acked can be read, and has that checked once more.
-    pub async fn settle(&self, base: &Place) -> Duration {
+    pub async fn settle(&self, base: &Endpoint) -> Duration {
         eprintln!("waiting until everything acked can be read");
         Reader::new(&self.course, base, &self.read_tally).settle(self.conduct.quiesce).await
     }
 
     /// Settles and sums up.
-    pub async fn end(self, base: &Place) -> anyhow::Result<Report> {
+    pub async fn end(self, base: &Endpoint) -> anyhow::Result<Report> {
         self.stop_reading.cancel();
         let took = self.settle(base).await;
         self.reading.await?;

@@ -3,7 +3,7 @@
 //! Must use tenants of its own: the oracle of the run knows nothing of these events.
 
 use super::Bench;
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::Latencies;
 use crate::report::{LoadReport, Quantiles};
 use crate::tenants::{self, Tenant};
@@ -88,8 +88,8 @@ impl Bench<'_> {
 }
 
 impl Probe {
-    fn new(tenant: &Tenant, ingest: &Place, base: &Place) -> Self {
-        let connection = |place: &Place| Connection::new(place.clone(), DEADLINE);
+    fn new(tenant: &Tenant, ingest: &Endpoint, base: &Endpoint) -> Self {
+        let connection = |place: &Endpoint| Connection::new(place.clone(), DEADLINE);
         Self { tenant: tenant.clone(), ingest: connection(ingest), reads: connection(base), unacked: 0 }
     }
 

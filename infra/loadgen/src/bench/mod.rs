@@ -17,7 +17,7 @@ use crate::oracle::Fate;
 use crate::processes::Watch;
 use crate::report::{LoadReport, write_json};
 use crate::session::{Session, Workload};
-use crate::stage::Stage;
+use crate::stage::TestBed;
 use crate::workload::Mix;
 use anyhow::Context as _;
 use reference::Reference;
@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Measures everything and prints one table.
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
-    let mut stage = Stage::set(&options.place(), TENANTS).await?;
+    let mut stage = TestBed::set(&options.place(), TENANTS).await?;
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
     let mut session = Session::begin(&stage, workload, &options.conduct, stop.clone()).await?;
     let reference = Reference::create(stage.database_url().context("a bench has a stack of its own")?, 64).await?;
@@ -78,7 +78,7 @@ pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Res
 struct Bench<'a> {
     options: &'a BenchOptions,
     session: &'a mut Session,
-    stage: &'a Stage,
+    stage: &'a TestBed,
 }
 
 impl Bench<'_> {
@@ -125,7 +125,7 @@ impl Bench<'_> {
 }
 
 /// Starts the worker on all that the gateway has put on the log, and waits until it can be read.
-async fn drain(session: &Session, stage: &mut Stage) -> anyhow::Result<Drain> {
+async fn drain(session: &Session, stage: &mut TestBed) -> anyhow::Result<Drain> {
     let events = session.loads().iter().filter_map(|load| load.events.get(&Fate::Acked)).sum();
     stage.add_worker().await?;
     let watch = Watch::begin(&stage.watched());

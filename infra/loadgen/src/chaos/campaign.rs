@@ -3,7 +3,7 @@
 //!
 //! Must send every request whole or not at all, so that what is visible of it can be held to the same.
 
-use super::world::TENANTS;
+use super::cluster::TENANTS;
 use crate::tenants::Tenant;
 use crate::workload::{AGENT, Plan, ROLES, Shape};
 use rand::rngs::StdRng;

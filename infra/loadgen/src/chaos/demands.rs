@@ -47,7 +47,7 @@ impl Demands<'_> {
         if begun < planned {
             unmet.push(format!("{begun} of {planned} faults were injected"));
         }
-        let crashes = plan.faults.iter().filter(|fault| fault.blow.is_crash()).count();
+        let crashes = plan.faults.iter().filter(|fault| fault.kind.is_crash()).count();
         let reached = crashes.saturating_sub(injected.unreached.len());
         if reached * 100 < crashes * LEAST_REACHED {
             unmet.push(format!("{reached} of {crashes} crash points were come to"));
@@ -104,7 +104,7 @@ mod tests {
     /// All that the plan holds, done.
     fn injected(plan: &Plan) -> Injected {
         let done =
-            plan.faults.iter().enumerate().map(|(number, fault): (usize, &Fault)| ((fault.blow.kind(), number.to_string()), 1));
+            plan.faults.iter().enumerate().map(|(number, fault): (usize, &Fault)| ((fault.kind.kind(), number.to_string()), 1));
         Injected { done: done.collect(), last_undone: Some(Instant::now()), ..Injected::default() }
     }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(Demands { live: &slow, ..demands }.unmet().len(), 1);
         let half = Injected { done: whole.done.clone().into_iter().take(8).collect(), ..Injected::default() };
         assert_eq!(Demands { injected: &half, ..demands }.unmet(), ["8 of 16 faults were injected"]);
-        let crashes: Vec<String> = plan.faults.iter().filter(|fault| fault.blow.is_crash()).map(ToString::to_string).collect();
+        let crashes: Vec<String> = plan.faults.iter().filter(|fault| fault.kind.is_crash()).map(ToString::to_string).collect();
         let uncrashed = Injected { unreached: crashes.clone(), ..whole.clone() };
         let unmet = Demands { injected: &uncrashed, ..demands }.unmet();
         assert!(crashes.is_empty() || unmet == [format!("0 of {} crash points were come to", crashes.len())], "{unmet:?}");

@@ -25,7 +25,7 @@ pub enum Target {
 
 /// How it strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum FaultKind {
     /// SIGKILL, and a start after the time of the fault.
     Kill,
     /// SIGSTOP, and SIGCONT after the time of the fault.
@@ -46,7 +46,7 @@ pub struct Fault {
     /// Whom.
     pub target: Target,
     /// How.
-    pub blow: Blow,
+    pub kind: FaultKind,
     /// How long, at least.
     pub lasts: Duration,
 }
@@ -63,7 +63,7 @@ impl Target {
     }
 }
 
-impl Blow {
+impl FaultKind {
     /// As the report sums them up.
     pub fn kind(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Display for Blow {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CrashAt(point, pass) => write!(f, "dies at {point}:1/{pass}"),
@@ -117,6 +117,6 @@ impl fmt::Display for Blow {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
-        write!(f, "{at:8.2} s  {:<12} {} for {lasts:.2} s", self.target.to_string(), self.blow)
+        write!(f, "{at:8.2} s  {:<12} {} for {lasts:.2} s", self.target.to_string(), self.kind)
     }
 }

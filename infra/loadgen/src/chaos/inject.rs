@@ -2,13 +2,13 @@
 //!
 //! Must undo every fault, also when the run is cut short.
 
-use super::fault::{Blow, Fault, Target};
+use super::cluster::Cluster;
+use super::fault::{Fault, FaultKind, Target};
 use super::history::History;
 use super::plan::Plan;
-use super::post::Post;
 use super::proxy::Mode;
+use super::service_process::ServiceProcess;
 use super::stores::{Act, Store};
-use super::world::World;
 use crate::drive::lock;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Injected {
 
 /// Carries out faults.
 pub(super) struct Injector {
-    world: Arc<World>,
+    cluster: Arc<Cluster>,
     history: Arc<History>,
     /// One fault at a time for each target.
     lanes: Mutex<BTreeMap<Target, Arc<tokio::sync::Mutex<()>>>>,
@@ -53,9 +53,9 @@ pub(super) struct Injector {
 }
 
 impl Injector {
-    pub(super) fn new(world: &Arc<World>, history: &Arc<History>) -> Arc<Self> {
-        let (world, history) = (Arc::clone(world), Arc::clone(history));
-        Arc::new(Self { world, history, lanes: Mutex::default(), injected: Mutex::default() })
+    pub(super) fn new(cluster: &Arc<Cluster>, history: &Arc<History>) -> Arc<Self> {
+        let (cluster, history) = (Arc::clone(cluster), Arc::clone(history));
+        Arc::new(Self { cluster, history, lanes: Mutex::default(), injected: Mutex::default() })
     }
 
     /// How many faults are over.
@@ -82,60 +82,60 @@ impl Injector {
     async fn carry_out(&self, fault: Fault) {
         let lane = Arc::clone(lock(&self.lanes).entry(fault.target.lane()).or_default());
         let _alone = lane.lock().await;
-        self.history.note(&format!("begin {} {}", fault.target, fault.blow));
+        self.history.note(&format!("begin {} {}", fault.target, fault.kind));
         let outcome = match self.post(fault.target) {
             Some(post) => self.strike_service(post, fault).await,
             None => self.strike_store(fault).await,
         };
-        self.history.note(&format!("end   {} {}", fault.target, fault.blow));
+        self.history.note(&format!("end   {} {}", fault.target, fault.kind));
         let mut injected = lock(&self.injected);
         injected.last_undone = Some(Instant::now());
-        *injected.done.entry((fault.blow.kind(), fault.target.to_string())).or_default() += 1;
+        *injected.done.entry((fault.kind.kind(), fault.target.to_string())).or_default() += 1;
         if let Err(error) = outcome {
             injected.failed.push(format!("{fault}: {error:#}"));
         }
     }
 
-    fn post(&self, target: Target) -> Option<&Arc<Post>> {
+    fn post(&self, target: Target) -> Option<&Arc<ServiceProcess>> {
         match target {
-            Target::Gateway(number) => self.world.gateways.get(number),
-            Target::Worker(number) => self.world.workers.get(number),
-            Target::Query => Some(&self.world.query),
+            Target::Gateway(number) => self.cluster.gateways.get(number),
+            Target::Worker(number) => self.cluster.workers.get(number),
+            Target::Query => Some(&self.cluster.query),
             Target::Broker(_) | Target::ClickHouse | Target::Postgres => None,
         }
     }
 
-    async fn strike_service(&self, post: &Post, fault: Fault) -> anyhow::Result<()> {
+    async fn strike_service(&self, post: &ServiceProcess, fault: Fault) -> anyhow::Result<()> {
         post.hold().await;
-        match fault.blow {
-            Blow::Kill => {
+        match fault.kind {
+            FaultKind::Kill => {
                 match fault.target {
                     Target::Worker(_) => self.kill_with_a_block_in_hand(post, fault).await,
                     _ => post.kill().await,
                 }
                 sleep(fault.lasts).await;
             }
-            Blow::Terminate => {
+            FaultKind::Terminate => {
                 post.terminate().await;
                 sleep(fault.lasts).await;
             }
-            Blow::Pause => {
+            FaultKind::Pause => {
                 post.signal(Signal::STOP).await;
                 sleep(fault.lasts).await;
                 post.signal(Signal::CONT).await;
             }
-            Blow::CrashAt(point, pass) => self.crash(post, fault, &format!("{point}:1/{pass}")).await,
-            Blow::Link(_) => {}
+            FaultKind::CrashAt(point, pass) => self.crash(post, fault, &format!("{point}:1/{pass}")).await,
+            FaultKind::Link(_) => {}
         }
         post.release().await;
         Ok(())
     }
 
     /// A point of the spill is passed only while the log is away, one of its draining only after that.
-    async fn crash(&self, post: &Post, fault: Fault, point: &str) {
-        let set_log = |mode| self.world.stores.brokers().for_each(|broker| broker.proxy.set(mode));
+    async fn crash(&self, post: &ServiceProcess, fault: Fault, point: &str) {
+        let set_log = |mode| self.cluster.stores.brokers().for_each(|broker| broker.proxy.set(mode));
         let crash = post.crash_at(point, fault.lasts + CRASH_PATIENCE);
-        let has_crashed = if fault.blow.needs_spill() {
+        let has_crashed = if fault.kind.needs_spill() {
             let lane = Arc::clone(lock(&self.lanes).entry(Target::Broker(0)).or_default());
             let _alone = lane.lock().await;
             set_log(Mode::BlackHole);
@@ -152,13 +152,13 @@ impl Injector {
             crash.await
         };
         if !has_crashed {
-            lock(&self.injected).unreached.push(format!("{} {}", fault.target, fault.blow));
+            lock(&self.injected).unreached.push(format!("{} {}", fault.target, fault.kind));
         }
     }
 
     /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
-    async fn kill_with_a_block_in_hand(&self, worker: &Post, fault: Fault) {
-        let Some(store) = self.world.stores.store(Target::ClickHouse) else { return };
+    async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
+        let Some(store) = self.cluster.stores.store(Target::ClickHouse) else { return };
         let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
         let _alone = lane.lock().await;
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
@@ -171,24 +171,24 @@ impl Injector {
     }
 
     async fn strike_store(&self, fault: Fault) -> anyhow::Result<()> {
-        let Some(store) = self.world.stores.store(fault.target) else { return Ok(()) };
+        let Some(store) = self.cluster.stores.store(fault.target) else { return Ok(()) };
         // while only the way to it is disturbed, a server that ends is started again
-        let _held = if matches!(fault.blow, Blow::Link(_)) { None } else { Some(store.held.lock().await) };
-        match fault.blow {
-            Blow::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,
-            Blow::Terminate => end_and_restart(store, Act::Terminate, fault.lasts).await,
-            Blow::Pause => {
+        let _held = if matches!(fault.kind, FaultKind::Link(_)) { None } else { Some(store.held.lock().await) };
+        match fault.kind {
+            FaultKind::Kill => end_and_restart(store, Act::Kill, fault.lasts).await,
+            FaultKind::Terminate => end_and_restart(store, Act::Terminate, fault.lasts).await,
+            FaultKind::Pause => {
                 store.act(Act::Pause).await?;
                 sleep(fault.lasts).await;
                 store.act(Act::Resume).await
             }
-            Blow::Link(mode) => {
+            FaultKind::Link(mode) => {
                 store.proxy.set(mode);
                 sleep(fault.lasts).await;
                 store.proxy.set(Mode::Pass);
                 Ok(())
             }
-            Blow::CrashAt(..) => Ok(()),
+            FaultKind::CrashAt(..) => Ok(()),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod answers;
 mod campaign;
+mod cluster;
 mod demands;
 mod fault;
 mod history;
@@ -20,27 +21,27 @@ mod last_look;
 mod options;
 mod outcome;
 mod plan;
-mod post;
 pub mod proxy;
 mod raw;
 mod reader;
 mod reconcile;
 mod requests;
 mod sender;
+mod service_process;
 mod stores;
 mod watch;
 mod watched;
-mod world;
 
-pub use fault::{Blow, Fault, Target};
+pub use fault::{Fault, FaultKind, Target};
 pub use options::ChaosOptions;
 pub use plan::{Outage, Plan};
 
 use crate::Verdict;
-use crate::client::Place;
+use crate::client::Endpoint;
 use crate::drive::lock;
 use crate::workload::Shape;
 use campaign::REQUEST_LENGTHS;
+use cluster::Cluster;
 use demands::Demands;
 use history::History;
 use inject::{Injected, Injector};
@@ -56,7 +57,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use watch::Watcher;
 use watched::Watched;
-use world::World;
 
 /// Between two lines about how it goes.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -77,14 +77,14 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         return Ok(Verdict::Clean);
     }
     let begun = Instant::now();
-    let world = Arc::new(World::start(options).await?);
+    let cluster = Arc::new(Cluster::start(options).await?);
     eprintln!("everything is up after {:.0} s", begun.elapsed().as_secs_f64());
-    let history = Arc::new(History::begin(&world.folder)?);
-    let front = front(options, &plan, &world, &history)?;
-    let (injected, mut watcher) = storm(options, &plan, &world, &front, &stop).await?;
+    let history = Arc::new(History::begin(&cluster.folder)?);
+    let front = front(options, &plan, &cluster, &history)?;
+    let (injected, mut watcher) = storm(options, &plan, &cluster, &front, &stop).await?;
     let live = watcher.watched();
     eprintln!("everything is well again; waiting until everything acknowledged is readable");
-    for post in world.posts() {
+    for post in cluster.posts() {
         post.recover().await;
     }
     let quiesced = watcher.settle().await;
@@ -93,20 +93,30 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         None => eprintln!("something is still missing; looking at all of it nevertheless"),
     }
     watcher.look_at_everything().await;
-    let reconciled = reconcile::reconcile(&world, &front).await;
-    world.close().await;
+    let reconciled = reconcile::reconcile(&cluster, &front).await;
+    cluster.close().await;
     history.flush();
-    let mut outcome =
-        sum_up(options, plan, begun.elapsed(), &world, &front, injected, watcher.watched(), &live, quiesced, stop.is_cancelled());
+    let mut outcome = sum_up(
+        options,
+        plan,
+        begun.elapsed(),
+        &cluster,
+        &front,
+        injected,
+        watcher.watched(),
+        &live,
+        quiesced,
+        stop.is_cancelled(),
+    );
     outcome.take(reconciled);
     println!("{outcome}");
     let verdict = outcome.verdict();
-    let world = Arc::try_unwrap(world).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
-    world.strike(verdict == Verdict::Broken).await?;
+    let cluster = Arc::try_unwrap(cluster).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
+    cluster.strike(verdict == Verdict::Broken).await?;
     Ok(verdict)
 }
 
-fn front(options: &ChaosOptions, plan: &Plan, world: &World, history: &Arc<History>) -> anyhow::Result<Arc<Front>> {
+fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<History>) -> anyhow::Result<Arc<Front>> {
     let shape = Shape {
         seed: plan.seed,
         run: rand::random(),
@@ -114,18 +124,18 @@ fn front(options: &ChaosOptions, plan: &Plan, world: &World, history: &Arc<Histo
         late_percent: 0,
         request_lengths: REQUEST_LENGTHS.to_vec(),
     };
-    let gateways = world.gateways.iter().map(|post| Place::parse(&post.seat.url())).collect::<Result<_, _>>()?;
+    let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<_, _>>()?;
     // repeats are acknowledged too, and while everything is away nothing is
     #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
-    Ok(Front::new(shape, world.tenants.clone(), gateways, history, rate))
+    Ok(Front::new(shape, cluster.tenants.clone(), gateways, history, rate))
 }
 
 /// Load, faults and reads together, until the plan is carried out and enough is acknowledged.
 async fn storm(
     options: &ChaosOptions,
     plan: &Plan,
-    world: &Arc<World>,
+    cluster: &Arc<Cluster>,
     front: &Arc<Front>,
     stop: &CancellationToken,
 ) -> anyhow::Result<(Injected, Watcher)> {
@@ -135,10 +145,10 @@ async fn storm(
         senders.spawn(Arc::clone(front).keep_sending(number, end_of_load.clone()));
     }
     senders.close();
-    let raw = Raw::new(clickhouse(&world.fresh.addresses.clickhouse)?);
-    let watcher = Watcher::new(front, &Place::parse(&world.query.seat.url())?, raw);
+    let raw = Raw::new(clickhouse(&cluster.fresh.addresses.clickhouse)?);
+    let watcher = Watcher::new(front, &Endpoint::parse(&cluster.query.slot.url())?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
-    let injector = Injector::new(world, &front.history);
+    let injector = Injector::new(cluster, &front.history);
     let injecting = tokio::spawn(Arc::clone(&injector).follow(plan.clone(), stop.clone()));
     let begun = Instant::now();
     while !stop.is_cancelled() && (!injecting.is_finished() || front.distinct_acked() < options.events()) {
@@ -169,7 +179,7 @@ fn sum_up(
     options: &ChaosOptions,
     plan: Plan,
     took: Duration,
-    world: &World,
+    cluster: &Cluster,
     front: &Front,
     injected: Injected,
     watched: Watched,
@@ -179,10 +189,10 @@ fn sum_up(
 ) -> Outcome {
     let oracle = lock(&front.oracle);
     let bounds = || (0..front.tenants.len()).map(|tenant| oracle.bounds(tenant));
-    let ends: Vec<_> = world.posts().map(|post| post.ends()).collect();
+    let ends: Vec<_> = cluster.posts().map(|post| post.ends()).collect();
     let mut wrong: Vec<String> = ends.iter().flat_map(|ends| ends.wrong.clone()).collect();
-    wrong.extend(world.said("panicked at"));
-    if !injected.unreached.is_empty() && world.said("FAIL_POINT is armed").is_empty() {
+    wrong.extend(cluster.said("panicked at"));
+    if !injected.unreached.is_empty() && cluster.said("FAIL_POINT is armed").is_empty() {
         wrong.push("no service has crash points: build them with --features crash-points".to_owned());
     }
     wrong.extend(injected.failed.clone());
@@ -195,7 +205,7 @@ fn sum_up(
         plan,
         took,
         ends,
-        revived: world.stores.revived(),
+        revived: cluster.stores.revived(),
         counts: front.history.counts(),
         resumed,
         watched,

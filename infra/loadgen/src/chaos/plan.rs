@@ -3,7 +3,7 @@
 //! Must follow from the seed and the options alone: no clock, nothing of how the run goes. Every kind of fault comes up
 //! once before any comes up again.
 
-use super::fault::{Blow, Fault, Target};
+use super::fault::{Fault, FaultKind, Target};
 use super::proxy::Mode;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -71,15 +71,15 @@ impl Plan {
                 at += Duration::from_millis(GAPS_MS.start);
                 continue;
             };
-            let (target, blow) = deck.remove(place);
+            let (target, kind) = deck.remove(place);
             let lasts = Duration::from_millis(random.random_range(LASTS_MS));
-            let fault = Fault { at, target, blow, lasts };
+            let fault = Fault { at, target, kind, lasts };
             let recovery = if target.is_store() { STORE_RECOVERY } else { SERVICE_RECOVERY };
             free_at.insert(target.lane(), at + lasts + recovery);
-            if blow.needs_spill() {
+            if kind.needs_spill() {
                 free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
             }
-            if matches!((target, blow), (Target::Worker(_), Blow::Kill)) {
+            if matches!((target, kind), (Target::Worker(_), FaultKind::Kill)) {
                 free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
             }
             plan.push(fault);
@@ -90,12 +90,12 @@ impl Plan {
 
     /// One store away for long, and back.
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
-        let (target, blow) = match outage {
-            Outage::Broker => (Target::Broker(0), Blow::Kill),
-            Outage::Clickhouse => (Target::ClickHouse, Blow::Kill),
-            Outage::Postgres => (Target::Postgres, Blow::Pause),
+        let (target, kind) = match outage {
+            Outage::Broker => (Target::Broker(0), FaultKind::Kill),
+            Outage::Clickhouse => (Target::ClickHouse, FaultKind::Kill),
+            Outage::Postgres => (Target::Postgres, FaultKind::Pause),
         };
-        Self { seed, faults: vec![Fault { at: FIRST * 4, target, blow, lasts }] }
+        Self { seed, faults: vec![Fault { at: FIRST * 4, target, kind, lasts }] }
     }
 
     /// When the last fault is over, if all goes as planned.
@@ -105,18 +105,18 @@ impl Plan {
 }
 
 /// Every kind of fault once, in an order of chance.
-fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, Blow)> {
+fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, FaultKind)> {
     let (gateway, worker) = (Target::Gateway(random.random_range(0..GATEWAYS)), Target::Worker(random.random_range(0..WORKERS)));
     let stores = (0..brokers).map(Target::Broker).chain([Target::ClickHouse, Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
-    let mut deck = vec![(Target::Query, Blow::Kill)];
+    let mut deck = vec![(Target::Query, FaultKind::Kill)];
     for target in [gateway, worker].into_iter().chain(stores.iter().copied()) {
-        deck.extend([Blow::Kill, Blow::Pause, Blow::Terminate].map(|blow| (target, blow)));
+        deck.extend([FaultKind::Kill, FaultKind::Pause, FaultKind::Terminate].map(|kind| (target, kind)));
     }
     for target in stores {
-        deck.extend(Mode::all_faults(random).map(|mode| (target, Blow::Link(mode))));
+        deck.extend(Mode::all_faults(random).map(|mode| (target, FaultKind::Link(mode))));
     }
-    let crash = |random: &mut StdRng, (point, latest)| Blow::CrashAt(point, random.random_range(1..=latest));
+    let crash = |random: &mut StdRng, (point, latest)| FaultKind::CrashAt(point, random.random_range(1..=latest));
     for point in WORKER_POINTS {
         deck.push((Target::Worker(random.random_range(0..WORKERS)), crash(random, point)));
     }
@@ -153,7 +153,7 @@ mod tests {
                 let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
                 assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
             }
-            let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.blow.kind()).collect();
+            let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
             let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
             assert_eq!(struck.len(), GATEWAYS + WORKERS + 3 + brokers, "seed {seed}: {struck:?}");

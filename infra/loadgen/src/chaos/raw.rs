@@ -28,7 +28,7 @@ pub(super) struct Raw {
 
 /// Reports of one tenant that were found, by number and role.
 #[derive(Default)]
-struct Found(Vec<[bool; ROLES.len()]>);
+struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
     pub(super) fn new(client: Client) -> Self {
@@ -59,7 +59,7 @@ impl Raw {
 
     /// Holds every report in the table against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
-        let mut found: Vec<Found> = front.tenants.iter().map(|_| Found::default()).collect();
+        let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut reports = self.client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
         while let Some((url, role, number, id)) = reports.next().await? {
             let place = front.place(&url, &role);
@@ -99,7 +99,7 @@ impl Front {
     }
 }
 
-impl Found {
+impl ObservedReports {
     /// False when it was there already.
     fn add(&mut self, number: u32, role: usize) -> bool {
         let place = number as usize;

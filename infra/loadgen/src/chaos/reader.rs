@@ -5,7 +5,7 @@
 use super::answers::{Document, Part, as_url, lines, steps_of};
 use super::sender::Front;
 use super::watched::Watched;
-use crate::client::{Answer, Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange, HttpResponse};
 use crate::drive::lock;
 use crate::oracle::{Figures, Observed, Rule};
 use crate::workload::{AGENT, EDGE, TYPES};
@@ -46,7 +46,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(front: &Arc<Front>, query: &Place, tenant: usize) -> Self {
+    pub(super) fn new(front: &Arc<Front>, query: &Endpoint, tenant: usize) -> Self {
         let random = SmallRng::seed_from_u64(front.shape.seed ^ (tenant as u64) << 32);
         let connection = Connection::new(query.clone(), DEADLINE);
         Self { front: Arc::clone(front), tenant, connection, random, watched: Watched::default() }
@@ -249,7 +249,7 @@ impl Reader {
         read
     }
 
-    fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<Answer> {
+    fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<HttpResponse> {
         let answer = match answered {
             Exchange::Answered(answer) if answer.status == 200 => Some(answer),
             _ => None,

@@ -3,10 +3,10 @@
 //!
 //! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
 
+use super::cluster::Cluster;
 use super::requests::Requests;
 use super::sender::Front;
-use super::world::World;
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::lock;
 use crate::oracle::Fate;
 use anyhow::{Context as _, bail, ensure};
@@ -64,12 +64,12 @@ impl fmt::Display for Sums {
 }
 
 /// Waits until nothing is in a spill and nothing on the log is uncommitted; then everything has to add up.
-pub(super) async fn reconcile(world: &World, front: &Front) -> anyhow::Result<Sums> {
+pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
     // past the proxies
-    let kafka = &world.fresh.addresses.kafka;
+    let kafka = &cluster.fresh.addresses.kafka;
     let deadline = Instant::now() + PATIENCE;
     let settled = loop {
-        match at_rest(world, kafka).await {
+        match at_rest(cluster, kafka).await {
             Ok(settled) => break settled,
             Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
             Err(_) => sleep(ASK_AGAIN).await,
@@ -81,14 +81,14 @@ pub(super) async fn reconcile(world: &World, front: &Front) -> anyhow::Result<Su
 }
 
 /// What is settled of each partition, once that is everything there is.
-async fn at_rest(world: &World, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
-    for gateway in &world.gateways {
-        let mut connection = Connection::new(Place::parse(&gateway.seat.metrics())?, DEADLINE);
+async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
+    for gateway in &cluster.gateways {
+        let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
         let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
-        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.seat.name) };
+        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.slot.name) };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("no word of the spill")?;
-        ensure!(pending == "0", "{} has {pending} events in its spill", gateway.seat.name);
+        ensure!(pending == "0", "{} has {pending} events in its spill", gateway.slot.name);
     }
     // workers are in the group that is called like the topic
     let standing = standing(kafka, &kafka.topic).await?;

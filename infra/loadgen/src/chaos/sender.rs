@@ -5,7 +5,7 @@
 use super::campaign::{Campaign, Kind, Operation};
 use super::history::History;
 use super::requests::Requests;
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{fate, lock};
 use crate::oracle::{Fate, Oracle, Rule};
 use crate::tenants::Tenant;
@@ -34,7 +34,7 @@ const PACE_STEP: Duration = Duration::from_millis(20);
 pub(super) struct Front {
     pub(super) shape: Shape,
     pub(super) tenants: Vec<Tenant>,
-    pub(super) gateways: Vec<Place>,
+    pub(super) gateways: Vec<Endpoint>,
     pub(super) oracle: Mutex<Oracle>,
     pub(super) campaign: Mutex<Campaign>,
     pub(super) history: Arc<History>,
@@ -48,7 +48,13 @@ pub(super) struct Front {
 }
 
 impl Front {
-    pub(super) fn new(shape: Shape, tenants: Vec<Tenant>, gateways: Vec<Place>, history: &Arc<History>, rate: f64) -> Arc<Self> {
+    pub(super) fn new(
+        shape: Shape,
+        tenants: Vec<Tenant>,
+        gateways: Vec<Endpoint>,
+        history: &Arc<History>,
+        rate: f64,
+    ) -> Arc<Self> {
         let names: Vec<String> = tenants.iter().map(|tenant| tenant.name.clone()).collect();
         Arc::new(Self {
             oracle: Mutex::new(Oracle::new(shape.clone(), names)),

@@ -6,7 +6,7 @@ use super::raw::Raw;
 use super::reader::Reader;
 use super::sender::Front;
 use super::watched::Watched;
-use crate::client::Place;
+use crate::client::Endpoint;
 use crate::drive::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) struct Table {
 }
 
 impl Watcher {
-    pub(super) fn new(front: &Arc<Front>, query: &Place, raw: Raw) -> Self {
+    pub(super) fn new(front: &Arc<Front>, query: &Endpoint, raw: Raw) -> Self {
         let readers = (0..front.tenants.len()).map(|tenant| Reader::new(front, query, tenant)).collect();
         Self { front: Arc::clone(front), readers, table: Table { raw, watched: Watched::default() } }
     }

@@ -8,7 +8,7 @@ mod tally;
 pub use schedule::{Arrivals, Pace, Schedule};
 pub use tally::{Latencies, Tally, fate};
 
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::oracle::{Fate, Oracle};
 use crate::tenants::Tenant;
 use crate::workload::{Generator, Plan, Shape};
@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug)]
 pub struct Course {
     /// Where events go.
-    pub ingest: Place,
+    pub ingest: Endpoint,
     /// Who they are about, and the keys they are sent with.
     pub tenants: Vec<Tenant>,
     /// What events look like.

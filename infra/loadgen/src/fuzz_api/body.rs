@@ -3,8 +3,8 @@
 //! Must be able to write what no JSON library would: duplicate members, lone surrogates, numbers without bounds.
 
 use super::contract::Contract;
+use super::created::{Created, fitting};
 use super::hostile;
-use super::known::{Created, fitting};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;

@@ -5,7 +5,7 @@
 use super::contract::Contract;
 use super::shot::Shot;
 use super::shots::LARGE_BODY;
-use super::wire::{Answer, HANG};
+use super::wire::{HANG, HttpResponse};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -48,7 +48,7 @@ struct Heard {
 }
 
 impl Judge {
-    pub(super) fn judge(&self, contract: &Contract, base: &str, shot: &Shot, heard: Result<Answer, String>) {
+    pub(super) fn judge(&self, contract: &Contract, base: &str, shot: &Shot, heard: Result<HttpResponse, String>) {
         let operation = &contract.operations[shot.operation];
         let fault = match &heard {
             // refused by its length and closed: what is still being written then may tear the answer away with it
@@ -89,7 +89,7 @@ impl Judge {
     }
 }
 
-fn check(contract: &Contract, shot: &Shot, answer: &Answer) -> Result<(), String> {
+fn check(contract: &Contract, shot: &Shot, answer: &HttpResponse) -> Result<(), String> {
     let operation = &contract.operations[shot.operation];
     if answer.status >= 500 && answer.status != 503 {
         return Err(format!("answered {}", answer.status));
@@ -164,7 +164,7 @@ mod tests {
         for nth in 0..sent {
             let status = if nth < away { 503 } else { 404 };
             let (content_type, body) = ("application/problem+json".to_owned(), Bytes::from("{}"));
-            let answer = Answer { status, content_type, says_when, headers: Vec::new(), body };
+            let answer = HttpResponse { status, content_type, says_when, headers: Vec::new(), body };
             let shot = Shot { is_astray: true, method: "HEAD".to_owned(), ..Shot::get("/health") };
             judge.judge(&contract, "http://a.test", &shot, Ok(answer));
         }
@@ -193,7 +193,7 @@ mod tests {
         let (content_type, body) = ("application/json".to_owned(), Bytes::from(r#"{"status":"ok"}"#));
         let answer = |name: &str| {
             let headers = vec![name.to_owned()];
-            Answer { status: 200, content_type: content_type.clone(), says_when: false, headers, body: body.clone() }
+            HttpResponse { status: 200, content_type: content_type.clone(), says_when: false, headers, body: body.clone() }
         };
         let judged = |name: &str| {
             let judge = Judge::default();

@@ -4,8 +4,8 @@
 
 use super::body::Maker;
 use super::contract::{Contract, Operation, Parameter};
+use super::created::{CREDENTIALS, Created, CreatedObjects, fitting};
 use super::hostile;
-use super::known::{CREDENTIALS, Created, Known, fitting};
 use super::shot::Shot;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -35,12 +35,12 @@ impl Credentials {
 pub(super) struct Shots {
     contract: Arc<Contract>,
     credentials: Arc<Credentials>,
-    known: Arc<Known>,
+    known: Arc<CreatedObjects>,
     random: StdRng,
 }
 
 impl Shots {
-    pub(super) fn new(contract: Arc<Contract>, credentials: Arc<Credentials>, known: Arc<Known>, seed: u64) -> Self {
+    pub(super) fn new(contract: Arc<Contract>, credentials: Arc<Credentials>, known: Arc<CreatedObjects>, seed: u64) -> Self {
         Self { contract, credentials, known, random: StdRng::seed_from_u64(seed) }
     }
 

@@ -3,7 +3,7 @@
 //! Must not ask twice what a fresh connection failed to answer.
 
 use super::shot::Shot;
-use crate::client::{Place, dial};
+use crate::client::{Endpoint, dial};
 use anyhow::Context as _;
 use flate2::read::GzDecoder;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -22,7 +22,7 @@ pub(super) const HANG: &str = "no answer within 15 s";
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What came back.
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) content_type: String,
     /// Whether it says when to come again.
@@ -34,12 +34,12 @@ pub(super) struct Answer {
 
 /// A connection that is opened when it is needed.
 pub(super) struct Wire {
-    place: Place,
+    place: Endpoint,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Wire {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: Endpoint) -> Self {
         Self { place, sender: None }
     }
 
@@ -51,7 +51,7 @@ impl Wire {
     }
 
     /// The answer, or what went wrong; nothing when the shot cannot be written as a request.
-    pub(super) async fn exchange(&mut self, shot: &Shot) -> Option<Result<Answer, String>> {
+    pub(super) async fn exchange(&mut self, shot: &Shot) -> Option<Result<HttpResponse, String>> {
         let is_kept = self.sender.as_ref().is_some_and(|sender| !sender.is_closed());
         let outcome = self.once(shot).await?;
         // a kept connection may have been closed as the request left: only what a fresh one answers counts
@@ -61,7 +61,7 @@ impl Wire {
         Some(outcome)
     }
 
-    async fn once(&mut self, shot: &Shot) -> Option<Result<Answer, String>> {
+    async fn once(&mut self, shot: &Shot) -> Option<Result<HttpResponse, String>> {
         let request = self.request(shot)?;
         match timeout(LONGEST_ANSWER, self.open()).await {
             Ok(Ok(())) => {}
@@ -100,7 +100,7 @@ impl Wire {
     }
 }
 
-async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Result<HttpResponse, String> {
     let response = sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))?;
     let (head, body) = response.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
@@ -108,7 +108,7 @@ async fn answer(sender: &mut SendRequest<Full<Bytes>>, request: Request<Full<Byt
     let body = decoded(head.headers.get(CONTENT_ENCODING), body.to_bytes())?;
     let says_when = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse::<u64>().ok()).is_some();
     let headers = head.headers.keys().map(|name| name.as_str().to_owned()).collect();
-    Ok(Answer { status: head.status.as_u16(), content_type, says_when, headers, body })
+    Ok(HttpResponse { status: head.status.as_u16(), content_type, says_when, headers, body })
 }
 
 /// The one encoding that is ever asked for undone.

@@ -19,14 +19,14 @@ use rules::{agrees_with_itself, covers, has_not_fallen, is_all_ours, within};
 use std::collections::BTreeMap;
 
 /// What is told of a violation that repeats: the first time, and how often.
-type Found = BTreeMap<(usize, Rule), (Violation, u64)>;
+type Violations = BTreeMap<(usize, Rule), (Violation, u64)>;
 
 /// The oracle of a run.
 #[derive(Debug)]
 pub struct Oracle {
     shape: Shape,
     tenants: Vec<Watched>,
-    found: Found,
+    found: Violations,
     checks: u64,
 }
 
@@ -45,7 +45,7 @@ impl Oracle {
     pub fn new(shape: Shape, tenants: impl IntoIterator<Item = String>) -> Self {
         let watch =
             |name| Watched { name, ledger: Ledger::default(), baseline: Figures::default(), previous: Figures::default() };
-        Self { shape, tenants: tenants.into_iter().map(watch).collect(), found: Found::new(), checks: 0 }
+        Self { shape, tenants: tenants.into_iter().map(watch).collect(), found: Violations::new(), checks: 0 }
     }
 
     /// Takes what is stored of a tenant already as its zero.

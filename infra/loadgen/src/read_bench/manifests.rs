@@ -16,7 +16,7 @@ use uuid::Uuid;
 const SESSIONS: u64 = 200;
 
 /// Platform and session, as the store has them.
-type Found = (String, String);
+type SessionKey = (String, String);
 
 /// Times `runs` look-ups.
 pub(super) async fn measure(
@@ -30,7 +30,7 @@ pub(super) async fn measure(
          GROUP BY platform_id, session_id ORDER BY cityHash64(session_id) LIMIT {SESSIONS}",
         nil = Uuid::nil()
     );
-    let sessions: Vec<Found> = client.query(&sessions).fetch_all().await?;
+    let sessions: Vec<SessionKey> = client.query(&sessions).fetch_all().await?;
     ensure!(!sessions.is_empty(), "the history has sessions");
     let (tokens, key) = (plant(stores, &sessions).await?, looker(stores).await?);
     let mut latencies = Latencies::default();
@@ -49,7 +49,7 @@ pub(super) async fn measure(
 }
 
 /// A token of each session, of organisations that share; every owner agrees to be seen.
-async fn plant(stores: &FreshStores, sessions: &[Found]) -> anyhow::Result<Vec<String>> {
+async fn plant(stores: &FreshStores, sessions: &[SessionKey]) -> anyhow::Result<Vec<String>> {
     sqlx::query("UPDATE organizations SET visible_in_click_token_lookups = true").execute(&stores.pool).await?;
     let mut tokens = Vec::new();
     for (org, session) in sessions {

@@ -13,7 +13,7 @@ mod own;
 mod through_log;
 
 use crate::Verdict;
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::Latencies;
 use crate::options::ReadBenchOptions;
 use crate::report::Quantiles;
@@ -171,14 +171,14 @@ async fn measure_all(
 }
 
 /// The reads of these stores, served in this process without a limit on look-ups.
-async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Place, JoinHandle<()>)> {
+async fn serve_reads(stores: &FreshStores, stop: &CancellationToken) -> anyhow::Result<(Endpoint, JoinHandle<()>)> {
     let settings = query_api::Settings {
         clicks: query_api::ClickSettings { click_lookup_rate: 0 },
         ..query_api::Settings::on(stores.addresses.clickhouse.clone(), stores.addresses.postgres.clone())
     };
     let state = query_api::State::connect(&settings).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let place = Place::parse(&format!("http://{}", listener.local_addr()?))?;
+    let place = Endpoint::parse(&format!("http://{}", listener.local_addr()?))?;
     let limits = server::Limits::default();
     let serving = tokio::spawn(server::serve(listener, query_api::router(state), limits, stop.child_token()));
     Ok((place, serving))

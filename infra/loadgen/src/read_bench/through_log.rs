@@ -5,7 +5,7 @@
 
 use super::history::History;
 use crate::options::ReadBenchOptions;
-use crate::stage::{self, FreshStores, Launchpad, Running, Seat, Service, tail, workspace_root};
+use crate::stage::{self, FreshStores, LaunchConfig, ProcessSlot, Running, Service, tail, workspace_root};
 use anyhow::{Context as _, ensure};
 use ingest_gateway::{Durability, Log};
 use local::ports::Ports;
@@ -36,7 +36,7 @@ pub(super) async fn fill(
     let binaries = stage::binaries(&root, options.binaries.as_deref(), &[]).await?;
     let folder = stage::folder_of_run(&root, name)?;
     let launchpad =
-        Launchpad { binaries, folder: folder.clone(), stores: stores.addresses.clone(), gateway_settings: Vec::new() };
+        LaunchConfig { binaries, folder: folder.clone(), stores: stores.addresses.clone(), gateway_settings: Vec::new() };
     let mut workers = Vec::new();
     let mut outcome = start(&launchpad, &mut workers).await;
     if outcome.is_ok() {
@@ -52,10 +52,10 @@ pub(super) async fn fill(
     outcome
 }
 
-async fn start(launchpad: &Launchpad, workers: &mut Vec<Running>) -> anyhow::Result<()> {
+async fn start(launchpad: &LaunchConfig, workers: &mut Vec<Running>) -> anyhow::Result<()> {
     let mut ports = Ports::default();
     for nth in 1..=WORKERS {
-        let seat = Seat::free(Service::Worker, &worker_name(nth), &mut ports)?;
+        let seat = ProcessSlot::free(Service::Worker, &worker_name(nth), &mut ports)?;
         workers.push(launchpad.spawn(&seat, &[])?);
     }
     for worker in workers {
@@ -70,7 +70,7 @@ fn worker_name(nth: usize) -> String {
 
 async fn publish_and_wait(
     options: &ReadBenchOptions,
-    launchpad: &Launchpad,
+    launchpad: &LaunchConfig,
     domain: &str,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
@@ -116,7 +116,7 @@ async fn publish(options: &ReadBenchOptions, log: &Log, domain: &str, stop: &Can
 }
 
 /// A record that went onto the log twice, or was worked off twice, is there once.
-async fn until_stored(launchpad: &Launchpad, published: u64, stop: &CancellationToken) -> anyhow::Result<()> {
+async fn until_stored(launchpad: &LaunchConfig, published: u64, stop: &CancellationToken) -> anyhow::Result<()> {
     let client = service_kit::stores::clickhouse(&launchpad.stores.clickhouse)?;
     let count = async |rows: &str| client.query(&format!("SELECT count() FROM {rows}")).fetch_one::<u64>().await;
     let (mut seen, mut seen_at) = (0, Instant::now());

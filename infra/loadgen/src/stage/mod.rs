@@ -9,11 +9,11 @@ mod services;
 mod stores;
 
 pub(crate) use leftovers::{folder_of_run, keep};
-pub(crate) use services::{Launchpad, Seat, binaries, tail};
+pub(crate) use services::{LaunchConfig, ProcessSlot, binaries, tail};
 pub use services::{Running, Service};
 pub(crate) use stores::{Addresses, FreshStores, run_name};
 
-use crate::client::Place;
+use crate::client::Endpoint;
 use crate::processes::{self, Watched};
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 
 /// What a run is driven against.
 #[derive(Debug)]
-pub struct Stage {
+pub struct TestBed {
     /// Unique; part of every name that the run makes.
     pub name: String,
     /// Where events go.
-    pub ingest: Place,
+    pub ingest: Endpoint,
     /// Where reads go.
-    pub base: Place,
+    pub base: Endpoint,
     /// Who the events are about.
     pub tenants: Vec<Tenant>,
     own: Option<Own>,
@@ -42,13 +42,13 @@ pub struct Stage {
 /// A stack of the run's own.
 #[derive(Debug)]
 struct Own {
-    launchpad: Launchpad,
+    launch: LaunchConfig,
     stores: FreshStores,
     running: Vec<Running>,
 }
 
-impl Stage {
-    /// Finds or starts the stack and seeds the tenants. A worker of its own is started later, by [`Stage::add_worker`].
+impl TestBed {
+    /// Finds or starts the stack and seeds the tenants. A worker of its own is started later, by [`TestBed::add_worker`].
     pub async fn set(options: &Where, tenants: usize) -> anyhow::Result<Self> {
         let name = run_name();
         if options.start { Self::start(options, name, tenants).await } else { Self::find(options, name, tenants).await }
@@ -61,16 +61,16 @@ impl Stage {
         let stores = FreshStores::create(Endpoints::of_running_stack()?, &name).await?;
         let tenants = tenants::seed(&stores.pool, &name, tenants).await?;
         let (addresses, gateway_settings) = (stores.addresses.clone(), options.gateway_settings.clone());
-        let launchpad = Launchpad { binaries, folder, stores: addresses, gateway_settings };
+        let launch = LaunchConfig { binaries, folder, stores: addresses, gateway_settings };
         let mut running = Vec::new();
         for service in Service::ALL.into_iter().filter(|service| *service != Service::Worker) {
-            running.push(launchpad.start(service).await?);
+            running.push(launch.start(service).await?);
         }
         let url = |wanted| running.iter().find(|running| running.service == wanted).map(|running| running.url.as_str());
-        let ingest = Place::parse(url(Service::Gateway).context("there is a gateway")?)?;
-        let base = Place::parse(url(Service::Query).context("there is a query-api")?)?;
+        let ingest = Endpoint::parse(url(Service::Gateway).context("there is a gateway")?)?;
+        let base = Endpoint::parse(url(Service::Query).context("there is a query-api")?)?;
         let outside = servers(&root);
-        Ok(Self { name, ingest, base, tenants, own: Some(Own { launchpad, stores, running }), outside })
+        Ok(Self { name, ingest, base, tenants, own: Some(Own { launch, stores, running }), outside })
     }
 
     async fn find(options: &Where, name: String, tenants: usize) -> anyhow::Result<Self> {
@@ -84,8 +84,8 @@ impl Stage {
             format!("no stack found: run `cargo up` (it writes {}), give --base-url, or use --start", file.display())
         })?;
         let ingest_url = value(&options.ingest_url, "INGEST_URL").unwrap_or_else(|| base_url.clone());
-        let ingest = Place::parse(&ingest_url)?;
-        let base = Place::parse(&base_url)?;
+        let ingest = Endpoint::parse(&ingest_url)?;
+        let base = Endpoint::parse(&base_url)?;
         let tenants = match (&options.key, &options.owner_key, &options.domain) {
             (Some(key), Some(owner_key), Some(domain)) => vec![Tenant::given(domain, key, owner_key)?],
             _ => {
@@ -113,7 +113,7 @@ impl Stage {
     pub async fn add_worker(&mut self) -> anyhow::Result<()> {
         let Some(own) = &mut self.own else { return Ok(()) };
         if !own.running.iter().any(|running| running.service == Service::Worker) {
-            own.running.push(own.launchpad.start(Service::Worker).await?);
+            own.running.push(own.launch.start(Service::Worker).await?);
         }
         Ok(())
     }
@@ -123,12 +123,12 @@ impl Stage {
         let own = self.own.as_ref().context("only the log of a stack of its own is replayed")?;
         let rate = rate.map(|rate| rate.to_string());
         let arguments: Vec<&str> = ["replay"].into_iter().chain(rate.iter().flat_map(|rate| ["--rate", rate])).collect();
-        own.launchpad.run(Service::Worker, &arguments).await
+        own.launch.run(Service::Worker, &arguments).await
     }
 
     /// The database of a stack of our own.
     pub fn database_url(&self) -> Option<&str> {
-        self.own.as_ref().map(|own| own.launchpad.stores.postgres.database_url.as_str())
+        self.own.as_ref().map(|own| own.launch.stores.postgres.database_url.as_str())
     }
 
     /// Every process worth watching, this one last.
@@ -150,10 +150,10 @@ impl Stage {
         }
         own.stores.delete().await;
         if keep_logs {
-            eprintln!("the services' logs are in {}", own.launchpad.folder.display());
-            return keep(&own.launchpad.folder).context("the run's folder cannot be kept");
+            eprintln!("the services' logs are in {}", own.launch.folder.display());
+            return keep(&own.launch.folder).context("the run's folder cannot be kept");
         }
-        std::fs::remove_dir_all(&own.launchpad.folder).context("the run's folder cannot be deleted")
+        std::fs::remove_dir_all(&own.launch.folder).context("the run's folder cannot be deleted")
     }
 }
 

@@ -3,7 +3,7 @@
 //! Must not inherit a setting: what the developer's shell exports is not the run's.
 
 use super::stores::Addresses;
-use crate::client::{Connection, Exchange, Place};
+use crate::client::{Connection, Endpoint, Exchange};
 use crate::processes::Watched;
 use anyhow::{Context as _, bail};
 use hyper::header::HeaderValue;
@@ -96,7 +96,7 @@ pub struct Running {
 
 /// What starting a service needs.
 #[derive(Debug)]
-pub(crate) struct Launchpad {
+pub(crate) struct LaunchConfig {
     pub(crate) binaries: PathBuf,
     /// Logs, and what a service writes where it runs.
     pub(crate) folder: PathBuf,
@@ -108,7 +108,7 @@ pub(crate) struct Launchpad {
 
 /// The place of one process: a name and ports that it keeps when it is started again.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ProcessSlot {
     pub(crate) service: Service,
     /// Also names its log and its spill.
     pub(crate) name: String,
@@ -116,7 +116,7 @@ pub(crate) struct Seat {
     metrics_port: u16,
 }
 
-impl Seat {
+impl ProcessSlot {
     /// A place on free ports.
     pub(crate) fn free(service: Service, name: &str, ports: &mut Ports) -> anyhow::Result<Self> {
         Ok(Self { service, name: name.to_owned(), port: ports.choose(&[])?, metrics_port: ports.choose(&[])? })
@@ -138,18 +138,18 @@ impl Seat {
     }
 }
 
-impl Launchpad {
+impl LaunchConfig {
     /// Starts a service and waits until it is ready.
     pub(super) async fn start(&self, service: Service) -> anyhow::Result<Running> {
-        let mut running = self.spawn(&Seat::free(service, service.name(), &mut Ports::default())?, &[])?;
+        let mut running = self.spawn(&ProcessSlot::free(service, service.name(), &mut Ports::default())?, &[])?;
         running.until_ready().await?;
         Ok(running)
     }
 
     /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
-    pub(crate) fn spawn(&self, seat: &Seat, besides: &[(&str, String)]) -> anyhow::Result<Running> {
-        let Seat { service, port, metrics_port, .. } = *seat;
-        let log = seat.log(&self.folder);
+    pub(crate) fn spawn(&self, slot: &ProcessSlot, besides: &[(&str, String)]) -> anyhow::Result<Running> {
+        let ProcessSlot { service, port, metrics_port, .. } = *slot;
+        let log = slot.log(&self.folder);
         let output = File::options().create(true).append(true).open(&log);
         let output = output.with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = self.command(service);
@@ -157,12 +157,12 @@ impl Launchpad {
         command.env("TELEMETRY_METRICS_LISTEN", format!("127.0.0.1:{metrics_port}"));
         command.stdout(Stdio::null()).stderr(output);
         if service == Service::Gateway {
-            command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", seat.name)));
+            command.env("TELEMETRY_SPILL_DIR", self.folder.join(format!("{}.spill", slot.name)));
             command.envs(self.gateway_settings.iter().map(|(name, value)| (name, value)));
         }
         let child = command.envs(besides.iter().map(|(name, value)| (name, value))).spawn();
         let child = child.with_context(|| format!("{} cannot be started", service.name()))?;
-        Ok(Running { service, url: seat.url(), child, log })
+        Ok(Running { service, url: slot.url(), child, log })
     }
 
     /// Runs a service for an errand, and answers what it printed on standard error.
@@ -223,7 +223,7 @@ impl Running {
     }
 
     pub(crate) async fn until_ready(&mut self) -> anyhow::Result<()> {
-        let mut connection = Connection::new(Place::parse(&self.url)?, Duration::from_secs(2));
+        let mut connection = Connection::new(Endpoint::parse(&self.url)?, Duration::from_secs(2));
         let deadline = Instant::now() + START_LIMIT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {

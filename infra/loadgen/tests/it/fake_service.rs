@@ -5,7 +5,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use loadgen::client::Place;
+use loadgen::client::Endpoint;
 use loadgen::drive::Course;
 use loadgen::oracle::Oracle;
 use loadgen::tenants::Tenant;
@@ -46,7 +46,7 @@ pub(crate) fn course(url: &str, deadline: Duration) -> Arc<Course> {
     let tenant = Tenant::given("example.com", "agent", "owner").expect("the keys are valid headers");
     let mix = Mix { batch: 1, observers: 1, duplicate_percent: 0 };
     Arc::new(Course {
-        ingest: Place::parse(url).expect("a test names a valid address"),
+        ingest: Endpoint::parse(url).expect("a test names a valid address"),
         generator: Mutex::new(Generator::new(shape.clone(), mix, 1, Skew::new(1, 0.0))),
         oracle: Mutex::new(Oracle::new(shape.clone(), [tenant.name.clone()])),
         tenants: vec![tenant],

@@ -3,7 +3,7 @@
 //! Must tell an end that was brought about from one that nobody asked for.
 
 use crate::drive::lock;
-use crate::stage::{Launchpad, Running, Seat, tail};
+use crate::stage::{LaunchConfig, ProcessSlot, Running, tail};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -26,9 +26,9 @@ const STORE_SETTINGS: [&str; 3] = ["KAFKA_BROKERS", "CLICKHOUSE_URL", "DATABASE_
 
 /// A place and who holds it.
 #[derive(Debug)]
-pub(super) struct Post {
-    pub(super) seat: Seat,
-    launchpad: Arc<Launchpad>,
+pub(super) struct ServiceProcess {
+    pub(super) slot: ProcessSlot,
+    launch: Arc<LaunchConfig>,
     life: tokio::sync::Mutex<Life>,
     ends: Mutex<Ends>,
 }
@@ -53,14 +53,14 @@ pub(super) struct Ends {
     pub(super) wrong: Vec<String>,
 }
 
-impl Post {
-    pub(super) fn new(seat: Seat, launchpad: &Arc<Launchpad>) -> Arc<Self> {
-        Arc::new(Self { seat, launchpad: Arc::clone(launchpad), life: tokio::sync::Mutex::default(), ends: Mutex::default() })
+impl ServiceProcess {
+    pub(super) fn new(slot: ProcessSlot, launch: &Arc<LaunchConfig>) -> Arc<Self> {
+        Arc::new(Self { slot, launch: Arc::clone(launch), life: tokio::sync::Mutex::default(), ends: Mutex::default() })
     }
 
     /// Starts it and waits until it is ready.
     pub(super) async fn open(&self) -> anyhow::Result<()> {
-        let mut running = self.launchpad.spawn(&self.seat, &[])?;
+        let mut running = self.launch.spawn(&self.slot, &[])?;
         running.until_ready().await?;
         self.life.lock().await.running = Some(running);
         Ok(())
@@ -86,28 +86,28 @@ impl Post {
                     self.ended_by_itself(status);
                     sleep(RESTART_PAUSE).await;
                 }
-                Some(Err(error)) => lock(&self.ends).wrong.push(format!("{}: cannot be waited for: {error}", self.seat.name)),
+                Some(Err(error)) => lock(&self.ends).wrong.push(format!("{}: cannot be waited for: {error}", self.slot.name)),
                 None => self.spawn(&mut life, &[]),
             }
         }
     }
 
     fn spawn(&self, life: &mut Life, besides: &[(&str, String)]) {
-        match self.launchpad.spawn(&self.seat, besides) {
+        match self.launch.spawn(&self.slot, besides) {
             Ok(running) => life.running = Some(running),
-            Err(error) => lock(&self.ends).wrong.push(format!("{}: {error:#}", self.seat.name)),
+            Err(error) => lock(&self.ends).wrong.push(format!("{}: {error:#}", self.slot.name)),
         }
     }
 
     fn ended_by_itself(&self, status: ExitStatus) {
-        let said = tail(&self.seat.log(&self.launchpad.folder));
+        let said = tail(&self.slot.log(&self.launch.folder));
         // the reason is a plain line; lines of the log, which are JSON, may come after it
         let last = said.lines().rfind(|line| !line.starts_with('{')).unwrap_or_default();
         let mut ends = lock(&self.ends);
         if STORE_SETTINGS.iter().any(|setting| last.starts_with(setting)) {
             ends.refused += 1;
         } else {
-            ends.wrong.push(format!("{} ended by itself with {status}: {last}", self.seat.name));
+            ends.wrong.push(format!("{} ended by itself with {status}: {last}", self.slot.name));
         }
     }
 
@@ -148,7 +148,7 @@ impl Post {
         ends.terminated += 1;
         ends.longest_stop = ends.longest_stop.max(took);
         if ended.is_err() || took > STOP_LIMIT {
-            ends.wrong.push(format!("{} took {:.1} s to stop when asked to", self.seat.name, took.as_secs_f64()));
+            ends.wrong.push(format!("{} took {:.1} s to stop when asked to", self.slot.name, took.as_secs_f64()));
         }
     }
 
@@ -190,7 +190,7 @@ impl Post {
             drop(life);
             sleep(RESTART_PAUSE).await;
         }
-        lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after everything is well", self.seat.name));
+        lock(&self.ends).wrong.push(format!("{} is not ready {READY_PATIENCE:?} after everything is well", self.slot.name));
     }
 
     /// Stops it for good.

@@ -4,7 +4,7 @@
 
 use super::contract::Operation;
 use super::shot::Shot;
-use super::wire::Answer;
+use super::wire::HttpResponse;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde_json::Value;
@@ -28,16 +28,16 @@ pub(super) struct Created {
 
 /// What was created on the way. Only of what this run created, so that it leaves the rest of the stack alone.
 #[derive(Default)]
-pub(super) struct Known(Mutex<Vec<Created>>);
+pub(super) struct CreatedObjects(Mutex<Vec<Created>>);
 
-impl Known {
+impl CreatedObjects {
     pub(super) fn of(env: &BTreeMap<String, String>) -> Self {
         let ids = env.iter().filter(|(name, _)| name.ends_with("_ORG_ID"));
         let organization = |(_, id): (&String, &String)| Created { kind: "organizations".to_owned(), id: id.clone(), by: None };
         Self(Mutex::new(ids.map(organization).collect()))
     }
 
-    pub(super) fn learn(&self, operation: &Operation, shot: &Shot, answer: &Answer) {
+    pub(super) fn learn(&self, operation: &Operation, shot: &Shot, answer: &HttpResponse) {
         if answer.status != 201 {
             return;
         }

@@ -4,10 +4,10 @@
 
 use super::options::ChaosOptions;
 use super::plan::{GATEWAYS, WORKERS};
-use super::post::Post;
+use super::service_process::ServiceProcess;
 use super::stores::Stores;
-use crate::client::{Connection, Exchange, Place};
-use crate::stage::{self, Addresses, FreshStores, Launchpad, Seat, Service};
+use crate::client::{Connection, Endpoint, Exchange};
+use crate::stage::{self, Addresses, FreshStores, LaunchConfig, ProcessSlot, Service};
 use crate::tenants::{self, Tenant};
 use anyhow::Context as _;
 use local::ports::Ports;
@@ -24,19 +24,19 @@ const DELEGATION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Everything that runs.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Cluster {
     pub(super) folder: PathBuf,
     pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
     pub(super) tenants: Vec<Tenant>,
-    pub(super) gateways: Vec<Arc<Post>>,
-    pub(super) workers: Vec<Arc<Post>>,
-    pub(super) query: Arc<Post>,
-    identity: Arc<Post>,
+    pub(super) gateways: Vec<Arc<ServiceProcess>>,
+    pub(super) workers: Vec<Arc<ServiceProcess>>,
+    pub(super) query: Arc<ServiceProcess>,
+    identity: Arc<ServiceProcess>,
     supervisors: Vec<AbortOnDropHandle<()>>,
 }
 
-impl World {
+impl Cluster {
     /// Starts it all, and waits until everything is ready.
     pub(super) async fn start(options: &ChaosOptions) -> anyhow::Result<Self> {
         let root = stage::workspace_root();
@@ -48,31 +48,31 @@ impl World {
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
         let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
-        let launchpad = Arc::new(Launchpad { binaries, folder: folder.clone(), stores: addresses, gateway_settings: Vec::new() });
+        let launch = Arc::new(LaunchConfig { binaries, folder: folder.clone(), stores: addresses, gateway_settings: Vec::new() });
         let mut ports = Ports::default();
         let mut post = |service: Service, number: usize| {
-            let seat = Seat::free(service, &format!("{}-{}", service.name(), number + 1), &mut ports);
-            seat.map(|seat| Post::new(seat, &launchpad))
+            let slot = ProcessSlot::free(service, &format!("{}-{}", service.name(), number + 1), &mut ports);
+            slot.map(|slot| ServiceProcess::new(slot, &launch))
         };
         let identity = post(Service::Identity, 0)?;
         let query = post(Service::Query, 0)?;
         let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
         let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
-        let mut world = Self { folder, stores, fresh, tenants, gateways, workers, query, identity, supervisors: Vec::new() };
-        for post in world.posts() {
+        let mut cluster = Self { folder, stores, fresh, tenants, gateways, workers, query, identity, supervisors: Vec::new() };
+        for post in cluster.posts() {
             post.open().await?;
         }
-        world.delegate().await?;
-        let mut supervisors: Vec<_> = world.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
-        let stores = Arc::clone(&world.stores);
+        cluster.delegate().await?;
+        let mut supervisors: Vec<_> = cluster.posts().map(|post| tokio::spawn(Arc::clone(post).supervise())).collect();
+        let stores = Arc::clone(&cluster.stores);
         supervisors.push(tokio::spawn(async move { stores.supervise().await }));
-        world.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
-        Ok(world)
+        cluster.supervisors = supervisors.into_iter().map(AbortOnDropHandle::new).collect();
+        Ok(cluster)
     }
 
     /// Every owner lets the network read.
     async fn delegate(&self) -> anyhow::Result<()> {
-        let mut identity = Connection::new(Place::parse(&self.identity.seat.url())?, DELEGATION_DEADLINE);
+        let mut identity = Connection::new(Endpoint::parse(&self.identity.slot.url())?, DELEGATION_DEADLINE);
         for tenant in &self.tenants {
             let grantee = tenant.network.context("tenants of a run have a network")?;
             let body = json!({ "grantee_org_id": grantee }).to_string();
@@ -85,7 +85,7 @@ impl World {
     }
 
     /// Every service process.
-    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<ServiceProcess>> {
         [&self.identity, &self.query].into_iter().chain(&self.gateways).chain(&self.workers)
     }
 
@@ -93,9 +93,9 @@ impl World {
     pub(super) fn said(&self, words: &str) -> Vec<String> {
         let mut found = Vec::new();
         for post in self.posts() {
-            let said = std::fs::read(post.seat.log(&self.folder)).unwrap_or_default();
+            let said = std::fs::read(post.slot.log(&self.folder)).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
-            found.extend(said.lines().filter(|line| line.contains(words)).map(|line| format!("{}: {line}", post.seat.name)));
+            found.extend(said.lines().filter(|line| line.contains(words)).map(|line| format!("{}: {line}", post.slot.name)));
         }
         found
     }
