@@ -12,7 +12,7 @@ mod faults;
 mod stage;
 
 use crate::observability::rules::{alerts_in_the_rules, alerts_of_a_window};
-use stage::Stage;
+use stage::TestApp;
 use std::collections::BTreeSet;
 
 /// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
@@ -58,7 +58,7 @@ fn k5_every_alert_has_a_fault_that_makes_it_fire() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k5_every_alert_fires_by_a_real_fault() {
-    let mut stage = Stage::set().await;
+    let mut stage = TestApp::set().await;
     stage.is_quiet().await;
     stage.measures_what_is_listed().await;
     for (fault, alerts) in FAULTS {

@@ -15,7 +15,7 @@ use life::{Life, STEPS};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use service_kit::testing::{random_seed, size};
-use town::Town;
+use town::TestApp;
 
 /// Histories of an ordinary run.
 const USUAL: usize = 40;
@@ -26,7 +26,7 @@ const PARALLEL: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_of_every_random_history_equals_the_model() {
-    compare_with_the_model(&Town::build().await, size("MODEL_ROUNDS", USUAL)).await;
+    compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
 }
 
 /// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.
@@ -36,7 +36,7 @@ async fn s1_every_read_of_every_random_history_equals_the_model() {
 /// s1_every_read_asks`, with `query_condition_cache_size` above 0 there.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_model_where_the_proxy_asks_it_to() {
-    let town = Town::build_asking_to_remember().await;
+    let town = TestApp::build_asking_to_remember().await;
     compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
     let reads = town.reads_of_the_store();
     assert!(reads.len() > 50, "{} reads went by the proxy", reads.len());
@@ -45,7 +45,7 @@ async fn s1_every_read_asks_the_store_to_remember_no_condition_and_equals_the_mo
     assert_eq!(asking, None, "a read that lets the store go by what it remembers");
 }
 
-async fn compare_with_the_model(town: &Town, rounds: usize) {
+async fn compare_with_the_model(town: &TestApp, rounds: usize) {
     let (seed, first) = (random_seed(), size("MODEL_FIRST", 0));
     // When the index is compacted.
     let mut moments = StdRng::seed_from_u64(seed);

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
-use scene::{Kind, Scene, Who};
+use scene::{Kind, TestApp, Who};
 use schemas::secrets::PlainClickToken;
 use serde_json::Value;
 use service_kit::testing::{eventually, random_seed, size};
@@ -41,7 +41,7 @@ struct Shot {
 }
 
 impl Shot {
-    fn random(scene: &Scene, random: &mut StdRng, number: usize) -> Self {
+    fn random(scene: &TestApp, random: &mut StdRng, number: usize) -> Self {
         // Each in turn, so that none is forgotten by chance.
         let probe = &PROBES[number % PROBES.len()];
         let (mut theirs, mut nobodys) = (scene.theirs(probe.it).to_owned(), of_nothing(probe.it, random));
@@ -53,7 +53,7 @@ impl Shot {
     }
 
     /// `None` when the two are alike and tell nothing, else what is wrong.
-    async fn fire(&self, scene: &Scene) -> Option<String> {
+    async fn fire(&self, scene: &TestApp) -> Option<String> {
         let (theirs, nobodys) = if self.is_theirs_first {
             let theirs = self.ask(scene, &self.theirs, "x").await;
             (theirs, self.ask(scene, &self.nobodys, "y").await)
@@ -71,7 +71,7 @@ impl Shot {
         leak.map(|leak| format!("leak: {}: {leak} in {}", at(), theirs.text))
     }
 
-    async fn ask(&self, scene: &Scene, it: &str, side: &str) -> Seen {
+    async fn ask(&self, scene: &TestApp, it: &str, side: &str) -> Seen {
         let filled = |text: &str, it: &str| {
             let text = text.replace("{it}", it).replace("{own}", &scene.own.to_string());
             let text = text.replace("{organization}", scene.theirs(Kind::Organization));
@@ -160,7 +160,7 @@ async fn s2_what_is_not_yours_and_what_is_not_there_are_answered_alike() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let comparisons = size("PROBES", USUAL) / 2;
-    let scene = Scene::set().await;
+    let scene = TestApp::set().await;
     let before = scene.holdings().await;
     let shots: Vec<Shot> = (0..comparisons).map(|number| Shot::random(&scene, &mut random, number)).collect();
     let fired = stream::iter(&shots).map(|shot| shot.fire(&scene)).buffer_unordered(PARALLEL);

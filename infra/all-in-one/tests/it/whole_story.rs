@@ -19,7 +19,7 @@ const DOMAIN: &str = "story.test";
 type Zone = Arc<Mutex<HashMap<String, String>>>;
 
 /// The service as people and programs reach it.
-struct World {
+struct TestApp {
     demo: Demo,
     zone: Zone,
     _dns: TestDns,
@@ -31,7 +31,7 @@ struct Person(String);
 /// A program, by its key.
 struct Program(String);
 
-impl World {
+impl TestApp {
     async fn begin() -> Self {
         let zone = Zone::default();
         let published = Arc::clone(&zone);
@@ -159,7 +159,7 @@ impl World {
 
 #[tokio::test]
 async fn a_publisher_an_agent_and_a_partner_meet_over_http_alone() {
-    let world = World::begin().await;
+    let world = TestApp::begin().await;
     let publisher = world.sign_in("publisher@story.test").await;
     let org = world.publish(&publisher).await;
     let publisher_key = world.mint_key(&publisher).await;

@@ -2,7 +2,7 @@
 //!
 //! Must do to a process, a server or a disk what happens to those, and nothing to a metric.
 
-use super::stage::{DELIVERER, GATEWAY, QUERY, Stage, WORKER, report};
+use super::stage::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
 use rdkafka::Offset;
 use schemas::identity::OrgType;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// From a minute on, a record of a partition without an offset must have been read before.
 const OLD: Duration = Duration::from_secs(61);
 
-impl Stage {
+impl TestApp {
     pub(super) async fn commit(&mut self, fault: &str) {
         match fault {
             "a worker reads another topic" => {

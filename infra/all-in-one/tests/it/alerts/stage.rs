@@ -23,7 +23,7 @@ pub(super) const DELIVERER: &str = "webhook-deliverer";
 pub(super) const QUERY: &str = "query-api";
 const PROCESSES: [&str; 4] = [GATEWAY, WORKER, DELIVERER, QUERY];
 
-pub(super) struct Stage {
+pub(super) struct TestApp {
     pub(super) broker: Option<Kafka>,
     pub(super) database: Postgres,
     pub(super) clickhouse: ClickHouse,
@@ -53,7 +53,7 @@ pub(super) fn quickened(rules: &str) -> String {
     rules.lines().map(quick).collect::<Vec<_>>().join("\n")
 }
 
-impl Stage {
+impl TestApp {
     /// Everything up and seen by Prometheus.
     pub(super) async fn set() -> Self {
         let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use super::answers;
 use super::life::Life;
 use super::model::{Retrieval, Window};
-use super::town::{OWNERS, PARTNERS, Town};
+use super::town::{OWNERS, PARTNERS, TestApp};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn parsed(text: &str) -> Value {
 
 impl Life {
     /// How many retrievals were compared.
-    pub(super) async fn judge(&mut self, town: &Town, seed: u64) -> usize {
+    pub(super) async fn judge(&mut self, town: &TestApp, seed: u64) -> usize {
         let holding: Vec<usize> = (0..OWNERS).filter(|owner| !self.model.hosts_of(*owner).is_empty()).collect();
         let anybody = self.random.random_range(0..OWNERS);
         let owner = holding.choose(&mut self.random).copied().filter(|_| anybody > 0).unwrap_or(anybody);
@@ -57,7 +57,7 @@ impl Life {
 
     async fn judge_summary(
         &self,
-        town: &Town,
+        town: &TestApp,
         owner: usize,
         domain: Option<&str>,
         query: &Query,
@@ -83,7 +83,7 @@ impl Life {
         assert_eq!(found["total_events"], by_type.sum::<u64>(), "{trace}");
     }
 
-    async fn judge_own_reports(&mut self, town: &Town, window: Window, trace: &str) -> usize {
+    async fn judge_own_reports(&mut self, town: &TestApp, window: Window, trace: &str) -> usize {
         let cast = &self.cast;
         let reporter = [&cast.agent, &cast.partners[0]].choose(&mut self.random).copied().unwrap();
         let reported = self.model.reported(reporter.id.0, window);
@@ -93,7 +93,7 @@ impl Life {
     }
 
     /// A partner's answer is the owner's to the byte, or one refusal.
-    async fn judge_delegated(&mut self, town: &Town, owner: usize, query: &Query, trace: &str) {
+    async fn judge_delegated(&mut self, town: &TestApp, owner: usize, query: &Query, trace: &str) {
         let list = *["summary", "events", "urls", "corroboration", "funnel"].choose(&mut self.random).unwrap();
         let path = format!("/content-owners/{list}");
         let grantor = self.cast.owners[owner].id.to_string();
@@ -110,7 +110,7 @@ impl Life {
     }
 
     /// Both consents, at the time of the look-up.
-    async fn judge_manifest(&self, town: &Town, trace: &str) {
+    async fn judge_manifest(&self, town: &TestApp, trace: &str) {
         let (status, text) = town.get(&self.cast.partners[1].key, &format!("/ctx/{}", self.cast.token), &[]).await;
         if !self.model.shares {
             assert_eq!(status, 404, "manifest {trace}: {text}");
@@ -136,7 +136,7 @@ impl Life {
         assert_eq!(shown, expected, "manifest {trace}");
     }
 
-    async fn judge_resolution(&mut self, town: &Town, trace: &str) {
+    async fn judge_resolution(&mut self, town: &TestApp, trace: &str) {
         let host = self.host();
         let (status, text) = town.get("", "/resolve", &[("domain", host.clone())]).await;
         assert_eq!(status, 200, "resolve {trace}: {text}");
@@ -156,7 +156,7 @@ fn items(list: &str, by: &str, seen: &[Retrieval<'_>]) -> Vec<Value> {
 
 /// Compares the whole list and, by a limit, the union of its pages; `None` is a refusal.
 async fn judge_list(
-    town: &Town,
+    town: &TestApp,
     key: &str,
     path: &str,
     query: &Query,

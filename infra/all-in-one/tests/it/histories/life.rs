@@ -3,7 +3,7 @@
 //! Must be a function of its seed: a history replays alone.
 
 use super::model::{Model, Window};
-use super::town::{Cast, NEW_YEAR_MS, OWNERS, Observation, PARTNERS, Party, STEP_US, Town};
+use super::town::{Cast, NEW_YEAR_MS, OWNERS, Observation, PARTNERS, Party, STEP_US, TestApp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -61,7 +61,7 @@ impl Life {
     }
 
     /// One change, report or pause.
-    pub(super) async fn act(&mut self, town: &Town) {
+    pub(super) async fn act(&mut self, town: &TestApp) {
         // Where nobody holds anything there is little to see.
         let is_empty = self.model.rows.is_empty() && (0..OWNERS).all(|owner| self.model.hosts_of(owner).is_empty());
         match if is_empty { 0 } else { self.random.random_range(0..14) } {
@@ -74,20 +74,20 @@ impl Life {
         }
     }
 
-    async fn verify(&mut self, town: &Town) {
+    async fn verify(&mut self, town: &TestApp) {
         let (owner, host) = (self.random.random_range(0..OWNERS), self.own_hosts().choose(&mut self.random).unwrap().clone());
         let is_verified = town.verify(&self.cast.owners[owner], &host).await;
         assert_eq!(is_verified, self.model.verify(owner, &host, town.now_us()), "history {}: {host} by {owner}", self.number);
     }
 
     /// A domain of the list of its owner's registrations, by its name.
-    async fn registered(town: &Town, owner: &Party, host: &str) -> Option<Value> {
+    async fn registered(town: &TestApp, owner: &Party, host: &str) -> Option<Value> {
         let (status, list) = town.change(Method::GET, &owner.key, "/domains", &Value::Null).await;
         assert_eq!(status, 200, "{list}");
         list.as_array().unwrap().iter().find(|domain| domain["domain"] == host).cloned()
     }
 
-    async fn release(&mut self, town: &Town) {
+    async fn release(&mut self, town: &TestApp) {
         let owner = self.random.random_range(0..OWNERS);
         let hosts = self.own_hosts();
         // Mostly of what there is, sometimes of what there is not.
@@ -105,14 +105,14 @@ impl Life {
     }
 
     /// A mere registration, of whosever host: it changes no figure.
-    async fn register(&mut self, town: &Town) {
+    async fn register(&mut self, town: &TestApp) {
         let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
         let owner = self.cast.owners.choose(&mut self.random).unwrap();
         let (status, answer) = town.change(Method::POST, &owner.key, "/domains", &json!({"domain": host})).await;
         assert!(matches!(status, 201 | 409), "{status} {answer}");
     }
 
-    async fn grant_or_revoke(&mut self, town: &Town) {
+    async fn grant_or_revoke(&mut self, town: &TestApp) {
         let pair @ (owner, partner) = (self.random.random_range(0..OWNERS), self.random.random_range(0..PARTNERS));
         let (owner, partner) = (&self.cast.owners[owner], &self.cast.partners[partner]);
         if self.model.granted.insert(pair) {
@@ -129,7 +129,7 @@ impl Life {
         assert_eq!(status, 200, "{answer}");
     }
 
-    async fn set(&mut self, town: &Town) {
+    async fn set(&mut self, town: &TestApp) {
         let value = self.random.random_bool(0.7);
         let (key, flag) = match self.random.random_range(0..=OWNERS) {
             OWNERS => {

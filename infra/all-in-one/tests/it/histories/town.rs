@@ -75,7 +75,7 @@ pub(super) struct Cast {
     pub(super) token: String,
 }
 
-pub(super) struct Town {
+pub(super) struct TestApp {
     stores: TestStores,
     clock: Clock,
     server: TestServer,
@@ -86,7 +86,7 @@ pub(super) struct Town {
     _mail: TempDir,
 }
 
-impl Town {
+impl TestApp {
     pub(super) async fn build() -> Self {
         Self::on(TestStores::fresh().await, None).await
     }

@@ -65,7 +65,7 @@ pub(super) enum Who {
     Stranger,
 }
 
-pub(super) struct Scene {
+pub(super) struct TestApp {
     pub(super) demo: Demo,
     /// What there is, of each kind.
     pub(super) theirs: Vec<(Kind, String)>,
@@ -77,7 +77,7 @@ pub(super) struct Scene {
     _dns: TestDns,
 }
 
-impl Scene {
+impl TestApp {
     pub(super) async fn set() -> Self {
         let dns = TestDns::start(|_| Vec::new()).await;
         let unlimited = UNLIMITED.map(|name| (name, "0".to_owned()));

@@ -1,7 +1,7 @@
 //! The chapter on click tokens: an agent makes them, a network reports what came of them with nothing but the token, and
 //! everybody reads. The network learns nothing of the agent; the agent and the publisher see what happened.
 
-use super::{DOMAIN, Program, World};
+use super::{DOMAIN, Program, TestApp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::testing::{client, eventually};
@@ -22,7 +22,7 @@ struct Told {
     url: String,
 }
 
-impl World {
+impl TestApp {
     /// By a program; the answer must be 201.
     async fn tell(&self, program: &Program, path: &str, body: &Value) -> Value {
         let answer = self.send(Method::POST, path, ("x-api-key", program.0.clone()), Some(body)).await;
@@ -91,7 +91,7 @@ fn base64(bytes: &[u8; 16]) -> String {
 #[tokio::test]
 async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level()
  {
-    let world = World::begin().await;
+    let world = TestApp::begin().await;
     let publisher = world.sign_in("publisher@story.test").await;
     world.publish(&publisher).await;
     let publisher_key = world.mint_key(&publisher).await;
@@ -119,7 +119,7 @@ async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_
 }
 
 /// The network reads what it may ask for.
-async fn learns_nothing(world: &World, network: &Program, told: &[Told], (agent_org, is_shared): (&str, bool)) {
+async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agent_org, is_shared): (&str, bool)) {
     let own = eventually("what the network has reported is readable", || async {
         let items = world.items(network, "/agent/events").await;
         (items.len() == 2 * told.len()).then_some(items)
@@ -152,7 +152,7 @@ async fn learns_nothing(world: &World, network: &Program, told: &[Told], (agent_
 }
 
 /// The agent sees what came of its tokens, and nothing of who reported it.
-async fn sees_its_clicks(world: &World, agent: &Program, told: &[Told], network_org: &str) {
+async fn sees_its_clicks(world: &TestApp, agent: &Program, told: &[Told], network_org: &str) {
     let items = world.items(agent, "/agent/events").await;
     let (others, own): (Vec<&Value>, Vec<&Value>) = items.iter().partition(|item| item["reported_by"] == "other");
     assert_eq!((others.len(), own.len()), (2 * told.len(), told.len()));
@@ -181,7 +181,7 @@ async fn sees_its_clicks(world: &World, agent: &Program, told: &[Told], network_
 }
 
 /// The publisher sees both as events of the sessions they happened in.
-async fn sees_whose_they_were(world: &World, publisher: &Program, told: &[Told], agent_org: &str) {
+async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Told], agent_org: &str) {
     let items = world.items(publisher, "/content-owners/events").await;
     for told in told {
         let of_session: Vec<&Value> = items.iter().filter(|item| item["session_id"] == told.session).collect();
@@ -201,7 +201,7 @@ const SHOP: &str = "story-shop.test";
 /// A reader follows the agent's link to the paper, and is engaged at the shop.
 #[tokio::test]
 async fn s18_a_publisher_of_two_hosts_sees_whose_click_led_from_one_to_the_other_and_nobody_else_does() {
-    let world = World::begin().await;
+    let world = TestApp::begin().await;
     let publisher = world.sign_in("publisher@story.test").await;
     world.publish(&publisher).await;
     let publisher_key = world.mint_key(&publisher).await;
