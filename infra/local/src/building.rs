@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::errand::{self, Outcome};
 use crate::interrupt::Interrupt;
+use crate::subprocess::{self, Outcome};
 
 /// How often a log is told how far it has come.
 const TELL_EVERY: Duration = Duration::from_secs(15);
@@ -19,7 +19,7 @@ const TELL_EVERY: Duration = Duration::from_secs(15);
 /// Runs a cargo that builds.
 pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) -> Result<Outcome> {
     if std::io::stderr().is_terminal() {
-        return errand::run(cargo, launcher, interrupt);
+        return subprocess::run(cargo, launcher, interrupt);
     }
     // wide enough for the counts, which are all that is taken from the bar
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "80").stderr(Stdio::piped());
@@ -36,7 +36,7 @@ pub(crate) fn build(mut cargo: Command, launcher: &Path, interrupt: &Interrupt) 
             eprintln!("{}", line(bar.lock().unwrap_or_else(PoisonError::into_inner).as_ref(), begun.elapsed()));
         }
     };
-    let outcome = errand::run_watched(cargo, launcher, interrupt, listen, tell);
+    let outcome = subprocess::run_watched(cargo, launcher, interrupt, listen, tell);
     if let Some(listener) = listener {
         // it ends with the stream, and a panic there has been printed
         let _ = listener.join();

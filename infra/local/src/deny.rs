@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use crate::errand;
 use crate::fetch;
 use crate::session::Session;
+use crate::subprocess;
 
 /// Whether everything that can be checked here is as it must be.
 pub(crate) fn check(session: &Session) -> Result<bool> {
@@ -28,7 +28,7 @@ pub(crate) fn check(session: &Session) -> Result<bool> {
         eprintln!("advisories are NOT checked: their database, a repository of github.com, cannot be had from here");
     }
     eprintln!("cargo deny {}", kinds.join(" "));
-    let outcome = errand::run(deny(&kinds), &session.launcher, &session.interrupt)?;
+    let outcome = subprocess::run(deny(&kinds), &session.launcher, &session.interrupt)?;
     session.interrupt.check()?;
     Ok(outcome.is_success())
 }
@@ -36,7 +36,7 @@ pub(crate) fn check(session: &Session) -> Result<bool> {
 /// Brings the database up to date; whether there is one.
 fn has_advisories(mut fetch: Command, session: &Session) -> Result<bool> {
     fetch.stdout(Stdio::null()).stderr(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
-    let outcome = errand::run(fetch, &session.launcher, &session.interrupt)?;
+    let outcome = subprocess::run(fetch, &session.launcher, &session.interrupt)?;
     session.interrupt.check()?;
     Ok(outcome.is_success())
 }

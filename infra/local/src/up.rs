@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 
 use crate::building;
-use crate::errand::{self, Outcome};
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_programs};
 use crate::session::Session;
+use crate::subprocess::{self, Outcome};
 
 /// The package that runs everything on one address.
 const SERVICE: &str = "all-in-one";
@@ -45,7 +45,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     ensure_programs(Purpose::Build, &session.own())?;
     session.say("1 of 3: compiling the service; the first time this takes some minutes");
     let built = session.fetch_beside(|| {
-        let mut build = errand::cargo(session.workspace.root());
+        let mut build = subprocess::cargo(session.workspace.root());
         build.args(["build", "--package", SERVICE]).args(options.release.then_some("--release"));
         building::build(build, &session.launcher, &session.interrupt)
     })?;
@@ -56,7 +56,7 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
     let endpoints = session.start_for_service()?;
     session.say("3 of 3: starting the service");
     session.watch(|| {
-        let mut service = errand::cargo(session.workspace.root());
+        let mut service = subprocess::cargo(session.workspace.root());
         service.args(["run", "--quiet", "--package", SERVICE]).args(options.release.then_some("--release"));
         service
             .arg("--")
@@ -64,6 +64,6 @@ fn serve(options: &Options, session: &Session) -> Result<Outcome> {
             .args(&options.service_args)
             .env("TELEMETRY_STATE_DIR", session.state());
         endpoints.apply(&mut service);
-        errand::run(service, &session.launcher, &session.interrupt).context("cannot run the service")
+        subprocess::run(service, &session.launcher, &session.interrupt).context("cannot run the service")
     })
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::deny;
-use crate::errand;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
 use crate::session::Session;
+use crate::subprocess;
 
 /// The test runner's own variable: how many tests of one crate run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -48,7 +48,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
             ("format", &["fmt", "--all", "--check"][..]),
             ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
         ] {
-            let mut cargo = errand::cargo(session.workspace.root());
+            let mut cargo = subprocess::cargo(session.workspace.root());
             cargo.args(arguments);
             report.step(name, || run_cargo(cargo, session))?;
         }
@@ -65,12 +65,12 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
     // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
     report.step("build", || {
-        let mut cargo = errand::cargo(session.workspace.root());
+        let mut cargo = subprocess::cargo(session.workspace.root());
         cargo.args(["build", "--workspace", "--bins", "--tests"]);
         run_cargo(cargo, session)
     })?;
     report.step("tests", || {
-        let mut cargo = errand::cargo(session.workspace.root());
+        let mut cargo = subprocess::cargo(session.workspace.root());
         let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
         cargo.args(["test", "--no-fail-fast"]).args((!names_packages).then_some("--workspace")).args(&options.test_args);
         if std::env::var_os(THREADS).is_none() {
@@ -91,7 +91,7 @@ fn test_threads() -> usize {
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     eprintln!("cargo {}", words.join(" "));
-    let outcome = errand::run(command, &session.launcher, &session.interrupt)?;
+    let outcome = subprocess::run(command, &session.launcher, &session.interrupt)?;
     session.interrupt.check()?;
     Ok(outcome.is_success())
 }
