@@ -143,7 +143,7 @@ pub(crate) async fn read_own_series(
     let of_outcomes = extent_of(&ended);
     let mut per_bucket: BTreeMap<i64, u64> = BTreeMap::new();
     let (extent, source) = match split {
-        AgentSplit::Outcome => (of_outcomes, Source::StaleCache(ended.into_iter())),
+        AgentSplit::Outcome => (of_outcomes, Source::Loaded(ended.into_iter())),
         AgentSplit::Reports(split) => {
             ended.iter().for_each(|cell| *per_bucket.entry(cell.bucket).or_default() += cell.outcomes);
             let cells = state.telemetry.own_series(&own, &period, by, split).await?;

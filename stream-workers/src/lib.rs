@@ -90,7 +90,7 @@ pub enum Command {
     /// Fill an empty store from the log
     Rebuild(RebuildOptions),
     /// What has become of the log's records, as the commits of the group say
-    PartitionStats,
+    Settled,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedErrand),
@@ -160,7 +160,7 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
         Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
         Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
-        Command::PartitionStats => errand(&process, async { print_settled(&settings()?).await }).await,
+        Command::Settled => errand(&process, async { print_settled(&settings()?).await }).await,
         Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
         _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }

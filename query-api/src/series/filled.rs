@@ -19,14 +19,14 @@ pub(crate) enum Source {
     /// ClickHouse.
     Stored(Box<Cells>),
     /// What was counted elsewhere.
-    StaleCache(vec::IntoIter<Cell>),
+    Loaded(vec::IntoIter<Cell>),
 }
 
 impl Source {
     async fn next(&mut self) -> Result<Option<Cell>, ApiError> {
         match self {
             Self::Stored(cells) => cells.next().await,
-            Self::StaleCache(cells) => Ok(cells.next()),
+            Self::Loaded(cells) => Ok(cells.next()),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Filled {
         let values = match &mut source {
             _ if is_whole => vec![Value::default()],
             Source::Stored(cells) => cells.values().await?,
-            Source::StaleCache(cells) => {
+            Source::Loaded(cells) => {
                 let mut values: Vec<Value> = cells.as_slice().iter().map(|cell| cell.value.clone()).collect();
                 values.sort_unstable();
                 values.dedup();
@@ -137,7 +137,7 @@ mod tests {
         extent: Extent,
         cells: Vec<Cell>,
     ) -> Option<(bool, Vec<Cell>)> {
-        let mut filled = Filled::begin(buckets, is_whole, extent, Source::StaleCache(cells.into_iter())).await.ok()?;
+        let mut filled = Filled::begin(buckets, is_whole, extent, Source::Loaded(cells.into_iter())).await.ok()?;
         let mut told = Vec::new();
         while let Some(cell) = filled.next().await.ok()? {
             told.push(cell);
