@@ -16,6 +16,8 @@ use uuid::Uuid;
 
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
+/// Spans beside figures; the hours are counted in full.
+const SPANS_BESIDE_FIGURES: usize = 1_000;
 
 /// Of the hours of a window: those of which one of the owner's drains has a line, or any server a report.
 pub(crate) async fn coverage(state: &State, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
@@ -31,7 +33,13 @@ pub(crate) async fn beside_figures(state: &State, seen: &Visibility, period: &Pe
     if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
         return Ok(None);
     }
-    covered(state, seen, period, told).await.map(Some)
+    covered(state, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+}
+
+/// The same sums with the last spans only: reporters choose the times of events, and so how often covered and other hours alternate.
+fn latest(mut whole: Coverage, spans: usize) -> Coverage {
+    whole.spans.drain(..whole.spans.len().saturating_sub(spans));
+    whole
 }
 
 async fn covered(state: &State, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
@@ -157,6 +165,15 @@ mod tests {
         let expected = spans_of(&[("00-01", false), ("01-03", true), ("03-05", false), ("05-06", true), ("06-07", false)]);
         assert_eq!(told(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
         assert_eq!(told(window.0, window.1, &[]), (0, 7, spans_of(&[("00-07", false)])));
+    }
+
+    #[test]
+    fn beside_figures_stand_the_last_spans_and_the_sums_of_all() {
+        let whole = spans(&Period::default(), &(0..20).map(|hour| 2 * hour).collect());
+        let short = latest(whole.clone(), 3);
+        assert_eq!((short.hours_covered, short.hours_uncovered), (20, 19));
+        assert_eq!(short.spans, whole.spans[whole.spans.len() - 3..]);
+        assert_eq!(latest(whole.clone(), 100), whole);
     }
 
     #[test]
