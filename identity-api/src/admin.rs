@@ -1,6 +1,6 @@
 //! `telemetry identity-api admin …`: what an operator does at the machine itself, by the functions that the HTTP surface uses.
 //!
-//! Must leave the same audit rows, and must print a secret only on stdout, once. An errand that is refused says why in
+//! Must leave the same audit rows, and must print a secret only on stdout, once. A command that is refused says why in
 //! one line and changes nothing.
 
 mod access_requests;
@@ -35,7 +35,7 @@ pub struct Admin {
     #[arg(long = "as", global = true, value_name = "EMAIL", value_parser = email)]
     operator: Option<EmailAddress>,
     #[command(subcommand)]
-    errand: AdminCommand,
+    command: AdminCommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -60,7 +60,7 @@ enum AdminCommand {
     Partner(partners::AdminCommand),
 }
 
-/// What errands work with.
+/// What commands work with.
 struct Office {
     pool: PgPool,
     clock: Clock,
@@ -100,16 +100,16 @@ impl Office {
 }
 
 impl Admin {
-    /// Does the errand and prints what came of it.
+    /// Runs the command and prints what came of it.
     pub async fn run(self, settings: &Settings, clock: Clock) -> anyhow::Result<()> {
         let office = Office::open(settings, self.operator.as_ref(), clock).await?;
-        let done = match self.errand {
-            AdminCommand::Operator(errand) => errand.run(&office).await,
-            AdminCommand::Organization(errand) => errand.run(&office).await,
-            AdminCommand::Key(errand) => errand.run(&office).await,
-            AdminCommand::Domain(errand) => errand.run(&office).await,
-            AdminCommand::AccessRequest(errand) => errand.run(&office).await,
-            AdminCommand::Partner(errand) => errand.run(&office).await,
+        let done = match self.command {
+            AdminCommand::Operator(command) => command.run(&office).await,
+            AdminCommand::Organization(command) => command.run(&office).await,
+            AdminCommand::Key(command) => command.run(&office).await,
+            AdminCommand::Domain(command) => command.run(&office).await,
+            AdminCommand::AccessRequest(command) => command.run(&office).await,
+            AdminCommand::Partner(command) => command.run(&office).await,
         };
         done.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))?.print(self.json)
     }

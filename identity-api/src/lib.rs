@@ -124,7 +124,7 @@ impl Settings {
     }
 
     /// The same for what only asks PostgreSQL and leaves.
-    pub fn for_errands(self, profile: Profile) -> anyhow::Result<Self> {
+    pub fn for_commands(self, profile: Profile) -> anyhow::Result<Self> {
         if profile.is_production() {
             self.postgres.harden()?;
         }
@@ -133,7 +133,7 @@ impl Settings {
 
     /// The same for what an operator does at the machine, by the account of the service: only `migrate` owns the tables.
     pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
-        let settings = self.for_errands(profile)?;
+        let settings = self.for_commands(profile)?;
         if profile.is_production() {
             roles::refuse_privileged(&settings.postgres, Role::Identity).await?;
         }
@@ -261,7 +261,7 @@ pub async fn start(cli: Cli) -> ExitCode {
     let Cli { command, process, settings } = cli.clone();
     match command {
         Some(Command::Health) => health::report_own(process.listen).await,
-        Some(Command::Migrate) => process::once(async { migrate(&settings.for_errands(process.profile)?).await }).await,
+        Some(Command::Migrate) => process::once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
         Some(Command::Admin(admin)) => {
             process::once(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
         }

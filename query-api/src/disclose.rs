@@ -4,7 +4,7 @@
 //! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
 
 use crate::consent::{Clicked, Consents};
-use crate::id_encodings::Spellings;
+use crate::id_encodings::IdEncodings;
 use crate::sql::{SessionEvent, SessionEvents};
 use chrono::DateTime;
 use schemas::clicks::{ClickManifest, ManifestEvent};
@@ -111,7 +111,7 @@ fn is_disclosable(event: &SessionEvent) -> bool {
 /// The manifest.
 pub(crate) fn manifest(clicked: &Clicked, read: &SessionEvents, consents: &Consents) -> ClickManifest {
     let level = level_of(clicked.level, read);
-    let spellings = Spellings::of(clicked.scope.session());
+    let spellings = IdEncodings::of(clicked.scope.session());
     let mut told = HashSet::new();
     let shown = read.events.iter().filter(|event| is_disclosable(event) && consents.cover(&event.site, event.at_ms));
     // An id that was reported for two hosts is one event.
@@ -134,7 +134,7 @@ fn urls(events: &[ManifestEvent], event_type: &str) -> Vec<String> {
     of_type.filter(|event| told.insert(&event.content_url)).map(|event| event.content_url.clone()).collect()
 }
 
-fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &Spellings) -> Option<ManifestEvent> {
+fn disclose(event: &SessionEvent, level: PrivacyLevel, spellings: &IdEncodings) -> Option<ManifestEvent> {
     // The URL is what the event is about: without it nothing is left to show.
     if spellings.are_in(&event.content_url) {
         return None;

@@ -14,14 +14,14 @@ use std::borrow::Cow;
 const MAX_WRAPPINGS: usize = 2;
 
 /// One session's id in the spellings that are looked for, each of them backwards too.
-pub(crate) struct Spellings {
+pub(crate) struct IdEncodings {
     /// Its digits, as a text has them that is without anything but letters and digits, in lower case.
     digits: AhoCorasick,
     /// To the letter: in base64, wherever in a run the encoding begins, and its bytes.
     exact: AhoCorasick,
 }
 
-impl Spellings {
+impl IdEncodings {
     pub(crate) fn of(session: SessionId) -> Self {
         let (hyphenated, simple) = (session.to_string(), session.0.simple().to_string());
         let texts = [&hyphenated, &simple].into_iter().flat_map(|text| [text.clone(), text.to_uppercase()]);
@@ -145,7 +145,7 @@ mod tests {
         let mut random = StdRng::seed_from_u64(random_seed());
         for _ in 0..300 {
             let session = SessionId(Uuid::from_u128(random.random()));
-            let (spellings, other) = (Spellings::of(session), Spellings::of(SessionId(Uuid::from_u128(random.random()))));
+            let (spellings, other) = (IdEncodings::of(session), IdEncodings::of(SessionId(Uuid::from_u128(random.random()))));
             for (name, spelt) in planted(session) {
                 for text in
                     [spelt.clone(), format!("https://a.test/p?x={spelt}&y=1"), format!("turn:{spelt}.3"), format!("é {spelt}")]
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn ordinary_texts_hold_no_id_and_strange_ones_do_no_harm() {
-        let spellings = Spellings::of("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
+        let spellings = IdEncodings::of("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
         for text in [
             "",
             "\\",
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a7_each_byte_of_a_text_is_looked_at_a_fixed_number_of_times_whatever_stands_there() {
-        let spellings = Spellings::of(SessionId(Uuid::from_u128(7 << 100 | 9)));
+        let spellings = IdEncodings::of(SessionId(Uuid::from_u128(7 << 100 | 9)));
         let hard: [&dyn Fn(usize) -> String; 7] = [
             &|n| "QUFB".repeat(n / 4),
             &|n| "%25".repeat(n / 3),

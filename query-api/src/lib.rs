@@ -4,7 +4,7 @@
 //!  GET /content-owners/*, /agent/*                        GET /resolve
 //!      │  who?            reader ── directory ──► 401, 403       │  anybody
 //!      ▼                                                         ▼
-//!   at_once ──────────────────► a place to read  429, 503      │
+//!   read_limiter ─────────────► a permit to read 429, 503       │
 //!      ▼                                                         │
 //!   visibility ── directory ──► what may be seen     403      resolve ── directory ──► longest verified suffix
 //!      ▼

@@ -33,7 +33,7 @@ impl Default for ResolveSettings {
     }
 }
 
-/// The rate of each client address, so that nobody copies the whole directory at once (threat row D5).
+/// The rate of each client address, so that nobody copies the whole directory at once.
 pub(crate) struct Limit {
     rates: Rates<ClientAddress>,
     clients: ClientSettings,

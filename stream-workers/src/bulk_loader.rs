@@ -11,9 +11,9 @@ use service_kit::clock::Clock;
 use service_kit::settings::ClickHouseSettings;
 
 /// Writes into one table of observations.
-pub struct Filler(Store);
+pub struct BulkLoader(Store);
 
-impl Filler {
+impl BulkLoader {
     /// A filler of the tables that these settings name.
     pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         Ok(Self(Store::connect(settings, Clock::System)?))

@@ -39,13 +39,13 @@ mod store;
 mod topic_reader;
 mod worker;
 
-pub use bulk_loader::Filler;
+pub use bulk_loader::BulkLoader;
 pub use dry_run::dry_run;
 pub use keep::Keep;
 pub use log_status::{settled as print_settled, standing};
 pub use metrics::MEASURES;
 pub use rebuild::{RebuildOptions, rebuild};
-pub use rejected::RejectedErrand;
+pub use rejected::RejectedCommand;
 pub use replay::{ReplayOptions, replay};
 
 use clap::{Args, Parser, Subcommand};
@@ -74,7 +74,7 @@ pub struct Cli {
     pub settings: Needed<Settings>,
 }
 
-/// What the binary can do; `main` has one line for each.
+/// What `telemetry stream-workers` can do; `start` has one line for each.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Work off the log until asked to stop; also what is done without a command
@@ -93,7 +93,7 @@ pub enum Command {
     Settled,
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
-    Rejected(RejectedErrand),
+    Rejected(RejectedCommand),
 }
 
 /// What a worker needs besides a listener.
@@ -158,16 +158,16 @@ pub async fn start(cli: Cli) -> ExitCode {
     let settings = || settings.under(process.profile);
     match command {
         Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
-        Command::Replay(options) => errand(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
-        Command::Rebuild(options) => errand(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
-        Command::Settled => errand(&process, async { print_settled(&settings()?).await }).await,
-        Command::Rejected(what) => errand(&process, async { what.run(&settings()?).await }).await,
+        Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
+        Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
+        Command::Settled => run_command(&process, async { print_settled(&settings()?).await }).await,
+        Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
         _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }
 }
 
 /// A mode that ends by itself; it may have to say that it waits for a store.
-async fn errand(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     process::once(async {
         telemetry::start_logs(settings)?;
         work.await

@@ -1,4 +1,4 @@
-//! What an errand prints: one JSON document, or a table for people.
+//! What a command prints: one JSON document, or a table for people.
 //!
 //! Must let nothing that is stored act on a terminal.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use service_kit::http::ApiError;
 use std::io::Write;
 
-/// What came of an errand.
+/// What came of a command.
 pub(super) struct Printed {
     body: Value,
     /// Of a list, what a table shows.

@@ -196,7 +196,7 @@ pub(crate) async fn create_delegation_requests(
     if items.len() > MAX_BULK_REQUESTS {
         return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
     }
-    // A call costs what its requests would cost one by one; the call itself has paid for the first (threat row G12).
+    // A call costs what its requests would cost one by one; the call itself has paid for the first.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
         state.rates.admit_many(actor.credential, others)?;
     }

@@ -1,6 +1,6 @@
 //! Before every handler: a session cookie is checked and becomes a bearer value; after it: a session in use is noted.
 //!
-//! Must not let another site's page change anything by a cookie that the browser adds on its own (threat row X26). A
+//! Must not let another site's page change anything by a cookie that the browser adds on its own. A
 //! handler never sees a cookie: what passes here is a bearer value like any other.
 
 use super::SignIn;

@@ -1,6 +1,6 @@
 //! The answer of every way in: the session, once, as JSON and as a cookie.
 //!
-//! Must end the session that the caller came with: nobody goes on with one from before the sign-in (threat row X25).
+//! Must end the session that the caller came with: nobody goes on with one from before the sign-in.
 
 use super::cookies::Cookie;
 use crate::{State, user_sessions};

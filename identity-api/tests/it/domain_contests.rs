@@ -1,6 +1,6 @@
 //! Hosts that two prove, and proofs that are looked at again (A8).
 
-use crate::domains::{desk_on, own, register, verify};
+use crate::domains::{app_on, own, register, verify};
 use crate::internet::Internet;
 use crate::people::{PROVISIONED, Person};
 use crate::test_app::{Answer, DOMAINS, Shows, TestApp, standstill};
@@ -59,7 +59,7 @@ fn looked(standing: u32, missing: u32, lapsed: u32) -> Looked {
 #[tokio::test]
 async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_both_are_told() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (partner, partner_key) = app.platform("partner").await;
     app.trust(partner, true).await;
     let body = json!({"name": "Squatter", "domain": "a.test", "attest": true, "admin_email": "sam@s.test"});
@@ -112,7 +112,7 @@ async fn a8_a_fresh_dns_proof_takes_a_host_that_is_held_on_somebodys_word_and_bo
 #[tokio::test]
 async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((_, first, first_key), (_, second, key)) = (founded(&app, "ada@o.test").await, founded(&app, "bob@o.test").await);
     let of_first = register(&app, &first_key, "a.test").await;
     let manifest = json!({"verification_token": of_first.text("verification_token")}).to_string();
@@ -140,7 +140,7 @@ async fn a8_a_proof_that_stands_keeps_a_host_and_one_that_is_gone_does_not() {
 #[tokio::test]
 async fn a8_of_all_who_prove_an_attested_host_at_once_one_gets_it() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (holder, _) = app.owner_of("a.test").await;
     let mut registered = Vec::new();
     for number in 0..8 {
@@ -189,7 +189,7 @@ const PROVED_ANEW: &str = "UPDATE domains SET proved_at = proved_at + interval '
 #[tokio::test]
 async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
     let holding = hold(&app).await;
     let proving = async {
@@ -206,7 +206,7 @@ async fn a8_a_holder_who_has_proved_the_host_meanwhile_keeps_it() {
 #[tokio::test]
 async fn a8_a_holder_whose_proof_is_being_noted_keeps_the_host() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (first, key, registered) = contested(&app, &internet).await;
     let (holding, mut noting) = (hold(&app).await, app.stores.pool.begin().await.unwrap());
     let proving = async {
@@ -238,7 +238,7 @@ async fn a8_the_process_looks_at_due_proofs_by_itself() {
 #[tokio::test]
 async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_it() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, owner, key) = founded(&app, "ada@o.test").await;
     let registered = own(&app, &internet, &key, "a.test").await;
     let (attested, _) = app.owner_of("b.test").await;
@@ -286,7 +286,7 @@ async fn a8_every_proof_is_looked_at_again_and_lapses_after_seven_days_without_i
 #[tokio::test]
 async fn a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_look() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     own(&app, &internet, &key, "a.test").await;
     internet.forget();
@@ -303,7 +303,7 @@ async fn a8_a_service_that_was_away_for_a_week_lets_nothing_lapse_on_its_first_l
 #[tokio::test]
 async fn a8_an_owner_proves_again_what_was_attested_or_is_missing() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, owner, key) = founded(&app, "ada@o.test").await;
     let registered = register(&app, &key, "a.test").await;
     let attest = "UPDATE domains SET verified_at = created_at, verification_method = 'attested' WHERE domain = 'a.test'";
@@ -326,7 +326,7 @@ async fn a8_an_owner_proves_again_what_was_attested_or_is_missing() {
 async fn a8_several_processes_look_at_each_proof_once_and_tell_of_each_lapse_once() {
     const DOMAINS_IN_ALL: u32 = 20;
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (org, key) = app.org("owner").await;
     for number in 0..DOMAINS_IN_ALL {
         own(&app, &internet, &key, &format!("host{number}.a.test")).await;

@@ -1,6 +1,6 @@
 //! Who owns a host from when to when, and which of its history they see (threat rows R7, D2, I3; S4).
 
-use crate::domains::{desk_on, own, register, release, verify};
+use crate::domains::{app_on, own, register, release, verify};
 use crate::internet::Internet;
 use crate::test_app::{DOMAINS, Shows, TestApp};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -38,7 +38,7 @@ fn later(app: &TestApp) -> DateTime<Utc> {
 #[tokio::test]
 async fn i3_d2_a_registration_alone_shows_nothing_and_stops_nobody() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((squatter, squatting), (owner, key)) = (app.org("squatter").await, app.org("owner").await);
     let squatted = register(&app, &squatting, "a.test").await;
     assert_eq!((owner_of(&app, "a.test").await, sees(&app, squatter).await), (None, vec![]));
@@ -57,7 +57,7 @@ async fn i3_d2_a_registration_alone_shows_nothing_and_stops_nobody() {
 #[tokio::test]
 async fn r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes_back_sees_their_own_again() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((first, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
     let registered = own(&app, &internet, &first_key, "a.test").await;
     later(&app);
@@ -88,7 +88,7 @@ async fn r7_whoever_comes_after_another_owner_inherits_nothing_and_whoever_comes
 #[tokio::test]
 async fn r7_a_host_beneath_anothers_domain_goes_to_who_verifies_it_without_its_history() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((above, above_key), (beneath, key)) = (app.org("above").await, app.org("beneath").await);
     own(&app, &internet, &above_key, "a.test").await;
     let taken_at = later(&app);
@@ -116,7 +116,7 @@ async fn r7_a_host_beneath_anothers_domain_goes_to_who_verifies_it_without_its_h
 #[tokio::test]
 async fn r7_who_verifies_a_domain_does_not_see_what_others_had_beneath_it() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((one, one_key), (_, two_key), (above, above_key)) = (app.org("1").await, app.org("2").await, app.org("above").await);
     let blog = own(&app, &internet, &one_key, "blog.a.test").await;
     let deep = own(&app, &internet, &two_key, "deep.blog.a.test").await;
@@ -136,7 +136,7 @@ async fn r7_who_verifies_a_domain_does_not_see_what_others_had_beneath_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
     let internet = Internet::new().await;
-    let app = Arc::new(desk_on(&internet).await);
+    let app = Arc::new(app_on(&internet).await);
     let mut keys = Vec::new();
     for number in 0..20 {
         keys.push(app.org(&format!("org {number}")).await.1);
@@ -173,7 +173,7 @@ async fn s12_of_all_who_prove_a_host_at_once_one_gets_it() {
 #[tokio::test]
 async fn two_owners_of_one_moment_are_refused_by_the_table_and_a_clock_that_is_behind_makes_none() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((_, first_key), (second, second_key)) = (app.org("first").await, app.org("second").await);
     let registered = own(&app, &internet, &first_key, "a.test").await;
     let released_at = later(&app);

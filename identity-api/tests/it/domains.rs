@@ -9,7 +9,7 @@ use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
 use service_kit::testing::{TestReceiver, TestStores};
 
-pub(crate) async fn desk_on(internet: &Internet) -> TestApp {
+pub(crate) async fn app_on(internet: &Internet) -> TestApp {
     let (outside, domains) = internet.settings();
     TestApp::open_on(TestStores::fresh().await, standstill(), outside, domains).await
 }
@@ -46,7 +46,7 @@ fn codes(refused: &Answer) -> Vec<(&str, &str)> {
 #[tokio::test]
 async fn a_domain_goes_from_registered_to_verified_to_released() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (org, key) = app.org("owner").await;
     let registered = register(&app, &key, "WWW.A.Test.").await;
     assert_eq!(registered.status, 201, "{}", registered.body);
@@ -88,7 +88,7 @@ async fn a_domain_goes_from_registered_to_verified_to_released() {
 #[tokio::test]
 async fn each_of_the_three_ways_proves_a_domain() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     for (method, other) in [("dns_txt", "well_known"), ("well_known", "meta_tag"), ("meta_tag", "dns_txt")] {
         let (_, key) = app.org(method).await;
         let registered = register(&app, &key, "a.test").await;
@@ -120,7 +120,7 @@ async fn each_of_the_three_ways_proves_a_domain() {
 #[tokio::test]
 async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "a.test").await;
     let token = registered.text("verification_token");
@@ -160,7 +160,7 @@ async fn what_does_not_prove_a_domain_is_said_by_way_and_in_coarse_words() {
 #[tokio::test]
 async fn a2_a_page_whose_tree_would_explode_is_read_no_further_than_its_head() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "a.test").await;
     let meta = format!(r#"<meta name="content-telemetry-verification" content="{}">"#, registered.text("verification_token"));

@@ -1,6 +1,6 @@
 //! `www.a.test` is `a.test`: registered, proved and owned by the shorter host, and what was registered before that rule.
 
-use crate::domains::{desk_on, own, register, verify};
+use crate::domains::{app_on, own, register, verify};
 use crate::internet::Internet;
 use crate::test_app::{DOMAINS, Shows, TestApp};
 use serde_json::json;
@@ -11,7 +11,7 @@ const MIGRATION: &str = include_str!("../../../schemas/postgres/0025_domains_wit
 #[tokio::test]
 async fn e5_a_domain_with_www_is_the_domain_without_it_and_is_proved_there() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "www.a.test").await;
     assert_eq!((registered.status, registered.text("domain")), (201, "a.test"));
@@ -44,7 +44,7 @@ async fn registered_before(app: &TestApp, org: schemas::ids::OrgId, domain: &str
 #[tokio::test]
 async fn e5_what_was_registered_with_www_before_is_released_and_seen_again_once_the_host_is_proved() {
     let internet = Internet::new().await;
-    let app = desk_on(&internet).await;
+    let app = app_on(&internet).await;
     let ((org, key), (other, other_key)) = (app.org("owner").await, app.org("other").await);
     registered_before(&app, org, "www.a.test", "test.a.www", true).await;
     registered_before(&app, other, "www.a.test", "test.a.www", false).await;

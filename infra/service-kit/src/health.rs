@@ -30,13 +30,13 @@ const WATCH_EVERY: Duration = Duration::from_secs(5);
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// The word for a dependency that can be used; none when it cannot.
-type ProbeResult = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
+type ProbeFuture = Pin<Box<dyn Future<Output = Option<&'static str>> + Send>>;
 
 /// A dependency and how to ask it.
 #[derive(Clone)]
 pub struct Probe {
     name: &'static str,
-    ask: Arc<dyn Fn() -> ProbeResult + Send + Sync>,
+    ask: Arc<dyn Fn() -> ProbeFuture + Send + Sync>,
 }
 
 impl Probe {

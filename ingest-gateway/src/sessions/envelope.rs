@@ -28,7 +28,7 @@ pub(crate) struct EnvelopeReport {
     pub(crate) told: EnvelopeFacts,
 }
 
-/// What is remembered of a sighting, however long its texts are.
+/// What is remembered of a report, however long its texts are.
 pub(super) type Seen = (OrgId, SessionId, Option<PrivacyLevel>, Option<[u8; 16]>);
 
 impl EnvelopeReport {

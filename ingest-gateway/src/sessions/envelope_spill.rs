@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "sessions.seen";
 const NEXT: &str = "sessions.next";
 
-/// The file, one sighting a line; the last line of a process that was killed may be torn.
+/// The file, one report a line; the last line of a process that was killed may be torn.
 #[derive(Debug)]
 pub(super) struct EnvelopeSpill {
     file: File,
@@ -38,7 +38,7 @@ impl EnvelopeSpill {
         Ok((Self { file, folder: folder.to_owned(), lines: left.len() }, left))
     }
 
-    /// Makes sightings durable.
+    /// Makes reports durable.
     pub(super) fn add(&mut self, seen: &[EnvelopeReport]) -> io::Result<()> {
         let before = self.file.metadata()?.len();
         let written = self.file.write_all(&lines_of(seen)?).and_then(|()| self.file.sync_data());
@@ -71,8 +71,8 @@ impl EnvelopeSpill {
 
 fn lines_of(seen: &[EnvelopeReport]) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
-    for sighting in seen {
-        serde_json::to_writer(&mut lines, sighting)?;
+    for report in seen {
+        serde_json::to_writer(&mut lines, report)?;
         lines.push(b'\n');
     }
     Ok(lines)
@@ -85,7 +85,7 @@ mod tests {
     use schemas::session::PrivacyLevel;
     use uuid::Uuid;
 
-    fn sighting(number: u128) -> EnvelopeReport {
+    fn report(number: u128) -> EnvelopeReport {
         let (org, session) = (OrgId(Uuid::from_u128(7)), SessionId(Uuid::from_u128(number)));
         EnvelopeReport { org, session, level: Some(PrivacyLevel::Intent), told: crate::validate::EnvelopeFacts::default() }
     }
@@ -95,17 +95,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
         assert!(left.is_empty());
-        kept.add(&[sighting(1), sighting(2)]).unwrap();
+        kept.add(&[report(1), report(2)]).unwrap();
         kept.file.write_all(br#"{"org":"0000"#).unwrap();
         drop(kept);
 
         let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
-        assert_eq!(left, [sighting(1), sighting(2)]);
-        kept.add(&[sighting(3)]).unwrap();
+        assert_eq!(left, [report(1), report(2)]);
+        kept.add(&[report(3)]).unwrap();
         drop(kept);
 
         let (mut kept, left) = EnvelopeSpill::open(folder.path()).unwrap();
-        assert_eq!(left, [sighting(1), sighting(2), sighting(3)]);
+        assert_eq!(left, [report(1), report(2), report(3)]);
         kept.clear().unwrap();
         assert!(EnvelopeSpill::open(folder.path()).unwrap().1.is_empty());
     }
@@ -114,10 +114,10 @@ mod tests {
     fn what_is_replaced_leaves_what_is_left_and_takes_more() {
         let folder = tempfile::tempdir().unwrap();
         let (mut kept, _) = EnvelopeSpill::open(folder.path()).unwrap();
-        kept.add(&[sighting(1), sighting(2), sighting(3)]).unwrap();
-        kept.replace(&[sighting(3)]).unwrap();
-        kept.add(&[sighting(4)]).unwrap();
+        kept.add(&[report(1), report(2), report(3)]).unwrap();
+        kept.replace(&[report(3)]).unwrap();
+        kept.add(&[report(4)]).unwrap();
         assert_eq!(kept.lines, 2);
-        assert_eq!(EnvelopeSpill::open(folder.path()).unwrap().1, [sighting(3), sighting(4)]);
+        assert_eq!(EnvelopeSpill::open(folder.path()).unwrap().1, [report(3), report(4)]);
     }
 }

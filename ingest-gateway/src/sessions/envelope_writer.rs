@@ -2,7 +2,7 @@
 //! real emitters never call start.
 //!
 //! Must not stand in the way of an event: the log holds it whether PostgreSQL answers or not. What could not be
-//! written waits here and in a file (`kept`), and is written when PostgreSQL is back, by the next process if need be.
+//! written waits here and in a file (`envelope_spill`), and is written when PostgreSQL is back, by the next process if need be.
 
 use super::envelope::{EnvelopeReport, Seen, Session, SessionState};
 use super::envelope_spill::EnvelopeSpill;
@@ -24,12 +24,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Sessions remembered as written, so that only the first event of each costs a write.
 const REMEMBERED: usize = 100_000;
-/// Requests that may wait, and sightings that may be left for later; beyond, they are dropped with a warning and come again
+/// Requests that may wait, and reports that may be left for later; beyond, they are dropped with a warning and come again
 /// with the next event.
 const MAX_WAITING: usize = 100_000;
-/// Most sightings of one statement.
+/// Most reports of one statement.
 const MAX_AT_ONCE: usize = 1_000;
-/// What a request waits for its sightings before it goes on without.
+/// What a request waits for its reports before it goes on without.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a statement may take while requests wait for it, and when none does.
 const ATTEMPT: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 /// What a request has seen, and where it hears whether that is written.
 type Waiting = (Vec<EnvelopeReport>, oneshot::Sender<bool>);
 
-/// Handle on the writer of sightings; many requests share one statement.
+/// Handle on the writer of reports; many requests share one statement.
 #[derive(Clone)]
 pub(crate) struct EnvelopeWriter {
     written: Arc<Mutex<LruCache<Seen, ()>>>,
@@ -118,7 +118,7 @@ impl EnvelopeWriter {
     pub(crate) async fn note(&self, mut seen: Vec<EnvelopeReport>) -> bool {
         {
             let mut written = self.written.lock().expect("no holder of the lock panics");
-            seen.retain(|sighting| written.get(&sighting.short()).is_none());
+            seen.retain(|report| written.get(&report.short()).is_none());
         }
         if seen.is_empty() {
             return true;
@@ -179,13 +179,13 @@ impl Writer {
     }
 
     async fn keep(&mut self, mut seen: Vec<EnvelopeReport>) {
-        seen.retain(|sighting| self.waiting.insert(sighting.short()));
+        seen.retain(|report| self.waiting.insert(report.short()));
         if seen.is_empty() {
             return;
         }
         if self.left.len() + seen.len() > MAX_WAITING {
-            for sighting in &seen {
-                self.waiting.remove(&sighting.short());
+            for report in &seen {
+                self.waiting.remove(&report.short());
             }
             dropped(seen.len());
             return;
@@ -241,8 +241,8 @@ impl Writer {
     fn learn(&self, seen: &[EnvelopeReport], known: &HashMap<Session, SessionState>, asked_at: DateTime<Utc>) {
         self.memory.learn(seen.iter().map(|seen| (seen.org, seen.session)), known, asked_at);
         let mut remembered = self.written.lock().expect("no holder of the lock panics");
-        for sighting in seen {
-            remembered.put(sighting.short(), ());
+        for report in seen {
+            remembered.put(report.short(), ());
         }
     }
 

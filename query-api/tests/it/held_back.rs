@@ -25,7 +25,7 @@ async fn served(app: TestApp, clickhouse: ClickHouseSettings, reads: ReadSetting
     app
 }
 
-async fn world_with(reads: ReadSettings) -> TestApp {
+async fn app_with(reads: ReadSettings) -> TestApp {
     let app = TestApp::new().await;
     let clickhouse = app.stores.clickhouse.clone();
     served(app, clickhouse, reads).await
@@ -53,7 +53,7 @@ async fn get_as(app: &TestApp, key: &str, accept: &str, encoding: &str) -> Respo
 
 #[tokio::test]
 async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_and_a_smaller_one_is_answered() {
-    let app = world_with(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { read_bytes: 5_000_000, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
     for accept in FORMATS {
@@ -71,7 +71,7 @@ async fn r18_a_page_larger_than_one_may_be_is_refused_for_good_in_every_format_a
 /// As large as the gateway takes them (`data`, unknown members, URL and ids at their caps), and as many as a page holds.
 #[tokio::test]
 async fn the_largest_page_of_the_largest_events_is_answered() {
-    let app = world_with(ReadSettings::default()).await;
+    let app = app_with(ReadSettings::default()).await;
     let agent = app.seed().org("Agent", OrgType::Agent).await;
     let member = |name: &str| format!(r#"{{"{name}":"{}"}}"#, "x".repeat(65_536 - name.len() - 7));
     let (data, extra) = (member("note"), member("other"));
@@ -101,7 +101,7 @@ async fn the_largest_page_of_the_largest_events_is_answered() {
 async fn r18_who_reads_slowly_but_steadily_gets_the_whole_page_however_short_the_stores_time_is() {
     const START_SECONDS: u32 = 3;
     let reads = ReadSettings { read_start_seconds: START_SECONDS, read_seconds: 600, ..ReadSettings::default() };
-    let app = world_with(reads).await;
+    let app = app_with(reads).await;
     let owner = app.seed().owner_of("example.com").await;
     insert_much(&app).await;
     // On a busy machine the first row may take longer than the time it is given here.

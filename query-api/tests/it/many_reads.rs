@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn world_with(reads: ReadSettings) -> TestApp {
+async fn app_with(reads: ReadSettings) -> TestApp {
     let app = TestApp::new().await;
     let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
@@ -30,7 +30,7 @@ async fn year(http: &reqwest::Client, app: &TestApp, key: &str, path: &str) -> (
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_told_to_wait() {
-    let app = world_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { reads_per_key: 3, reads_at_once: 0, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let rows: Vec<_> = (0..20_000)
         .map(|key| seen("example.com", key).role(Edge).after(i64::try_from(key).unwrap() * 1_500_000).url("https://example.com/"))
@@ -62,7 +62,7 @@ async fn r18_of_a_hundred_reads_at_once_a_key_has_its_share_and_the_rest_are_tol
 
 #[tokio::test]
 async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_has_left() {
-    let app = world_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { reads_per_key: 1, reads_at_once: 0, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     // More than the buffers on the way hold.
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
@@ -79,7 +79,7 @@ async fn r18_a_streamed_answer_counts_until_its_last_item_is_out_or_its_reader_h
 
 #[tokio::test]
 async fn r18_when_nobody_has_a_place_left_it_is_503_and_says_when_to_come_again() {
-    let app = world_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { reads_per_key: 0, reads_at_once: 1, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
@@ -102,7 +102,7 @@ async fn r18_who_does_not_read_its_answer_loses_it_and_the_place_and_never_takes
 }
 
 async fn who_does_not_read_loses_its_place(accept: &str) {
-    let app = world_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { reads_at_once: 1, read_seconds: 3, ..ReadSettings::default() }).await;
     let (owner, other) = (app.seed().owner_of("example.com").await, app.seed().owner_of("other.test").await);
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..1_000).map(|key| seen("example.com", key).role(Edge).data(&long)).collect();
@@ -191,7 +191,7 @@ async fn ask_and_do_not_read(app: &TestApp, key: &str) -> (TcpStream, String) {
 /// A document and a page of JSON that are larger than what goes out at once.
 #[tokio::test]
 async fn r18_a_large_json_answer_counts_until_it_is_out_and_arrives_whole() {
-    let app = world_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let app = app_with(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
     let owner = app.seed().owner_of("example.com").await;
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     let rows: Vec<_> = (0..400).map(|key| seen("example.com", key).role(Edge).data(&long).id(&key.to_string())).collect();

@@ -19,7 +19,7 @@ use std::io::Write;
 
 /// What to do about dead letters.
 #[derive(Subcommand, Clone, Debug)]
-pub enum RejectedErrand {
+pub enum RejectedCommand {
     /// One line for each, oldest place on the log first
     List {
         /// Print JSON, one object a line
@@ -49,7 +49,7 @@ pub struct DeadLetterSelection {
     all: bool,
 }
 
-impl RejectedErrand {
+impl RejectedCommand {
     /// Does it, and prints what came of it.
     pub async fn run(&self, settings: &Settings) -> anyhow::Result<()> {
         let archive = match self {

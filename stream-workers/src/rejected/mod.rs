@@ -6,7 +6,7 @@ mod archive;
 mod command;
 
 pub(crate) use archive::Archive;
-pub use command::RejectedErrand;
+pub use command::RejectedCommand;
 
 use crate::consume::DeadLetter;
 use futures::StreamExt as _;

@@ -55,7 +55,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     let of_domain = |domain: &String| {
         Site::from_domain(domain).map_err(|_| Failure::Usage(format!("--domain {domain}: not a host that somebody can own")))
     };
-    let rehearsal = DrainDryRun {
+    let dry_run = DrainDryRun {
         provider: what.provider,
         host: what.host.clone(),
         hosts: what.domains.iter().map(of_domain).collect::<Result<_, _>>()?,
@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     };
     let (mut rows, mut counts, mut stopped, mut line) = (Vec::new(), BTreeMap::new(), None, 0_u64);
     let is_streamed = matches!(context.options.output, Format::Ndjson);
-    let read = rehearsal.lines(open(&what.file)?, |outcome, at_ms| {
+    let read = dry_run.lines(open(&what.file)?, |outcome, at_ms| {
         line += 1;
         let row = told(line, &outcome, at_ms);
         *counts.entry(row["becomes"].as_str().unwrap_or_default().to_owned()).or_insert(0_u64) += 1;

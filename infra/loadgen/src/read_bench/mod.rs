@@ -30,7 +30,7 @@ use service_kit::retrieval_index::Compactor;
 use service_kit::server;
 use service_kit::settings::ClickHouseSettings;
 use std::time::{Duration, Instant};
-use stream_workers::Filler;
+use stream_workers::BulkLoader;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -240,7 +240,7 @@ async fn arrive(
     domain: String,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let filler = Filler::connect(&clickhouse)?;
+    let filler = BulkLoader::connect(&clickhouse)?;
     let records = History::new(options.seed.wrapping_add(1), &domain, u64::MAX / 2, options.share);
     let (mut block, mut rows) = (Vec::new(), 0_u64);
     let mut tick = tokio::time::interval(Duration::from_millis(500));
@@ -267,7 +267,7 @@ async fn compact(compactor: Compactor) -> anyhow::Result<()> {
 }
 
 async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, stop: &CancellationToken) -> anyhow::Result<()> {
-    let filler = Filler::connect(&stores.addresses.clickhouse)?;
+    let filler = BulkLoader::connect(&stores.addresses.clickhouse)?;
     let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
     let (begun, mut block, mut rows, mut stored) = (Instant::now(), Vec::new(), 0, 0_usize);
     for records in History::new(options.seed, domain, options.observations, options.share) {

@@ -165,7 +165,7 @@ impl LaunchConfig {
         Ok(Running { service, url: slot.url(), child, log })
     }
 
-    /// Runs a service for an errand, and answers what it printed on standard error.
+    /// Runs a service for one command, and answers what it printed on standard error.
     pub(super) async fn run(&self, service: Service, arguments: &[&str]) -> anyhow::Result<String> {
         let done = self.command(service).args(arguments).output().await;
         let done = done.with_context(|| format!("{} cannot be started", service.name()))?;

@@ -57,11 +57,11 @@ pub(super) fn from_apt(draft: &Path, package: &str, version: &str, task: &Task, 
         fs::create_dir_all(folder).context("cannot write into the cache")?;
     }
     // a `*` after the version: Debian's own mends of it are welcome
-    for errand in [&["update"][..], &["download", &format!("{package}={version}*")]] {
+    for arguments in [&["update"][..], &["download", &format!("{package}={version}*")]] {
         let mut apt = Command::new("apt-get");
         apt.arg("-q").args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none"]);
         apt.arg("-o").arg(format!("Dir::State={}", state.display())).arg("-o").arg(format!("Dir::Cache={}", cache.display()));
-        apt.args(errand);
+        apt.args(arguments);
         run_in(&target, apt, draft, "apt-get", task, interrupt)?;
     }
     let mut found = fs::read_dir(&target)?.flatten().map(|entry| entry.path());

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where a slice begins: after this site and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Slice {
+struct SliceStart {
     site: String,
     event_key: String,
 }
@@ -46,7 +46,7 @@ async fn fill_all(client: &clickhouse::Client, compactor: &Compactor) -> anyhow:
         eprintln!("{RETRIEVAL_INDEX} is filled from observations");
     }
     // Observations that nobody can own have no site and no place in the index.
-    let mut from = Slice { site: String::new(), event_key: u128::MAX.to_string() };
+    let mut from = SliceStart { site: String::new(), event_key: u128::MAX.to_string() };
     loop {
         let to = end_of_slice(client, &from).await?;
         put(client, &from, to.as_ref()).await?;
@@ -64,18 +64,18 @@ async fn unfinished_inserts(client: &clickhouse::Client, than: Duration) -> Resu
 }
 
 /// The last site and key of the slice that begins after `from`; none when it is the last slice.
-async fn end_of_slice(client: &clickhouse::Client, from: &Slice) -> Result<Option<Slice>, clickhouse::error::Error> {
+async fn end_of_slice(client: &clickhouse::Client, from: &SliceStart) -> Result<Option<SliceStart>, clickhouse::error::Error> {
     let statement = format!(
         "SELECT site, toString(event_key) FROM observations WHERE (site, event_key) > (?, toUInt128(?)) \
          ORDER BY site, event_key LIMIT 1 OFFSET {STEP_ROWS}"
     );
     let found: Option<(String, String)> =
         client.query(&statement).bind(&from.site).bind(&from.event_key).fetch_optional().await?;
-    Ok(found.map(|(site, event_key)| Slice { site, event_key }))
+    Ok(found.map(|(site, event_key)| SliceStart { site, event_key }))
 }
 
 /// Puts the observations after `from`, up to `to`, into the delta, as the view does.
-async fn put(client: &clickhouse::Client, from: &Slice, to: Option<&Slice>) -> anyhow::Result<()> {
+async fn put(client: &clickhouse::Client, from: &SliceStart, to: Option<&SliceStart>) -> anyhow::Result<()> {
     let until = if to.is_some() { "AND (site, event_key) <= (?, toUInt128(?))" } else { "" };
     let statement =
         format!("INSERT INTO {RETRIEVAL_INDEX} ({COLUMNS}) {} AND (site, event_key) > (?, toUInt128(?)) {until}", view()?);

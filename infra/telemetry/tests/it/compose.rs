@@ -14,7 +14,7 @@ use std::path::Path;
 use stores::Stores;
 
 /// In the order in which what they wait for is there.
-const ERRANDS: [&str; 2] = ["migrate", "prepare"];
+const ONE_SHOT: [&str; 2] = ["migrate", "prepare"];
 
 /// The services of compose on this machine.
 struct Deployment {
@@ -36,8 +36,8 @@ impl Deployment {
             service.settle(&addresses, folder.path());
         }
         let mut deployment = Self { services, running: BTreeMap::new(), _stores: stores, _folder: folder };
-        for errand in ERRANDS {
-            deployment.run(errand).await;
+        for service in ONE_SHOT {
+            deployment.run(service).await;
         }
         deployment.serve().await;
         deployment
@@ -53,7 +53,7 @@ impl Deployment {
 
     /// Starts the others, each until its own health check says that it is up.
     async fn serve(&mut self) {
-        for (name, service) in self.services.iter().filter(|(name, _)| !ERRANDS.contains(&name.as_str())) {
+        for (name, service) in self.services.iter().filter(|(name, _)| !ONE_SHOT.contains(&name.as_str())) {
             let check = service.health_check.clone().unwrap_or_else(|| panic!("{name} has no health check"));
             let check: Vec<&str> = check.iter().map(String::as_str).collect();
             assert_eq!(service.ended(&check).await.0, Some(1), "{name} is not up yet, and its health check says so");
@@ -166,10 +166,10 @@ fn the_front_of_compose_leads_to_the_ports_on_which_services_listen() {
 #[test]
 fn every_service_of_compose_has_a_restart_policy_a_limit_of_memory_and_a_bounded_log() {
     for (name, service) in file::all() {
-        let is_errand = ERRANDS.contains(&name.as_str());
-        assert_eq!(service["restart"], if is_errand { "no" } else { "unless-stopped" }, "{name}");
+        let is_one_shot = ONE_SHOT.contains(&name.as_str());
+        assert_eq!(service["restart"], if is_one_shot { "no" } else { "unless-stopped" }, "{name}");
         assert!(service["mem_limit"].is_string(), "{name} has no limit of memory");
         assert!(service["logging"]["options"]["max-size"].is_string(), "{name}: its log grows for ever");
-        assert_eq!(service["healthcheck"].is_null(), is_errand, "{name}");
+        assert_eq!(service["healthcheck"].is_null(), is_one_shot, "{name}");
     }
 }
