@@ -162,17 +162,25 @@ async fn send_parts(mut body: Body, wire_bytes: u64, parts: mpsc::Sender<io::Res
 
 async fn send_within(body: &mut Body, wire_bytes: u64, parts: &mpsc::Sender<io::Result<Bytes>>) -> Result<(), ApiError> {
     let mut left = wire_bytes;
-    let too_slow = |_| ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
-    while let Some(frame) = tokio::time::timeout(PART_DEADLINE, body.frame()).await.map_err(too_slow)? {
-        let frame = frame.map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))?;
-        let Ok(part) = frame.into_data() else { continue };
-        left = left.checked_sub(part.len() as u64).ok_or_else(|| too_large(wire_bytes))?;
+    while let Some(part) = next_part(body, &mut left, wire_bytes).await? {
         if parts.send(Ok(part)).await.is_err() {
             // The thread has ended; it says why.
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// The next bytes of a body, if they come in time and the whole, of which `left` may still come, is no larger than `wire_bytes`.
+pub(super) async fn next_part(body: &mut Body, left: &mut u64, wire_bytes: u64) -> Result<Option<Bytes>, ApiError> {
+    let too_slow = |_| ApiError::new(Code::RequestTimeout, "The body did not arrive in time.");
+    while let Some(frame) = tokio::time::timeout(PART_DEADLINE, body.frame()).await.map_err(too_slow)? {
+        let frame = frame.map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))?;
+        let Ok(part) = frame.into_data() else { continue };
+        *left = left.checked_sub(part.len() as u64).ok_or_else(|| too_large(wire_bytes))?;
+        return Ok(Some(part));
+    }
+    Ok(None)
 }
 
 /// 413 for a body on the wire.

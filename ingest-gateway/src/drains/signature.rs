@@ -3,11 +3,10 @@
 //! Must let nothing of a body go on before the whole of it is checked, and must not show in its time how much of a signature is
 //! right.
 
-use super::intake::too_large;
+use super::intake::next_part;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName};
 use hmac::{Hmac, KeyInit, Mac};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
 use sha1::Sha1;
@@ -17,21 +16,18 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-vercel-signature");
 /// Bytes of it.
 const BYTES: usize = 20;
 /// Largest body that is signed: it is held until it has been checked. Batches of Vercel are smaller.
-pub(super) const MAX_SIGNED_BYTES: usize = 16 * 1024 * 1024;
+const MAX_SIGNED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The body, once it is known to be whole and signed with `secret`.
-pub(super) async fn checked(body: Body, headers: &HeaderMap, secret: &str) -> Result<Body, ApiError> {
+pub(super) async fn checked(mut body: Body, headers: &HeaderMap, secret: &str) -> Result<Body, ApiError> {
     let signature = presented(headers).ok_or_else(refused)?;
-    let body = Limited::new(body, MAX_SIGNED_BYTES).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            return too_large(MAX_SIGNED_BYTES as u64);
-        }
-        ApiError::new(Code::InvalidBody, "The body ended before it was complete.")
-    })?;
-    let body = body.to_bytes();
+    let (mut left, mut whole) = (MAX_SIGNED_BYTES, Vec::new());
+    while let Some(part) = next_part(&mut body, &mut left, MAX_SIGNED_BYTES).await? {
+        whole.extend_from_slice(&part);
+    }
     let mac = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).map_err(ApiError::internal)?;
-    mac.chain_update(&body).verify_slice(&signature).map_err(|_| refused())?;
-    Ok(Body::from(body))
+    mac.chain_update(&whole).verify_slice(&signature).map_err(|_| refused())?;
+    Ok(Body::from(whole))
 }
 
 fn refused() -> ApiError {
@@ -57,6 +53,7 @@ fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use http_body_util::BodyExt;
 
     async fn taken(signatures: &[&'static str]) -> Result<Vec<u8>, Code> {
         let mut headers = HeaderMap::new();
