@@ -147,7 +147,15 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
     tell(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
     let (mut compared, mut clicks, mut several) = (0, 0, 0);
-    for round in 0..ROUNDS {
+    // Some seeds make few clicks: the rounds go on until they have compared enough to mean something.
+    for round in 0.. {
+        if round >= ROUNDS && compared > 30 && clicks > 10 && several > 10 {
+            break;
+        }
+        assert!(
+            round < 10 * ROUNDS,
+            "hardly anything compared: {compared} items, {clicks} with clicks, {several} corroborated, seed {seed}"
+        );
         let rows = with_agents(random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
         refill(&app, &rows, &mut random).await;
         let read = Read::random(&mut random);
@@ -183,10 +191,6 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
         clicks += items.iter().filter(|item| item["operator_clicks"] != 0).count();
         several += retrievals.iter().filter(|of| is_corroborated(of)).count();
     }
-    assert!(
-        compared > 30 && clicks > 10 && several > 10,
-        "hardly anything compared: {compared} items, {clicks} with clicks, {several} corroborated, seed {seed}"
-    );
 }
 
 /// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
