@@ -89,6 +89,15 @@ fn goes_to<'a>(conf: &'a str, path: &str) -> &'a str {
     rest.split_once("proxy_pass http://").map_or("", |(_, rest)| rest.split([';', '/']).next().unwrap_or_default())
 }
 
+/// Links of mails and looked-up click tokens are in addresses: whoever reads a log would hold them.
+#[test]
+fn the_front_writes_no_address_to_a_log() {
+    let conf = read("infra/front/nginx.conf");
+    assert_eq!(after(&conf, "access_log "), ["off;"]);
+    let errors = conf.lines().map(str::trim).filter(|line| line.starts_with("error_log "));
+    assert_eq!(errors.collect::<Vec<_>>(), ["error_log /dev/stderr crit;"], "below crit, a line names the request");
+}
+
 #[test]
 fn one_address_of_compose_carries_every_path_of_the_api() {
     let conf = read("infra/front/nginx.conf");
