@@ -12,6 +12,10 @@ use service_kit::testing::{random_seed, size};
 
 const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
 const EVENTS: usize = 120;
+/// What the chart of steps names the types.
+const LABELS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "clicked"];
+/// A sixth type, of which there is more than of any step.
+const NO_STEP: &str = "checkout_completed";
 const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
 const PARTS: [&str; 5] = ["retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
 
@@ -19,7 +23,7 @@ fn events(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
     let event = |_| {
         let at = now - TimeDelta::minutes(random.random_range(0..40 * 24 * 60));
         json!({
-            "type": TYPES[random.random_range(0..TYPES.len())], "timestamp": at.to_rfc3339(), "source_role": "agent",
+            "type": TYPES.get(random.random_range(0..2 * TYPES.len())).unwrap_or(&NO_STEP), "timestamp": at.to_rfc3339(), "source_role": "agent",
             "session_id": format!("00000000-0000-4000-8000-{:012x}", random.random_range(0..9)),
             "content_url": format!("https://www.example.com/{}", random.random_range(0..7)),
         })
@@ -92,6 +96,14 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
                 summary["events_by_type"].as_array().unwrap().iter().find(|counted| counted["event_type"] == event_type);
             let counted = counted.map_or_else(|| "0".to_owned(), |counted| text(&counted["count"]));
             assert_eq!(overview.figure(figure), counted, "{context}: {figure}");
+        }
+        let series = api(&format!("/content-owners/series?{window}&by=day&split=type")).await;
+        let items = series["items"].as_array().unwrap();
+        for (label, event_type) in LABELS.into_iter().zip(TYPES) {
+            let of_type = items.iter().filter(|item| item["event_type"] == event_type);
+            let sum: u64 = of_type.map(|item| item["total_events"].as_u64().unwrap()).sum();
+            let legend = format!("</span>{label} <strong><data value=\"{sum}\">");
+            assert!(overview.html.contains(&legend), "{context}: {legend} in {}", overview.html);
         }
 
         let urls = api(&format!("/content-owners/urls?{window}&limit=50")).await;
