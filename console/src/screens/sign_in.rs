@@ -90,8 +90,16 @@ fn used_up(request_id: &str) -> Problem {
 pub(crate) async fn sign_out(Visitor(api): Visitor) -> Result<Response, Failure> {
     match api.send(Method::DELETE, "/api/v1/identity/auth/session", None).await {
         Ok(ended) => Ok((cookies(ended.headers()), Redirect::to(SIGN_IN)).into_response()),
-        Err(Failure::SignedOut | Failure::Refused(_)) => Ok(Redirect::to(SIGN_IN).into_response()),
-        Err(other) => Err(other),
+        Err(failure) => not_ended(failure),
+    }
+}
+
+/// A session that the API does not know is over; of every other refusal the session is still there.
+fn not_ended(failure: Failure) -> Result<Response, Failure> {
+    match failure {
+        Failure::SignedOut => Ok(Redirect::to(SIGN_IN).into_response()),
+        Failure::Refused(problem) if problem.status == 401 => Ok(Redirect::to(SIGN_IN).into_response()),
+        other => Err(other),
     }
 }
 
@@ -102,4 +110,20 @@ fn cookies(answered: &HeaderMap) -> HeaderMap {
         cookies.append(header::SET_COOKIE, cookie.clone());
         cookies
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_that_they_signed_out_while_their_session_goes_on() {
+        let refused = |status| Failure::Refused(Box::new(Problem { status, ..used_up("") }));
+        for over in [Failure::SignedOut, refused(401)] {
+            assert_eq!(not_ended(over).unwrap().headers()[header::LOCATION], SIGN_IN);
+        }
+        for goes_on in [refused(429), refused(503), Failure::away(anyhow::anyhow!("refused"))] {
+            assert!(not_ended(goes_on).is_err());
+        }
+    }
 }
