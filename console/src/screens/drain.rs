@@ -6,6 +6,7 @@ use super::Outcome;
 use crate::State;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
+use crate::forms::Form;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Millis, Time, grouped};
 use crate::platforms::{self, Block, Platform};
@@ -197,11 +198,12 @@ pub(crate) async fn rotate(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
+    form: Form,
 ) -> Result<Page<DrainPage>, Failure> {
-    let id = id(&named)?;
+    let (id, chosen) = (id(&named)?, platforms::named(&form.text("with")));
     match member.api().change::<Drain>(Method::POST, &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
-        Ok(drain) => view(&state, &member, id, None, Some(Made { key: drain.key, is_another: true }), None).await,
-        Err(failure) => view(&state, &member, id, None, None, Some(failure.refusal()?)).await,
+        Ok(drain) => view(&state, &member, id, chosen, Some(Made { key: drain.key, is_another: true }), None).await,
+        Err(failure) => view(&state, &member, id, chosen, None, Some(failure.refusal()?)).await,
     }
 }
 

@@ -103,6 +103,20 @@ async fn the_page_of_a_drain_shows_what_the_api_says_of_it() {
 }
 
 #[tokio::test]
+async fn another_key_stands_in_the_texts_of_the_platform_that_was_chosen() {
+    let demo = Demo::start().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let page = owner.open(&format!("{}?with=code", drains(&demo))).await;
+    let page = owner.press(&page, "/drains", &[("name", "web")]).await;
+    let blocks = |page: &Page| page.all_between("<div class=\"block\"><h3>", "<").map(str::to_owned).collect::<Vec<_>>();
+    let of_code = blocks(&page);
+    assert_ne!(blocks(&owner.open(&address(&page)).await), of_code, "the drain alone does not tell its platform");
+    let page = owner.press(&page, "/rotate", &[]).await;
+    assert!(pasted_key(&page).is_some(), "{}", page.html);
+    assert_eq!(blocks(&page), of_code);
+}
+
+#[tokio::test]
 async fn what_is_refused_is_said_beside_the_form_and_what_was_typed_stays() {
     let demo = Demo::start().await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
