@@ -63,7 +63,10 @@ impl Failure {
                 "A form has to come from a page of the console itself. Open the page again and repeat the change there.",
             ),
             Self::Refused(problem) => (problem.title.as_str(), problem.detail.as_str()),
-            Self::Away(_) => ("No answer", "The service does not answer right now. Nothing was changed; try again in a moment."),
+            Self::Away(_) => (
+                "No answer",
+                "The service does not answer right now. If you changed something, look whether it was done before you repeat it.",
+            ),
         };
         (title.to_owned(), detail.to_owned())
     }

@@ -184,5 +184,30 @@ impl Pager {
     }
 }
 
+/// A list that stands beside a secret: where the secret was made just now, the list may be missing, because nobody can show the secret
+/// again.
+pub(crate) fn beside_secret<T>(is_new: bool, asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match asked {
+        Err(failure) if is_new => {
+            tracing::warn!("a new secret is shown without what stands beside it: {failure:?}");
+            Ok(None)
+        }
+        asked => asked.map(Some),
+    }
+}
+
 /// What a form is told: nothing, or why it was refused.
 pub(crate) type Outcome = Option<Problem>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_secret_is_shown_even_when_the_list_beside_it_is_away() {
+        let away = || Err::<u8, _>(Failure::away(anyhow::anyhow!("no answer")));
+        assert!(matches!(beside_secret(true, away()), Ok(None)));
+        assert!(matches!(beside_secret(true, Ok(1)), Ok(Some(1))));
+        assert!(beside_secret(false, away()).is_err());
+    }
+}

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub(super) const DRAINS: &str = "/api/v1/identity/drains";
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct Drain {
     pub(crate) id: Uuid,
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub(crate) struct Drain {
     pub(crate) key: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Health {
     last_batch_at: Option<Time>,
     #[serde(flatten)]
@@ -46,7 +46,7 @@ struct Health {
     hours: Vec<Hour>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Figures {
     lines: Count,
     kept: Count,
@@ -118,7 +118,8 @@ impl Hour {
 
 /// A key that was made just now.
 pub(crate) struct Made {
-    pub(crate) key: String,
+    /// Whose it is, with the key in it.
+    pub(crate) drain: Drain,
     /// Whether there was one before.
     pub(crate) is_another: bool,
 }
@@ -202,7 +203,7 @@ pub(crate) async fn rotate(
 ) -> Result<Page<DrainPage>, Failure> {
     let (id, chosen) = (id(&named)?, platforms::named(&form.text("with")));
     match member.api().change::<Drain>(Method::POST, &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
-        Ok(drain) => view(&state, &member, id, chosen, Some(Made { key: drain.key, is_another: true }), None).await,
+        Ok(drain) => view(&state, &member, id, chosen, Some(Made { drain, is_another: true }), None).await,
         Err(failure) => view(&state, &member, id, chosen, None, Some(failure.refusal()?)).await,
     }
 }
@@ -229,8 +230,12 @@ pub(super) async fn view(
     made: Option<Made>,
     problem: Outcome,
 ) -> Result<Page<DrainPage>, Failure> {
-    let drain: Drain = member.api().get(&format!("{DRAINS}/{id}"), &Vec::new()).await?;
-    let (arrival, mut hours) = Lines::of(member, id, health(member, id).await?);
+    let drain = match &made {
+        Some(made) => made.drain.clone(),
+        None => member.api().get(&format!("{DRAINS}/{id}"), &Vec::new()).await?,
+    };
+    let health = super::beside_secret(made.is_some(), health(member, id).await)?.unwrap_or_default();
+    let (arrival, mut hours) = Lines::of(member, id, health);
     let coverage = Coverage::of_hours(hours.iter().map(|hour| (hour.hour, hour.coverage)));
     hours.reverse();
     let platforms = platforms::of_provider(&drain.provider);
@@ -240,7 +245,7 @@ pub(super) async fn view(
         frame: member.frame("Drains", "").live(),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
-        blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.key.as_str())),
+        blocks: platform.blocks(state.public_base(), made.as_ref().map(|made| made.drain.key.as_str())),
         drain,
         platforms,
         platform,

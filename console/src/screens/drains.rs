@@ -75,7 +75,7 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
         asked[member] = json!(typed.asked);
     }
     match member.api().change::<Drain>(Method::POST, DRAINS, &asked).await {
-        Ok(made) => Ok(made_page(&state, &member, &made, platform).await?.into_response()),
+        Ok(made) => Ok(made_page(&state, &member, made, platform).await?.into_response()),
         Err(failure) => Ok(view(&member, Some(platform), typed, Some(failure.refusal()?)).await?.into_response()),
     }
 }
@@ -83,11 +83,11 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
 async fn made_page(
     state: &State,
     member: &Member,
-    made: &Drain,
+    drain: Drain,
     platform: &'static Platform,
 ) -> Result<Page<DrainPage>, Failure> {
-    let new = Made { key: made.key.clone(), is_another: false };
-    drain::view(state, member, made.id, Some(platform), Some(new), None).await
+    let (id, new) = (drain.id, Made { drain, is_another: false });
+    drain::view(state, member, id, Some(platform), Some(new), None).await
 }
 
 async fn view(

@@ -37,7 +37,8 @@ pub(crate) struct Keys {
     home: String,
     may_change: bool,
     scopes: [(&'static str, &'static str); 4],
-    keys: Vec<ApiKey>,
+    /// Missing when only the new key is known.
+    keys: Option<Vec<ApiKey>>,
     minted: Option<ApiKey>,
     /// How to try the new key.
     trial: String,
@@ -101,11 +102,12 @@ pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
 
 async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: Outcome) -> Result<Page<Keys>, Failure> {
     let api = member.api();
-    let mut keys: Vec<ApiKey> = api.get(KEYS, &Vec::new()).await?;
-    keys.sort_by_key(|key| key.revoked_at.is_some());
+    let mut keys = super::beside_secret(minted.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
+    keys.iter_mut().for_each(|keys| keys.sort_by_key(|key| key.revoked_at.is_some()));
     let mut trial = String::new();
     if let Some(minted) = minted.as_ref().filter(|minted| minted.scopes.iter().any(|scope| scope == "telemetry:write")) {
-        let own = if member.is_owner_of_content() { super::proved_domains(&api).await? } else { Vec::new() };
+        let own = if member.is_owner_of_content() { super::proved_domains(&api).await } else { Ok(Vec::new()) };
+        let own = super::beside_secret(true, own)?.unwrap_or_default();
         trial = own.first().map(|domain| report(state, &minted.key, domain)).unwrap_or_default();
     }
     Ok(Page(Keys {

@@ -27,7 +27,7 @@ const TYPES: [(&str, &str); 4] = [
 ];
 const DELIVERIES: &str = "50";
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct Endpoint {
     id: Uuid,
     url: String,
@@ -93,7 +93,8 @@ pub(crate) struct Webhooks {
     frame: Frame,
     home: String,
     types: [(&'static str, &'static str); 4],
-    endpoints: Vec<Endpoint>,
+    /// Missing when only the new one is known.
+    endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,
     typed: String,
     problem: Outcome,
@@ -106,7 +107,8 @@ pub(crate) struct Webhook {
     home: String,
     endpoint: Endpoint,
     made: Option<Endpoint>,
-    deliveries: Vec<Delivery>,
+    /// Missing when only the new secret is known.
+    deliveries: Option<Vec<Delivery>>,
     problem: Outcome,
 }
 
@@ -189,7 +191,7 @@ fn id(named: &HashMap<String, String>, name: &str) -> Result<Uuid, Failure> {
 }
 
 async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Outcome) -> Result<Page<Webhooks>, Failure> {
-    let endpoints = member.api().get(WEBHOOKS, &Vec::new()).await?;
+    let endpoints = super::beside_secret(made.is_some(), member.api().get(WEBHOOKS, &Vec::new()).await)?;
     let frame = member.frame("Webhooks", "");
     Ok(Page(Webhooks { frame, home: member.organization.home(), types: TYPES, endpoints, made, typed, problem }))
 }
@@ -197,8 +199,11 @@ async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Ou
 async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {
     let (api, path) = (member.api(), format!("{WEBHOOKS}/{id}"));
     let (log, newest) = (format!("{path}/deliveries"), vec![("limit", DELIVERIES.to_owned())]);
-    let none = Vec::new();
-    let (endpoint, deliveries) = tokio::try_join!(api.get(&path, &none), api.get(&log, &newest))?;
+    let endpoint = match &made {
+        Some(made) => made.clone(),
+        None => api.get(&path, &Vec::new()).await?,
+    };
+    let deliveries = super::beside_secret(made.is_some(), api.get(&log, &newest).await)?;
     let frame = member.frame("Webhooks", "");
     Ok(Page(Webhook { frame, home: member.organization.home(), endpoint, made, deliveries, problem }))
 }
