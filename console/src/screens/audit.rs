@@ -69,7 +69,7 @@ pub(crate) struct Audit {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct PeriodParameters {
+pub(crate) struct AuditParameters {
     #[serde(default)]
     action: String,
     #[serde(default)]
@@ -80,7 +80,7 @@ pub(crate) struct PeriodParameters {
 pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
-    Query(PeriodParameters { action, offset }): Query<PeriodParameters>,
+    Query(AuditParameters { action, offset }): Query<AuditParameters>,
 ) -> Result<Page<Audit>, Failure> {
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
     if !action.is_empty() {

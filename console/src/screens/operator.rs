@@ -93,7 +93,7 @@ pub(crate) struct AllOrganizations {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct PeriodParameters {
+pub(crate) struct SearchParameters {
     #[serde(default)]
     q: String,
     #[serde(default)]
@@ -103,7 +103,7 @@ pub(crate) struct PeriodParameters {
 /// `GET /console/operator/organizations`
 pub(crate) async fn organizations(
     person: SignedIn,
-    Query(PeriodParameters { q, offset }): Query<PeriodParameters>,
+    Query(SearchParameters { q, offset }): Query<SearchParameters>,
 ) -> Result<Page<AllOrganizations>, Failure> {
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
     if !q.is_empty() {
