@@ -143,7 +143,9 @@ impl Window {
 
 fn day(text: &str, which: &str) -> Result<NaiveDate, Failure> {
     let unreadable = || Failure::Unreadable(format!("The day \u{201c}{which}\u{201d} is none; write it as in 2026-01-31."));
-    if text.len() == 10 { text.parse().map_err(|_| unreadable()) } else { Err(unreadable()) }
+    // A year may have a sign and more digits: such days are as far away as a calendar goes, and have none before them.
+    let is_day = text.len() == 10 && text.starts_with(|first: char| first.is_ascii_digit());
+    if is_day { text.parse().map_err(|_| unreadable()) } else { Err(unreadable()) }
 }
 
 #[cfg(test)]
@@ -173,10 +175,22 @@ mod tests {
     #[test]
     fn days_that_are_none_and_days_in_the_wrong_order_are_refused() {
         assert_eq!(window("", "2026-01-31", "2026-01-31").unwrap().days(), 1);
-        for (since, until) in [("2026-02-01", "2026-01-31"), ("2026-02-30", "2026-03-01"), ("", "2026-03-01"), ("1", "2")] {
+        for (since, until) in [
+            ("2026-02-01", "2026-01-31"),
+            ("2026-02-30", "2026-03-01"),
+            ("", "2026-03-01"),
+            ("1", "2"),
+            ("-99999-1-1", "+99999-1-1"),
+        ] {
             assert_eq!(window("", since, until), None, "{since} {until}");
         }
         assert_eq!(window("9d", "", ""), None);
+    }
+
+    #[test]
+    fn the_first_and_the_last_day_that_can_be_written_have_a_window_before_them() {
+        let all = window("", "0000-01-01", "9999-12-31").unwrap();
+        assert_eq!(all.before().days(), all.days());
     }
 
     #[test]
