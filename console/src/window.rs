@@ -66,6 +66,11 @@ impl Window {
         Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain })
     }
 
+    /// One of its days.
+    pub(crate) fn on(&self, day: NaiveDate) -> Self {
+        Self { since: day, until: day, period: None, domain: self.domain.clone() }
+    }
+
     /// As many days, right before.
     pub(crate) fn before(&self) -> Self {
         let until = self.since.pred_opt().unwrap_or(self.since);

@@ -30,6 +30,13 @@ pub(crate) struct CorroborationPage {
     behind: Behind,
 }
 
+impl CorroborationPage {
+    /// Where the events of a row's day are.
+    fn events_of(&self, row: &Corroborated) -> String {
+        format!("{}/events?{}", self.home, self.filters.window.on(row.day).query())
+    }
+}
+
 impl Corroborated {
     fn both(&self) -> Share {
         Share::of(self.seen_by_both, self.retrievals)
