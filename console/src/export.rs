@@ -5,10 +5,11 @@
 use crate::State;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State as Shared};
+use axum::extract::{Path, State as Shared};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::stream;

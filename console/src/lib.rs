@@ -14,6 +14,7 @@ mod frame;
 mod navigation;
 mod numbers;
 mod platforms;
+mod query;
 mod routes;
 mod screens;
 mod session;

@@ -9,10 +9,11 @@ use crate::chart::Chart;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use std::sync::Arc;
 
 #[derive(Template)]

@@ -8,11 +8,12 @@ use crate::answers::{Corroborated, Corroboration};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Share;
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
 use askama::filters::HtmlSafe;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 

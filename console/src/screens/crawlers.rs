@@ -10,10 +10,11 @@ use crate::coverage::Coverage;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Ratio, Share};
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use serde::Deserialize;
 use std::sync::Arc;
 

@@ -7,10 +7,11 @@ use crate::State;
 use crate::answers::{FunnelItem, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use std::sync::Arc;
 
 const LIMIT: u64 = 50;

@@ -11,10 +11,11 @@ use crate::coverage::{Coverage, Covered};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::{Change, Count, Share, grouped};
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -8,10 +8,11 @@ use crate::answers::{List, UrlMetric};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::numbers::Count;
+use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
 use askama::Template;
-use axum::extract::{Query, State as Shared};
+use axum::extract::State as Shared;
 use std::sync::Arc;
 
 const LIMIT: u64 = 50;

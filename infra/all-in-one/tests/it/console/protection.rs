@@ -66,6 +66,29 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
 }
 
 #[tokio::test]
+async fn an_address_that_cannot_be_read_is_answered_with_a_page() {
+    let demo = Demo::start().await;
+    let (own, mut owner) = (home(&demo, "OWNER_ORG_ID"), Reader::signed_in(&demo, "OWNER_SESSION"));
+    let mut addresses = vec!["/sign-in?token=a&token=b".to_owned(), "/sign-in/invite?token=a&token=b".to_owned()];
+    addresses
+        .extend(["/console/operator/requests?status=a&status=b", "/console/operator/organizations?offset=x"].map(str::to_owned));
+    let of_organization =
+        ["overview?offset=-1", "events?live=1&live=2", "audit?offset=x", "refused?offset=x", "export/events.csv?offset=x"];
+    addresses.extend(of_organization.map(|screen| format!("{own}/{screen}")));
+    for address in addresses {
+        let page = owner.open(&address).await;
+        assert!(
+            page.status == 400 && page.html.contains("The address cannot be read."),
+            "{address}: {}: {}",
+            page.status,
+            page.html
+        );
+    }
+    let page = owner.open(&format!("{own}/overview?since=-99999-1-1&until=%2B99999-1-1")).await;
+    assert!(page.status == 400 && page.html.contains("write it as in"), "{}: {}", page.status, page.html);
+}
+
+#[tokio::test]
 async fn a_form_that_does_not_come_from_the_console_changes_nothing() {
     let demo = Demo::start().await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
