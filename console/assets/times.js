@@ -1,4 +1,5 @@
 // Shows each <time datetime> in the reader's zone; the exact instant in UTC stays in its title. Copies what a button names.
+// Keeps an opened row of a live part open.
 (function () {
   "use strict";
   var format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -21,7 +22,13 @@
       setTimeout(function () { button.textContent = label; }, 1500);
     });
   }
+  // Who reads an opened row is not interrupted: the part is asked for again once it is closed.
+  function wait(event) {
+    if (event.target.querySelector("details[open]")) event.preventDefault();
+  }
   localise(document);
   document.addEventListener("click", copy);
+  document.addEventListener("htmx:before:request", wait);
+  document.addEventListener("htmx:before:response", wait);
   document.addEventListener("htmx:after:swap", function () { localise(document); });
 })();

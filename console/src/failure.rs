@@ -88,10 +88,16 @@ struct FailureText {
     detail: String,
 }
 
+/// Marks a response that leads to the sign-in page.
+#[derive(Clone)]
+struct ToSignIn;
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         if let Self::SignedOut = self {
-            return Redirect::to(SIGN_IN).into_response();
+            let mut response = Redirect::to(SIGN_IN).into_response();
+            response.extensions_mut().insert(ToSignIn);
+            return response;
         }
         if let Self::Away(error) = &self {
             tracing::warn!("the API was not understood: {error:#}");
@@ -103,10 +109,15 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The layer that makes a page of a failure, with the id of its request.
+/// The layer that makes a page of a failure, with the id of its request. Where a script asks for a part of a page, the whole page goes to
+/// the sign-in page, which is no part of it.
 pub(crate) async fn shown(request: Request, next: Next) -> Response {
+    let is_part = request.headers().contains_key("hx-request");
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let mut response = next.run(request).await;
+    if is_part && response.extensions().get::<ToSignIn>().is_some() {
+        return (StatusCode::NO_CONTENT, [("hx-redirect", SIGN_IN)]).into_response();
+    }
     let Some(FailureText { title, detail }) = response.extensions_mut().remove::<FailureText>() else { return response };
     (response.status(), Page(FailurePage { frame: Frame::bare(&title), title, detail, request_id })).into_response()
 }

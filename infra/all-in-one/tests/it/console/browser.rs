@@ -250,5 +250,13 @@ async fn u5_new_events_appear_on_the_live_page_without_reloading() {
     .await;
     assert_eq!(browser.run("return window.isTheSamePage").await, true);
     assert_eq!(browser.run("return document.querySelectorAll('#tail img').length").await, 0);
+
+    // who reads a row is not interrupted
+    let open = "document.querySelector('#tail details').open = true; window.asked = 0; \
+        document.addEventListener('htmx:before:request', function () { window.asked += 1; });";
+    browser.run(open).await;
+    eventually("the page would ask again", || async { (browser.run("return window.asked").await.as_u64()? > 1).then_some(()) })
+        .await;
+    assert_eq!(browser.run("return document.querySelectorAll('#tail details[open]').length").await, 1);
     assert!(browser.complaints().await.is_empty());
 }

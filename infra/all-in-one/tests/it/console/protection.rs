@@ -88,6 +88,16 @@ async fn an_address_that_cannot_be_read_is_answered_with_a_page() {
     assert!(page.status == 400 && page.html.contains("write it as in"), "{}: {}", page.status, page.html);
 }
 
+/// The part of a page is not the sign-in page: the whole page goes there.
+#[tokio::test]
+async fn an_open_page_whose_session_ended_goes_to_the_sign_in_page() {
+    let demo = Demo::start().await;
+    for part in ["events/tail", "start/arrival"] {
+        let page = Reader::nobody(&demo).part(&format!("{}/{part}", home(&demo, "OWNER_ORG_ID"))).await;
+        assert_eq!((page.status, page.headers["hx-redirect"].to_str().unwrap()), (204, "/sign-in"), "{part}");
+    }
+}
+
 #[tokio::test]
 async fn a_form_that_does_not_come_from_the_console_changes_nothing() {
     let demo = Demo::start().await;

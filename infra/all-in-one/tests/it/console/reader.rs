@@ -48,6 +48,11 @@ impl<'a> Reader<'a> {
         page
     }
 
+    /// What a script of an open page gets when it asks for a part of it again.
+    pub(super) async fn part(&mut self, path: &str) -> Page {
+        self.ask(self.client.get(self.demo.url(path)).header("hx-request", "true"), path).await
+    }
+
     /// Presses the button of the form that goes to `action`, with these fields filled in.
     pub(super) async fn press(&mut self, page: &Page, action: &str, typed: &[(&str, &str)]) -> Page {
         let form = page.form(action);
