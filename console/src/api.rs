@@ -15,8 +15,8 @@ use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
-/// Longer than the API's own deadline for a read, so that its answer says what went wrong.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// Shorter than the boundary's for an answer of the console (25 s, `service_kit::http`), so that a page says what went wrong.
+const DEADLINE: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Parameters of a question, in the order in which they are written.
