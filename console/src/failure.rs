@@ -37,7 +37,7 @@ impl Failure {
     /// What the API refused, for the form that asked; every other failure is the page's.
     pub(crate) fn refusal(self) -> Result<Problem, Self> {
         match self {
-            Self::Refused(problem) if matches!(problem.status, 400 | 403 | 409 | 410 | 422 | 429) => Ok(*problem),
+            Self::Refused(problem) if matches!(problem.status, 400 | 403 | 404 | 409 | 410 | 422 | 429) => Ok(*problem),
             other => Err(other),
         }
     }
