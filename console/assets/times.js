@@ -17,9 +17,11 @@
     var source = document.getElementById(button.getAttribute("data-copy"));
     if (!source || !navigator.clipboard) return;
     navigator.clipboard.writeText(source.textContent).then(function () {
-      var label = button.textContent;
+      if (button.hasAttribute("data-copied")) return;
+      var label = button.innerHTML;
+      button.setAttribute("data-copied", "");
       button.textContent = "Copied";
-      setTimeout(function () { button.textContent = label; }, 1500);
+      setTimeout(function () { button.innerHTML = label; button.removeAttribute("data-copied"); }, 1500);
     });
   }
   // Who reads an opened row is not interrupted: the part is asked for again once it is closed.
