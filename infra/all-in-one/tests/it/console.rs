@@ -3,6 +3,7 @@
 //! Must not look inside the console: a page is what its reader sees.
 
 mod browser;
+mod buttons;
 mod drains;
 mod figures;
 mod invites;

@@ -176,10 +176,8 @@ async fn what_a_stranger_writes_is_text_on_every_page() {
     for screen in OWNER_SCREENS.into_iter().chain(["funnel?by=url"]) {
         let page = owner.open(&format!("{own}/{screen}")).await;
         assert_eq!(page.status, 200, "{screen}: {}", page.html);
-        for dangerous in ["<script>alert", "<img src=x", "onerror=alert(2)>", "49}"] {
-            let raw = page.html.replace("&lt;", "\u{0}").replace("&#60;", "\u{0}");
-            let is_tag = dangerous.starts_with('<') && raw.contains(dangerous);
-            assert!(!is_tag && !page.html.contains("<img src=x onerror"), "{screen}: {dangerous}");
+        for tag in ["<script>alert", "<img src=x"] {
+            assert!(!page.html.contains(tag), "{screen}: {tag}");
         }
         shown += usize::from(page.html.contains("alert(1)"));
     }

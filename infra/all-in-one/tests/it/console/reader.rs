@@ -53,6 +53,17 @@ impl<'a> Reader<'a> {
         self.ask(self.client.get(self.demo.url(path)).header("hx-request", "true"), path).await
     }
 
+    /// Presses the button of a form after every tick was taken out.
+    pub(super) async fn untick(&mut self, page: &Page, action: &str) -> Page {
+        let unticked = Page {
+            html: page.html.replace(" checked", ""),
+            headers: page.headers.clone(),
+            address: page.address.clone(),
+            ..*page
+        };
+        self.press(&unticked, action, &[]).await
+    }
+
     /// Presses the button of the form that goes to `action`, with these fields filled in.
     pub(super) async fn press(&mut self, page: &Page, action: &str, typed: &[(&str, &str)]) -> Page {
         let form = page.form(action);
