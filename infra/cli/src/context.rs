@@ -4,7 +4,7 @@
 
 use crate::client::{Client, Credential};
 use crate::failure::Failure;
-use crate::options::Options;
+use crate::options::{Options, address};
 use crate::output::Output;
 use crate::profiles::{Profile, Profiles, usual_file};
 use crate::secret::Secret;
@@ -75,18 +75,26 @@ impl Context {
 
     /// The address: that of the options or the environment, else the profile's.
     pub(crate) fn base(&self, profile: Option<&Profile>) -> Result<Url, Failure> {
-        let given = self.options.url.clone().or_else(|| Some(profile?.url.clone()));
-        given.ok_or_else(|| {
+        if let Some(given) = &self.options.url {
+            return address(given);
+        }
+        profile.map(|profile| profile.url.clone()).ok_or_else(|| {
             Failure::Usage(
                 "which service? name its address with --url or TELEMETRY_URL, or run `telemetry login --url URL`".to_owned(),
             )
         })
     }
 
+    /// The key of the file that was named.
+    pub(crate) fn key_of_file(&self) -> Result<Option<Secret>, Failure> {
+        let Some(file) = &self.options.key_file else { return Ok(None) };
+        Secret::read(file)?.into_key(&file.display().to_string()).map(Some)
+    }
+
     /// The key that was given for this run alone.
-    pub(crate) fn given_key(&self) -> Result<Option<Secret>, Failure> {
-        if let Some(file) = &self.options.key_file {
-            return Secret::read(file)?.into_key(&file.display().to_string()).map(Some);
+    fn given_key(&self) -> Result<Option<Secret>, Failure> {
+        if let Some(key) = self.key_of_file()? {
+            return Ok(Some(key));
         }
         self.options.key.0.clone().map(|key| key.into_key("TELEMETRY_KEY")).transpose()
     }

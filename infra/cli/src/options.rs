@@ -2,6 +2,7 @@
 //!
 //! Must not take a secret from the command line, where every other process of the machine reads it.
 
+use crate::failure::Failure;
 use crate::secret::Secret;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -18,8 +19,9 @@ const KEY: &str = "key";
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Options {
     /// Address of the service; without it that of the profile
-    #[arg(long, global = true, env = "TELEMETRY_URL", value_name = "URL", value_parser = address)]
-    pub(crate) url: Option<Url>,
+    // taken unchecked and never shown: what should be an address may hold a password
+    #[arg(long, global = true, env = "TELEMETRY_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
     /// File that holds the API key, `-` for standard input; without it `TELEMETRY_KEY`, then the profile
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
@@ -52,13 +54,15 @@ pub(crate) enum Format {
     Csv,
 }
 
-fn address(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
+/// The address in a text; a failure does not repeat it, because it may hold a password.
+pub(crate) fn address(text: &str) -> Result<Url, Failure> {
+    let wrong = |why: &str| Failure::Usage(format!("--url or TELEMETRY_URL: {why}"));
+    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err("an address begins with http:// or https://".to_owned());
+        return Err(wrong("an address begins with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
-        return Err("an address holds no user, password, query or fragment".to_owned());
+        return Err(wrong("an address holds no user, password, query or fragment"));
     }
     Ok(url)
 }

@@ -109,7 +109,8 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
     // A credential is for the address that it was given for.
     let kept = before.filter(|before| before.url.origin() == url.origin());
     let profile = Profile {
-        key: context.given_key()?.or_else(|| kept?.key.clone()),
+        // a key of the environment is for its run alone
+        key: context.key_of_file()?.or_else(|| kept?.key.clone()),
         session: kept.and_then(|kept| kept.session.clone()),
         organization_id: context.options.organization.or_else(|| kept?.organization_id),
         url,

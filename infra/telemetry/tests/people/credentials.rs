@@ -86,6 +86,26 @@ fn a_key_on_the_command_line_is_refused_and_never_repeated() {
 }
 
 #[test]
+fn a_password_in_an_address_is_refused_and_never_repeated() {
+    let wrong = "https://somebody:hunter2@telemetry.example";
+    let terminal = Terminal::new().with("TELEMETRY_URL", wrong);
+    let said = [terminal.run(&["summary"]), Terminal::new().run(&["summary", "--url", wrong])];
+    for said in said {
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.stderr.contains("no user, password") && !said.stderr.contains("hunter2"), "{said:?}");
+    }
+    let help = terminal.run(&["summary", "--help"]).ok();
+    assert!(help.stdout.contains("TELEMETRY_URL") && !help.stdout.contains("hunter2"), "{help:?}");
+}
+
+#[test]
+fn a_key_of_the_environment_is_not_kept_in_a_profile() {
+    let terminal = Terminal::new().with("TELEMETRY_KEY", &key());
+    let made = terminal.run(&["profile", "set", "--url", "http://127.0.0.1:1", "-o", "json"]).json();
+    assert!(made["key"].is_null(), "{made}");
+}
+
+#[test]
 fn profiles_are_for_their_owner_alone() {
     let terminal = Terminal::new();
     let key = key();
