@@ -56,6 +56,14 @@ impl Failure {
         }
     }
 
+    /// The same, found after something was sent: the exit code that says otherwise would be wrong.
+    pub(crate) fn after_sending(self, before: &str) -> Self {
+        match self {
+            Self::Usage(text) => Self::Failed(format!("{text}; lines before {before} were sent")),
+            other => other,
+        }
+    }
+
     /// Whether the same may go well later.
     pub(crate) fn is_passing(&self) -> bool {
         self.code() == 5

@@ -7,14 +7,17 @@
 //! Must read no line twice that was taken in, and must lose none: the state follows the answer.
 
 mod batch;
+mod head;
+mod signature;
 mod source;
 mod state;
 
-use crate::client::{Client, Parameters};
+use crate::client::{Client, Credential, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
-use crate::log_file::is_gzip;
+use crate::log_file::{Identity, is_gzip};
 use crate::provider::provider;
+use crate::secret::Secret;
 use crate::sending::send_until_taken;
 use crate::talk::say;
 use batch::Batch;
@@ -49,6 +52,9 @@ pub struct Import {
     /// Who observed: `edge` or `origin`; without it what the drain or the provider says
     #[arg(long, value_name = "ROLE")]
     role: Option<DrainRole>,
+    /// File of the secret with which Vercel signs, where the drain has one, `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// Go on with what is added to the file, also after it was rotated
     #[arg(long)]
     follow: bool,
@@ -106,28 +112,45 @@ struct Course<'a> {
     client: Client,
     path: String,
     parameters: Parameters,
+    secret: Option<Secret>,
     state: Option<StateFile>,
+    /// Which file is read; none while none is, and of standard input.
+    read: Option<Identity>,
     totals: Totals,
     bar: ProgressBar,
 }
 
 pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure> {
     require_lines(&what.file, what.follow)?;
+    let secret = secret_of(what)?;
     let client = context.client(Asker::Key)?;
     let path = format!("/drains/{}", what.provider.as_str());
     let said = [("host", what.host.clone()), ("role", what.role.map(|role| role.as_str().to_owned()))];
     let parameters: Parameters = said.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    let state = state_of(context, what, &format!("{}{path}{parameters:?}", client.base()))?;
+    // what one organisation's key has brought in is not with another's
+    let Some(Credential::Key(key)) = client.credential() else { return Err(Failure::NoCredential("a key imports".to_owned())) };
+    let state = state_of(context, what, &format!("{}{path}{parameters:?}{}", client.base(), key.digest()))?;
     let from = state.as_ref().map_or(Ok(0), StateFile::offset)?;
     if from > 0 {
         say(&format!("going on at byte {from}, where the last import stopped; --from-start begins anew"));
     }
     let bar = bar(&what.file, what.follow, from);
-    let mut course = Course { what, client, path, parameters, state, totals: Totals::default(), bar };
+    let mut course = Course { what, client, path, parameters, secret, state, read: None, totals: Totals::default(), bar };
     let end = course.take_in(context, from).await;
     course.bar.finish_and_clear();
     let end = end?;
     context.output().object(&course.totals.told(what, end))
+}
+
+fn secret_of(what: &Import) -> Result<Option<Secret>, Failure> {
+    let Some(file) = &what.secret_file else { return Ok(None) };
+    if what.provider != DrainProvider::Vercel {
+        return Err(Failure::Usage("--secret-file is for logs of vercel: no other provider signs".to_owned()));
+    }
+    if file == &what.file && file == Path::new("-") {
+        return Err(Failure::Usage("the log and the secret cannot both be standard input".to_owned()));
+    }
+    Secret::read(file).map(Some)
 }
 
 fn state_of(context: &Context, what: &Import, place: &str) -> Result<Option<StateFile>, Failure> {
@@ -169,12 +192,18 @@ impl Course<'_> {
                         batch = self.send(context, batch).await?;
                     }
                 }
-                Ok(Some(Piece::Replaced)) => {
+                Ok(Some(Piece::Opened { identity, from })) => {
                     self.send(context, batch).await?;
-                    say("the file was replaced: going on with the new one");
-                    batch = Batch::after(0);
+                    if self.read.is_some() {
+                        say("the file was replaced: going on with the new one");
+                    }
+                    self.read = identity;
+                    batch = Batch::after(from);
                 }
-                Ok(Some(Piece::Failed(failure))) => return Err(failure),
+                Ok(Some(Piece::Failed { failure, at })) => {
+                    self.send(context, batch).await?;
+                    return Err(self.after_sending(failure, at));
+                }
                 Err(_) => batch = self.send(context, batch).await?,
                 Ok(None) => return Ok(self.send(context, batch).await?.end),
             }
@@ -184,16 +213,21 @@ impl Course<'_> {
     /// Sends a batch, and notes that it is taken in; answers an empty one that begins where it ended.
     async fn send(&mut self, context: &Context, batch: Batch) -> Result<Batch, Failure> {
         if batch.lines > 0 {
-            let content = batch.content(self.what.provider, context.clock.now().timestamp_millis())?;
+            let content = batch.content(self.what.provider, context.clock.now().timestamp_millis(), self.secret.as_ref())?;
             let patience = if self.what.follow { Duration::MAX } else { Duration::from_secs(self.what.patience) };
             let answer = send_until_taken(&self.client, &self.path, &self.parameters, &content, patience).await?;
             self.totals.add(&batch, &answer);
-            if let Some(state) = &self.state {
-                state.save(batch.end)?;
+            if let (Some(state), Some(read)) = (&self.state, self.read) {
+                state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
             self.bar.set_position(batch.end);
             self.bar.set_message(format!("{} lines, {} retrievals", self.totals.lines, self.totals.kept));
         }
         Ok(Batch::after(batch.end))
+    }
+
+    /// A failure found at this byte, which is no fault of usage alone once something was sent.
+    fn after_sending(&self, failure: Failure, at: u64) -> Failure {
+        if self.totals.batches == 0 { failure } else { failure.after_sending(&format!("byte {at}")) }
     }
 }

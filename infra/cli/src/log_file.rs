@@ -4,19 +4,44 @@
 
 use crate::failure::{Failure, of_file};
 use flate2::read::MultiGzDecoder;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
+/// What an open log is read from, uncompressed.
+pub(crate) type Reader = Box<dyn BufRead + Send>;
+
+/// Which file it is, whatever it is called: its device and its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self(metadata.dev(), metadata.ino())
+    }
+}
+
 /// Opens a log; `-` is standard input.
-pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
-    let failed = |error| of_file(file, &error);
-    let raw: Box<dyn Read + Send> =
-        if file == Path::new("-") { Box::new(io::stdin()) } else { Box::new(opened(file).map_err(failed)?) };
+pub(crate) fn open(file: &Path) -> Result<Reader, Failure> {
+    if file == Path::new("-") {
+        return uncompressed(io::stdin()).map_err(|error| of_file(file, &error));
+    }
+    open_known(file).map(|(reader, _)| reader).map_err(|error| of_file(file, &error))
+}
+
+/// Opens a log that is a file, and says which one.
+pub(crate) fn open_known(file: &Path) -> io::Result<(Reader, Identity)> {
+    let opened = opened(file)?;
+    let identity = Identity::of(&opened.metadata()?);
+    Ok((uncompressed(opened)?, identity))
+}
+
+fn uncompressed(raw: impl Read + Send + 'static) -> io::Result<Reader> {
     let mut raw = BufReader::new(raw);
-    let is_gzip = raw.fill_buf().map_err(failed)?.starts_with(GZIP);
+    let is_gzip = raw.fill_buf()?.starts_with(GZIP);
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(raw))) } else { Box::new(raw) })
 }
 

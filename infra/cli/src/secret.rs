@@ -5,6 +5,7 @@
 use crate::failure::{Failure, of_file};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
@@ -31,6 +32,11 @@ impl Secret {
     /// The beginning that lists of keys show too.
     pub(crate) fn shown_prefix(&self) -> String {
         PlainApiKey::parse(&self.0).map(|key| key.shown_prefix().to_owned()).unwrap_or_default()
+    }
+
+    /// What tells it from others and does not let it be known.
+    pub(crate) fn digest(&self) -> String {
+        Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The same, if it is an API key; `whence` names where it was read.

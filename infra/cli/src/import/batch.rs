@@ -2,8 +2,10 @@
 //!
 //! Must send each line as it stands in the log: its identity is made of it.
 
+use super::signature::signature;
 use crate::client::Content;
 use crate::failure::Failure;
+use crate::secret::Secret;
 use crate::sending::gzip;
 use axum::body::Bytes;
 use base64::Engine;
@@ -23,7 +25,7 @@ const RECORD_BYTES: usize = 512 * 1024;
 pub(super) struct Batch {
     text: Vec<u8>,
     pub(super) lines: u64,
-    /// How much of the log is read with its last line.
+    /// Up to which byte of the log nothing needs to be read again.
     pub(super) end: u64,
 }
 
@@ -49,13 +51,15 @@ impl Batch {
     }
 
     /// As it is sent.
-    pub(super) fn content(&self, provider: DrainProvider, now_ms: i64) -> Result<Content, Failure> {
+    pub(super) fn content(&self, provider: DrainProvider, now_ms: i64, secret: Option<&Secret>) -> Result<Content, Failure> {
         let (media_type, body) = match provider {
             DrainProvider::Firehose => ("application/json", Bytes::from(self.delivery(now_ms))),
             DrainProvider::Combined => ("text/plain", Bytes::copy_from_slice(&self.text)),
             _ => ("application/x-ndjson", Bytes::copy_from_slice(&self.text)),
         };
-        Ok(Content { media_type: Some(media_type), encoding: Some("gzip"), body: gzip(&body)?, ..Content::default() })
+        let body = gzip(&body)?;
+        let headers = secret.map(|secret| signature(secret, &body)).transpose()?.unwrap_or_default();
+        Ok(Content { media_type: Some(media_type), encoding: Some("gzip"), headers, body, ..Content::default() })
     }
 
     /// A delivery as Firehose sends one; the same lines have the same id.

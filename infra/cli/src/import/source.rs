@@ -3,10 +3,8 @@
 //! Must hand on no line that is not whole while it may still become whole, and must not keep more than one in memory.
 
 use crate::failure::{Failure, of_file, reason};
-use crate::log_file::{is_gzip, open};
-use sha2::{Digest, Sha256};
+use crate::log_file::{Identity, Reader, is_gzip, open, open_known};
 use std::io::{self, BufRead, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -15,36 +13,39 @@ use tokio::sync::mpsc;
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
 /// Between two looks at a file that may grow.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
-/// By so much of its beginning a log is known again.
-const HEAD_BYTES: usize = 4 * 1024;
+/// A file that was replaced is given up after so long without a byte: its writers go on until they hear of it.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// What comes of a log.
 pub(super) enum Piece {
-    /// A line without its end, and how many bytes of the log are read with it.
+    /// A file was opened: what follows is of it, from this byte on. Standard input has no identity.
+    Opened { identity: Option<Identity>, from: u64 },
+    /// A line without its end, and up to which byte of the log nothing needs to be read again.
     Line { bytes: Vec<u8>, end: u64 },
-    /// The file was replaced: what follows is of a new one.
+    /// It cannot be read on from this byte.
+    Failed { failure: Failure, at: u64 },
+}
+
+/// Nobody takes the pieces any more.
+struct Unwanted;
+
+/// Why a file is read no more.
+enum Ended {
+    /// There is no more of it, or nobody wants it.
+    Done,
+    /// Another file has its name, or it was cut.
     Replaced,
-    /// It cannot be read.
-    Failed(Failure),
 }
 
-/// How a log begins: another log under the same name begins otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Head {
-    bytes: usize,
-    sha256: String,
-}
-
-impl Head {
-    /// Of a log, as far as it was read.
-    pub(super) fn of(file: &Path, read: u64) -> Result<Self, Failure> {
-        let bytes = usize::try_from(read).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
-        let mut head = Vec::new();
-        let taken = open(file)?.take(bytes as u64).read_to_end(&mut head);
-        taken.map_err(|error| of_file(file, &error))?;
-        let sha256 = Sha256::digest(&head).iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { bytes: head.len(), sha256 })
-    }
+/// What the name of a file that is read stands for.
+#[derive(PartialEq, Eq)]
+enum Named {
+    /// The file, or nothing: a name that stands for nothing may come back.
+    Same,
+    /// Another file.
+    Other,
+    /// The file, which has become shorter than what was read of it.
+    Cut,
 }
 
 /// One log.
@@ -59,74 +60,115 @@ pub(super) struct Source {
 impl Source {
     /// Hands over the pieces until there are no more, or nobody takes them. Blocking.
     pub(super) fn read(mut self, pieces: &mpsc::Sender<Piece>) {
-        let is_stdin = self.file == Path::new("-");
         loop {
-            match self.read_file(pieces) {
+            let mut end = self.from;
+            match self.read_file(pieces, &mut end) {
                 Err(failure) => {
-                    let _ = pieces.blocking_send(Piece::Failed(failure));
+                    let _ = pieces.blocking_send(Piece::Failed { failure, at: end });
                     return;
                 }
-                Ok(true) if self.is_followed && !is_stdin => {
-                    self.from = 0;
-                    if pieces.blocking_send(Piece::Replaced).is_err() {
-                        return;
-                    }
-                }
-                Ok(_) => return,
+                Ok(Ended::Replaced) => self.from = 0,
+                Ok(Ended::Done) => return,
             }
         }
     }
 
-    /// True when the file was replaced by another one, false at its end or when nobody takes any more.
-    fn read_file(&self, pieces: &mpsc::Sender<Piece>) -> Result<bool, Failure> {
+    fn is_stdin(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    /// Whether what has no end yet may still get one.
+    fn may_grow(&self) -> bool {
+        self.is_followed && !self.is_stdin()
+    }
+
+    /// Reads one file; `end` is where the last line that was handed over ends.
+    fn read_file(&self, pieces: &mpsc::Sender<Piece>, end: &mut u64) -> Result<Ended, Failure> {
         let failed = |error: io::Error| of_file(&self.file, &error);
-        let mut reader = open(&self.file)?;
-        let skipped = io::copy(&mut reader.by_ref().take(self.from), &mut io::sink()).map_err(failed)?;
-        let (mut end, mut line) = (skipped, Vec::new());
-        let identity = identity(&self.file);
+        let Some((mut reader, identity)) = self.open(pieces)? else { return Ok(Ended::Done) };
+        *end = io::copy(&mut reader.by_ref().take(self.from), &mut io::sink()).map_err(failed)?;
+        if pieces.blocking_send(Piece::Opened { identity, from: *end }).is_err() {
+            return Ok(Ended::Done);
+        }
+        let (mut line, mut quiet) = (Vec::new(), Duration::ZERO);
         loop {
             let left = (MAX_LINE_BYTES + 1).saturating_sub(line.len() as u64);
             let taken = reader.by_ref().take(left).read_until(b'\n', &mut line).map_err(failed)?;
-            end += taken as u64;
             if line.len() as u64 > MAX_LINE_BYTES {
-                return Err(too_long(&self.file, end - line.len() as u64));
+                return Err(too_long(&self.file, *end));
             }
-            let is_whole = line.last() == Some(&b'\n');
-            let is_last = !is_whole && (!self.is_followed || self.file == Path::new("-"));
-            if is_whole || (is_last && !line.is_empty()) {
-                let bytes = std::mem::take(&mut line).trim_ascii().to_vec();
-                if pieces.blocking_send(Piece::Line { bytes, end }).is_err() {
-                    return Ok(false);
+            if line.last() == Some(&b'\n') {
+                *end += line.len() as u64;
+                if hand_over(pieces, &mut line, *end).is_err() {
+                    return Ok(Ended::Done);
                 }
-            } else if is_last {
-                return Ok(false);
-            } else if taken == 0 {
-                if is_replaced(&self.file, identity, end) {
+                quiet = Duration::ZERO;
+                continue;
+            }
+            if !self.may_grow() {
+                return Ok(self.hand_over_last(pieces, line, *end));
+            }
+            quiet = if taken == 0 { quiet + LOOK_AGAIN } else { Duration::ZERO };
+            if taken == 0 {
+                let named = named(&self.file, identity, *end + line.len() as u64);
+                if named == Named::Same {
+                    quiet = Duration::ZERO;
+                }
+                if named == Named::Cut || quiet > QUIET {
                     // nobody writes on: what has no end by now is a line as it stands
-                    let bytes = std::mem::take(&mut line).trim_ascii().to_vec();
-                    return Ok(pieces.blocking_send(Piece::Line { bytes, end }).is_ok());
+                    let is_wanted = hand_over(pieces, &mut line, *end).is_ok();
+                    return Ok(if is_wanted { Ended::Replaced } else { Ended::Done });
                 }
                 if pieces.is_closed() {
-                    return Ok(false);
+                    return Ok(Ended::Done);
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }
         }
     }
+
+    /// None where nobody wants it any more. A name that is followed may stand for nothing between two files.
+    fn open(&self, pieces: &mpsc::Sender<Piece>) -> Result<Option<(Reader, Option<Identity>)>, Failure> {
+        if self.is_stdin() {
+            return open(&self.file).map(|reader| Some((reader, None)));
+        }
+        loop {
+            match open_known(&self.file) {
+                Ok((reader, identity)) => return Ok(Some((reader, Some(identity)))),
+                Err(error) if error.kind() != io::ErrorKind::NotFound || !self.may_grow() => {
+                    return Err(of_file(&self.file, &error));
+                }
+                Err(_) if pieces.is_closed() => return Ok(None),
+                Err(_) => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    /// Of a file that ends without the end of a line the line goes as it stands, and again from its beginning the next time.
+    fn hand_over_last(&self, pieces: &mpsc::Sender<Piece>, mut line: Vec<u8>, beginning: u64) -> Ended {
+        let end = if self.is_stdin() { beginning + line.len() as u64 } else { beginning };
+        if !line.is_empty() {
+            let _ = hand_over(pieces, &mut line, end);
+        }
+        Ended::Done
+    }
+}
+
+fn hand_over(pieces: &mpsc::Sender<Piece>, line: &mut Vec<u8>, end: u64) -> Result<(), Unwanted> {
+    let bytes = std::mem::take(line).trim_ascii().to_vec();
+    pieces.blocking_send(Piece::Line { bytes, end }).map_err(|_| Unwanted)
 }
 
 fn too_long(file: &Path, at: u64) -> Failure {
     Failure::Usage(format!("{}: the line at byte {at} is longer than {MAX_LINE_BYTES} bytes; is it a log?", file.display()))
 }
 
-fn identity(file: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// Whether the name stands for another file by now, or the file was cut. A name that stands for nothing may come back.
-fn is_replaced(file: &Path, before: Option<(u64, u64)>, end: u64) -> bool {
-    let Ok(metadata) = std::fs::metadata(file) else { return false };
-    Some((metadata.dev(), metadata.ino())) != before || metadata.len() < end
+fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
+    match std::fs::metadata(file) {
+        Ok(metadata) if Some(Identity::of(&metadata)) != identity => Named::Other,
+        Ok(metadata) if metadata.len() < read => Named::Cut,
+        _ => Named::Same,
+    }
 }
 
 /// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines.

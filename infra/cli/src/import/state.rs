@@ -2,8 +2,9 @@
 //!
 //! Must be written after the service has answered and not before: what is lost of it is sent again, and counted once.
 
-use super::source::Head;
+use super::head::Head;
 use crate::failure::{Failure, of_file};
+use crate::log_file::{Identity, open_known};
 use crate::profiles::write_private;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -43,13 +44,22 @@ impl StateFile {
         };
         let broken = |_| Failure::Usage(format!("{}: no state of an import; delete it to begin anew", self.path.display()));
         let state: State = serde_json::from_str(&text).map_err(broken)?;
-        let is_same = Head::of(&self.log, state.offset)? == state.head;
+        let (reader, _) = open_known(&self.log).map_err(|error| of_file(&self.log, &error))?;
+        let is_same = Head::of(reader, state.offset).map_err(|error| of_file(&self.log, &error))? == state.head;
         Ok(if is_same { state.offset } else { 0 })
     }
 
-    /// Notes how far it has come.
-    pub(super) fn save(&self, offset: u64) -> Result<(), Failure> {
-        let state = State { log: self.log.clone(), offset, head: Head::of(&self.log, offset)? };
+    /// Notes how far it has come, as long as the log's name stands for the file that is read: a place in one file is none in another.
+    pub(super) fn save(&self, offset: u64, read: Identity) -> Result<(), Failure> {
+        let (reader, named) = match open_known(&self.log) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(|error| of_file(&self.log, &error))?,
+        };
+        if named != read {
+            return Ok(());
+        }
+        let head = Head::of(reader, offset).map_err(|error| of_file(&self.log, &error))?;
+        let state = State { log: self.log.clone(), offset, head };
         let text = serde_json::to_string(&state).map_err(|error| Failure::Failed(error.to_string()))?;
         write_private(&self.path, text.as_bytes()).map_err(|error| of_file(&self.path, &error))
     }

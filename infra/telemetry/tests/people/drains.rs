@@ -78,6 +78,23 @@ async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_log_is_signed_by_the_secret_of_its_drain() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let secret = owner.file("secret", "a-secret-that-vercel-knows");
+    let secret = ["--secret-file", secret.to_str().unwrap()];
+    let create = ["drain", "create", "vercel", "--provider", "vercel", "-o", "json"];
+    let made = owner.run(&[&create[..], &secret].concat()).json();
+    let key = owner.file("drain.key", made["key"].as_str().unwrap());
+    let file = owner.file("vercel.ndjson", "{}\n");
+    let import = ["import", file.to_str().unwrap(), "--provider", "vercel", "--key-file", key.to_str().unwrap(), "-o", "json"];
+    assert_eq!(owner.run(&import).code, 3, "a body without a signature");
+    assert_eq!(owner.run(&[&import[..], &secret].concat()).json()["lines"], 1);
+    let other = ["import", file.to_str().unwrap(), "--provider", "ndjson"];
+    assert_eq!(owner.run(&[&other[..], &secret].concat()).code, 2, "nobody else signs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_growing_log_is_followed_through_its_rotation() {
     let service = Service::start().await;
     let owner = service.terminal("OWNER_KEY");

@@ -8,10 +8,12 @@ mod credentials;
 mod drains;
 mod exit_codes;
 mod figures;
+mod imports;
 mod nouns;
 mod reference;
 mod service;
 mod sign_in;
+mod stub;
 mod terminal;
 mod webhooks;
 

@@ -1,0 +1,25 @@
+//! By what a log is known again: another log under the same name begins otherwise.
+
+use sha2::{Digest, Sha256};
+use std::io::{self, Read};
+
+/// By so much of its beginning a log is known again.
+const HEAD_BYTES: usize = 4 * 1024;
+
+/// How a log begins.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Head {
+    bytes: usize,
+    sha256: String,
+}
+
+impl Head {
+    /// Of a log, as far as it was read.
+    pub(super) fn of(log: impl Read, read: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(read).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+        let mut head = Vec::new();
+        log.take(bytes as u64).read_to_end(&mut head)?;
+        let sha256 = Sha256::digest(&head).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { bytes: head.len(), sha256 })
+    }
+}

@@ -1,0 +1,70 @@
+//! A server that answers as a test says: for what the real service does only when it is broken, or too slowly for a test.
+
+use flate2::read::GzDecoder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) target: String,
+    /// Inflated.
+    pub(crate) body: String,
+}
+
+pub(crate) struct Stub {
+    pub(crate) url: String,
+    requests: mpsc::Receiver<Request>,
+}
+
+impl Stub {
+    /// Answers the n-th request, from 0, with these bytes.
+    pub(crate) fn start(mut answer: impl FnMut(usize, &Request) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (told, requests) = mpsc::channel();
+        std::thread::spawn(move || {
+            for (n, stream) in listener.incoming().enumerate() {
+                let mut stream = stream.unwrap();
+                let Some(request) = read(&stream) else { continue };
+                let said = answer(n, &request);
+                // the test may be over
+                let _ = told.send(request);
+                let _ = stream.write_all(said.as_bytes());
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// What came since the last time this was asked.
+    pub(crate) fn bodies(&self) -> String {
+        self.requests.try_iter().map(|request| request.body).collect()
+    }
+}
+
+/// An answer with this JSON.
+pub(crate) fn ok(json: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{json}", json.len())
+}
+
+fn read(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let target = head.split(' ').nth(1)?.to_owned();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(Some(0), |text| text.parse().ok());
+    let mut sent = vec![0; length?];
+    reader.read_exact(&mut sent).ok()?;
+    let mut body = String::new();
+    if head.contains("content-encoding: gzip") {
+        GzDecoder::new(sent.as_slice()).read_to_string(&mut body).ok()?;
+    } else {
+        body = String::from_utf8(sent).ok()?;
+    }
+    Some(Request { target, body })
+}
