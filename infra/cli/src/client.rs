@@ -26,8 +26,11 @@ use uuid::Uuid;
 /// Longer than the service's own deadlines, so that its answer says what went wrong.
 const DEADLINE: Duration = Duration::from_secs(150);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Longest answer that is an error.
+/// Longest answer that is an error, and how long it may take: its status says the most of it.
 const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
+const PROBLEM_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest pause that an answer may ask for, in seconds.
+const MAX_RETRY_AFTER: u64 = 3_600;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -128,9 +131,10 @@ impl Client {
             let date = parts.headers.get(DATE).cloned();
             return Ok(Answer { date, body });
         }
-        let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = Limited::new(body, MAX_PROBLEM_BYTES).collect().await.map(http_body_util::Collected::to_bytes);
-        let problem: Option<Problem> = body.ok().and_then(|body| serde_json::from_slice(&body).ok());
+        let retry_after = retry_after(&parts.headers);
+        let body = tokio::time::timeout(PROBLEM_DEADLINE, Limited::new(body, MAX_PROBLEM_BYTES).collect()).await;
+        let problem: Option<Problem> =
+            body.ok().and_then(Result::ok).and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
         Err(Failure::Refused(Box::new(Refusal { status: parts.status.as_u16(), problem, retry_after })))
     }
 
@@ -214,6 +218,11 @@ impl Answer {
             }
         }
     }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    let asked: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(asked.min(MAX_RETRY_AFTER))
 }
 
 fn cut() -> Failure {

@@ -28,10 +28,9 @@ pub(crate) async fn send_until_taken(
 ) -> Result<Value, Failure> {
     let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
     loop {
-        let failure = match client.send(Method::POST, path, parameters, content.clone()).await {
-            Ok(answer) => return answer.json().await,
+        let failure = match send(client, path, parameters, content).await {
             Err(failure) if failure.is_passing() => failure,
-            Err(failure) => return Err(failure),
+            done => return done,
         };
         let asked = failure.retry_after().map(Duration::from_secs).unwrap_or(pause);
         if begun.elapsed() + asked > patience {
@@ -41,6 +40,11 @@ pub(crate) async fn send_until_taken(
         sleep(asked).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// One try; an answer that is cut says nothing.
+async fn send(client: &Client, path: &str, parameters: &Parameters, content: &Content) -> Result<Value, Failure> {
+    client.send(Method::POST, path, parameters, content.clone()).await?.json().await
 }
 
 /// The bytes, compressed.

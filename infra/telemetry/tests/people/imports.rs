@@ -97,3 +97,22 @@ fn a_line_without_its_end_is_sent_and_sent_again_once_it_is_whole() {
     assert_eq!(import(&terminal, &file, &[]).json()["lines"], 2);
     assert_eq!(stub.bodies(), "second line\nthird\n");
 }
+
+#[test]
+fn an_answer_that_is_cut_is_asked_for_again() {
+    let stub = Stub::start(|n, _| if n == 0 { ok("{}").replace("length: 2", "length: 9") } else { ok("{}") });
+    let terminal = asking(&stub);
+    assert_eq!(import(&terminal, &terminal.file("access.log", "a\n"), &[]).json()["lines"], 1);
+    assert_eq!(stub.bodies(), "a\na\n");
+}
+
+#[test]
+fn a_pause_that_nobody_can_wait_for_ends_the_command_in_words() {
+    let stub = Stub::start(move |n, _| {
+        let seconds = if n == 0 { 1 } else { u64::MAX };
+        format!("HTTP/1.1 503 Away\r\nretry-after: {seconds}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    });
+    let terminal = asking(&stub);
+    let said = import(&terminal, &terminal.file("access.log", "a\n"), &[]);
+    assert!(said.code == 5 && said.stderr.contains("503"), "{said:?}");
+}
