@@ -1,18 +1,20 @@
 //! `telemetry events import`: a file of events, one JSON object a line, in batches.
 //!
-//! Must send the same lines under the same `Idempotency-Key`, so that a second import changes nothing.
+//! Must send the same lines under the same `Idempotency-Key` and with the same ids, so that a second import changes nothing, also once
+//! the file has grown.
 
 use super::MAX_BODY_BYTES;
 use crate::client::{Client, Content};
 use crate::context::{Asker, Context};
 use crate::failure::{Failure, of_file};
-use crate::log_file::open;
+use crate::log_file::{Reader, open};
 use crate::sending::{gzip, send_until_taken};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use clap::Args;
 use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +29,8 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// A file of events.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Import {
-    /// File of events, one JSON object a line, plain or gzip; `-` for standard input
+    /// File of events, one JSON object a line, plain or gzip; `-` for standard input; an event without `id` gets one made of
+    /// `--session`, its line's number and text
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Session of all of them
@@ -54,6 +57,21 @@ impl Batch {
         self.events.len() >= MAX_EVENTS || self.bytes >= MAX_BYTES
     }
 
+    /// Adds the event of the next line, where there is one; answers how many bytes were read.
+    fn take_line(&mut self, reader: &mut Reader, what: &Import, line: &mut Vec<u8>, number: u64) -> Result<usize, Failure> {
+        line.clear();
+        let taken = reader.by_ref().take(MAX_BODY_BYTES).read_until(b'\n', line).map_err(|error| of_file(&what.file, &error))?;
+        let text = line.trim_ascii();
+        if number >= what.from_line && !text.is_empty() {
+            let wrong = |why| Failure::Usage(format!("{}: line {number}: {why}", what.file.display()));
+            let event = event(text, what.session, number).map_err(wrong)?;
+            self.bytes += event.len();
+            self.events.push(event);
+            self.lines.push(number);
+        }
+        Ok(taken)
+    }
+
     fn body(&self, session: Option<Uuid>) -> String {
         let session = session.map(|id| format!("\"session_id\":\"{id}\",")).unwrap_or_default();
         format!("{{{session}\"events\":[{}]}}", self.events.join(","))
@@ -66,25 +84,16 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     let (mut batch, mut line, mut number) = (Batch::default(), Vec::new(), 0_u64);
     let (mut sent, mut created) = (0_u64, 0_u64);
     loop {
-        line.clear();
-        let taken =
-            reader.by_ref().take(MAX_BODY_BYTES).read_until(b'\n', &mut line).map_err(|error| of_file(&what.file, &error))?;
         number += 1;
-        let text = line.trim_ascii();
-        if number >= what.from_line && !text.is_empty() {
-            let event = event(text).map_err(|why| Failure::Usage(format!("{}: line {number}: {why}", what.file.display())));
-            // what stands before it is sent, and no more
-            let event = match event {
-                Ok(event) => event,
-                Err(failure) => {
-                    send(&client, what, &batch).await?;
-                    return Err(failure);
-                }
-            };
-            batch.bytes += event.len();
-            batch.events.push(event);
-            batch.lines.push(number);
-        }
+        let taken = match batch.take_line(&mut reader, what, &mut line, number) {
+            Ok(taken) => taken,
+            Err(failure) => {
+                // what stands before it is sent, and no more
+                send(&client, what, &batch).await?;
+                let is_first = sent == 0 && batch.events.is_empty();
+                return Err(if is_first { failure } else { failure.after_sending(&number.to_string()) });
+            }
+        };
         if batch.is_full() || (taken == 0 && !batch.events.is_empty()) {
             created += send(&client, what, &batch).await?;
             sent += batch.events.len() as u64;
@@ -96,10 +105,29 @@ pub(super) async fn run(context: &Context, what: &Import) -> Result<(), Failure>
     }
 }
 
-fn event(text: &[u8]) -> Result<String, &'static str> {
+/// The event of a line as it is sent: as it stands there, with an id where it has none.
+fn event(text: &[u8], session: Option<Uuid>, number: u64) -> Result<String, &'static str> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
     let raw: &RawValue = serde_json::from_str(text).map_err(|_| "no JSON")?;
-    if raw.get().starts_with('{') { Ok(raw.to_string()) } else { Err("no JSON object") }
+    let Some(members) = raw.get().strip_prefix('{') else { return Err("no JSON object") };
+    let named: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).map_err(|_| "no JSON")?;
+    if named.contains_key("id") {
+        return Ok(raw.to_string());
+    }
+    let (id, comma) = (id_of(raw.get(), session, number), if named.is_empty() { "" } else { "," });
+    Ok(format!("{{\"id\":\"{id}\"{comma}{members}"))
+}
+
+/// The same for the same line of the same session; a UUID, because a strict key takes no other id.
+fn id_of(text: &str, session: Option<Uuid>, number: u64) -> Uuid {
+    let mut digest = Sha256::new();
+    digest.update(session.unwrap_or_default());
+    digest.update(number.to_be_bytes());
+    digest.update(text);
+    let digest: [u8; 32] = digest.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// Sends a batch; answers how many of its events are new.

@@ -25,6 +25,21 @@ async fn events_are_sent_imported_once_and_read_in_every_form() {
     assert_eq!(network.run(&import).json()["events_created"], 0, "the same again is nothing new");
     counts(&owner, 5).await;
 
+    let without_id = |n: u32| {
+        let mut event = event(n);
+        event.as_object_mut().unwrap().remove("id");
+        // of no day that is read below
+        event.to_string().replace("2026-11-01", "2026-10-30")
+    };
+    let file = network.file("without-ids.ndjson", &format!("{}\n{}\n", without_id(20), without_id(21)));
+    let import = ["events", "import", file.to_str().unwrap(), "-o", "json"];
+    network.run(&import).ok();
+    counts(&owner, 7).await;
+    std::fs::write(&file, [20, 21, 22].map(without_id).join("\n")).unwrap();
+    // a file that has grown brings what was added
+    network.run(&import).ok();
+    counts(&owner, 8).await;
+
     let broken = network.file("broken.ndjson", &format!("{}\n\n{{\"type\": \"content_retrieved\"}}\n", event(9)));
     let said = network.run(&["events", "import", broken.to_str().unwrap()]);
     assert!(said.code == 1 && said.stderr.contains("line 3: "), "the line of the file: {said:?}");

@@ -99,6 +99,25 @@ fn a_line_without_its_end_is_sent_and_sent_again_once_it_is_whole() {
 }
 
 #[test]
+fn a_fault_that_is_found_after_something_was_sent_is_no_usage_failure() {
+    let stub = Stub::start(|_, _| ok(r#"{"events_created": 1}"#));
+    let terminal = asking(&stub);
+    let long = "x".repeat(1024 * 1024 + 1);
+    let said = import(&terminal, &terminal.file("long.log", &format!("first\n{long}\n")), &[]);
+    assert!(said.code == 1 && said.stderr.contains("lines before byte 6 were sent"), "{said:?}");
+    assert_eq!(stub.bodies(), "first\n");
+    assert_eq!(import(&terminal, &terminal.file("longer.log", &long), &[]).code, 2);
+    assert_eq!(stub.bodies(), "");
+
+    let events = |text: &str| terminal.run(&["events", "import", terminal.file("events", text).to_str().unwrap()]);
+    let said = events("{\"id\": \"a\"}\nnonsense\n");
+    assert!(said.code == 1 && said.stderr.contains("lines before 2 were sent"), "{said:?}");
+    assert!(stub.bodies().contains("[{\"id\": \"a\"}]"));
+    assert_eq!(events("nonsense\n").code, 2);
+    assert_eq!(stub.bodies(), "");
+}
+
+#[test]
 fn an_answer_that_is_cut_is_asked_for_again() {
     let stub = Stub::start(|n, _| if n == 0 { ok("{}").replace("length: 2", "length: 9") } else { ok("{}") });
     let terminal = asking(&stub);
