@@ -32,7 +32,7 @@ pub struct EventsNoun {
 pub(crate) enum Action {
     /// List events, newest first
     List(Listed),
-    /// Show events as they are reported, until interrupted
+    /// Show the newest events by their time, again and again until interrupted; a late event of an older time may be missed
     Tail(tail::Tail),
     /// Send one body as it is: a request with `events`, one event, or an array of events
     Send(Sent),

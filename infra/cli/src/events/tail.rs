@@ -1,8 +1,9 @@
-//! `telemetry events tail`: the newest events again and again.
+//! `telemetry events tail`: the newest events, by their time, again and again.
 //!
 //! Must print an event once, as long as it is among those that are remembered.
 
 use super::{COLUMNS, path};
+use crate::client::{Client, Parameters};
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
 use crate::reads::Window;
@@ -12,10 +13,12 @@ use serde_json::Value;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// How many of the newest events are looked at each time.
-const NEWEST: &str = "200";
+/// Events of one page.
+const PAGE: usize = 200;
 /// How many events are remembered.
 const REMEMBERED: usize = 10_000;
+/// Pages of one look: as many events as are remembered.
+const MOST_PAGES: usize = REMEMBERED / PAGE;
 
 /// What to wait for.
 #[derive(Args, Clone, Debug)]
@@ -44,9 +47,13 @@ struct Shown {
 }
 
 impl Shown {
+    fn holds(&self, event: &Value) -> bool {
+        self.ids.contains(id(event))
+    }
+
     /// Whether the event is new; from then on it is not.
     fn takes(&mut self, event: &Value) -> bool {
-        let id = event["event_id"].as_str().unwrap_or_default().to_owned();
+        let id = id(event).to_owned();
         if !self.ids.insert(id.clone()) {
             return false;
         }
@@ -60,19 +67,53 @@ impl Shown {
     }
 }
 
+fn id(event: &Value) -> &str {
+    event["event_id"].as_str().unwrap_or_default()
+}
+
+/// What one look has found.
+struct Look {
+    newest_first: Vec<Value>,
+    /// Whether there was no end of new events.
+    is_cut: bool,
+}
+
+/// Page by page back to an event that was shown, or to so many events where none was yet.
+async fn look(
+    client: &Client,
+    path: &str,
+    parameters: &Parameters,
+    shown: &Shown,
+    first: Option<usize>,
+) -> Result<Look, Failure> {
+    let mut newest_first: Vec<Value> = Vec::new();
+    for page in 0..MOST_PAGES {
+        let part = [("limit", PAGE.to_string()), ("offset", (page * PAGE).to_string())];
+        let answer = client.get(path, &[parameters.as_slice(), &part].concat()).await?;
+        let items = answer["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        newest_first.extend(items.iter().cloned());
+        let is_enough = first.is_some_and(|most| newest_first.len() >= most);
+        if items.len() < PAGE || is_enough || items.iter().any(|event| shown.holds(event)) {
+            return Ok(Look { newest_first, is_cut: false });
+        }
+    }
+    Ok(Look { newest_first, is_cut: true })
+}
+
 pub(super) async fn run(context: &Context, what: &Tail) -> Result<(), Failure> {
     let client = context.client(Asker::Either)?;
     let mut shown = Shown::default();
     let (mut is_first, mut left) = (true, what.count);
     loop {
-        let mut parameters = what.window.parameters(context);
-        parameters.push(("limit", NEWEST.to_owned()));
-        match client.get(path(what.agent), &parameters).await {
-            Ok(answer) => {
-                let newest_first = answer["items"].as_array().cloned().unwrap_or_default();
-                let fresh: Vec<&Value> = newest_first.iter().filter(|event| shown.takes(event)).collect();
-                let most = if is_first { what.lines } else { usize::MAX };
-                for event in fresh.into_iter().take(most).rev() {
+        let parameters = what.window.parameters(context);
+        match look(&client, path(what.agent), &parameters, &shown, is_first.then_some(what.lines)).await {
+            Ok(Look { newest_first, is_cut }) => {
+                let fresh: Vec<&Value> = newest_first.iter().rev().filter(|event| shown.takes(event)).collect();
+                if is_cut {
+                    say(&format!("more events came than the {} that are shown; `events list` shows others", fresh.len()));
+                }
+                let unwanted = if is_first { fresh.len().saturating_sub(what.lines) } else { 0 };
+                for event in fresh.into_iter().skip(unwanted) {
                     context.output().line(event, &COLUMNS)?;
                     left = left.map(|left| left.saturating_sub(1));
                     if left == Some(0) {

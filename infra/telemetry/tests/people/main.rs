@@ -14,6 +14,7 @@ mod reference;
 mod service;
 mod sign_in;
 mod stub;
+mod tails;
 mod terminal;
 mod webhooks;
 

@@ -1,0 +1,44 @@
+//! Events that are shown as they come.
+
+use crate::stub::{Stub, ok};
+use crate::terminal::Terminal;
+use schemas::identity::OrgType;
+use schemas::secrets::PlainApiKey;
+use serde_json::json;
+use url::Url;
+
+/// Events by their number, newest first, as a page of so many of them; the first look sees the first one alone.
+fn page(target: &str, newest: usize) -> String {
+    let url = Url::parse(&format!("http://a.example{target}")).unwrap();
+    let number = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map_or(0, |(_, value)| value.parse().unwrap());
+    let (limit, offset): (usize, usize) = (number("limit"), number("offset"));
+    let events: Vec<_> = (0..newest).rev().skip(offset).take(limit).map(|n| json!({"event_id": n.to_string()})).collect();
+    json!({"items": events, "total": newest}).to_string()
+}
+
+fn tail(newest: usize, count: usize) -> (Vec<usize>, String) {
+    let stub = Stub::start(move |n, request| ok(&page(&request.target, if n == 0 { 1 } else { newest })));
+    let key = PlainApiKey::mint(OrgType::ContentOwner);
+    let terminal = Terminal::new().with("TELEMETRY_URL", &stub.url).with("TELEMETRY_KEY", key.reveal());
+    let said = terminal.run(&["events", "tail", "--interval", "1", "--count", &count.to_string(), "-o", "ndjson"]).ok();
+    let shown = said.stdout.lines().map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event["event_id"].as_str().unwrap().parse().unwrap()
+    });
+    (shown.collect(), said.stderr)
+}
+
+#[test]
+fn every_event_that_came_between_two_looks_is_shown() {
+    let (shown, said) = tail(451, 451);
+    assert_eq!(shown, (0..451).collect::<Vec<_>>());
+    assert_eq!(said, "");
+}
+
+#[test]
+fn more_events_than_are_remembered_are_said_to_be_more_than_are_shown() {
+    let (shown, said) = tail(10_500, 10_001);
+    assert_eq!(shown.len(), 10_001);
+    assert_eq!((shown[1], shown[10_000]), (500, 10_499), "the newest");
+    assert!(said.contains("more events came than the 10000 that are shown"), "{said}");
+}
