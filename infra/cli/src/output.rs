@@ -47,6 +47,11 @@ impl Output {
         }
     }
 
+    /// Prints what goes before the lines of a list: in CSV its header.
+    pub(crate) fn header(self, columns: &[Column]) -> Result<(), Failure> {
+        if self.format == Format::Csv { write(&csv(&[], columns)?) } else { Ok(()) }
+    }
+
     /// Prints a line of a list that has no end: JSON lines for programs, columns without a header for people.
     pub(crate) fn line(self, item: &Value, columns: &[Column]) -> Result<(), Failure> {
         match self.format {

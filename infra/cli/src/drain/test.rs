@@ -40,6 +40,9 @@ pub(crate) struct Test {
     table: Table,
 }
 
+/// Rows that a table or a JSON document holds: both are made in memory.
+const MOST_ROWS: usize = 10_000;
+
 const COLUMNS: [Column; 8] = [
     column("line", "/line"),
     column("becomes", "/becomes"),
@@ -63,13 +66,16 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
         now: context.clock.now(),
     };
     let (mut rows, mut counts, mut stopped, mut line) = (Vec::new(), BTreeMap::new(), None, 0_u64);
-    let is_streamed = matches!(context.options.output, Format::Ndjson);
+    let is_streamed = matches!(context.options.output, Format::Ndjson | Format::Csv);
+    context.output().header(&COLUMNS)?;
     let read = dry_run.lines(open(&what.file)?, |outcome, at_ms| {
         line += 1;
         let row = told(line, &outcome, at_ms);
         *counts.entry(row["becomes"].as_str().unwrap_or_default().to_owned()).or_insert(0_u64) += 1;
         if !is_streamed {
-            rows.push(row);
+            if rows.len() < MOST_ROWS {
+                rows.push(row);
+            }
             return Ok(());
         }
         context.output().line(&row, &COLUMNS).map_err(|failure| {
@@ -88,6 +94,10 @@ pub(super) fn run(context: &Context, what: &Test) -> Result<(), Failure> {
     })?;
     if !is_streamed {
         context.output().list(&json!(rows), &rows, &COLUMNS)?;
+    }
+    let hidden = line - rows.len() as u64;
+    if !is_streamed && hidden > 0 {
+        say(&format!("the first {MOST_ROWS} lines are shown, and {hidden} are not; -o ndjson and -o csv show all"));
     }
     let sums: Vec<String> = counts.iter().map(|(becomes, lines)| format!("{lines} {becomes}")).collect();
     say(&format!("{line} lines: {}; nothing was sent", if sums.is_empty() { "none".to_owned() } else { sums.join(", ") }));

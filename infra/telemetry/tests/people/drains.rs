@@ -77,6 +77,22 @@ async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes()
     counts(&owner, 65).await;
 }
 
+#[test]
+fn a_long_log_that_is_tried_is_told_whole_as_lines_and_its_beginning_as_a_table() {
+    let terminal = Terminal::new();
+    let file = terminal.file("access.log", &"nonsense\n".repeat(10_003));
+    let test = |form: &str| terminal.run(&["drain", "test", file.to_str().unwrap(), "--provider", "combined", "-o", form]).ok();
+    for (form, lines) in [("csv", 10_004), ("ndjson", 10_003), ("table", 10_001)] {
+        let said = test(form);
+        assert_eq!(said.stdout.lines().count(), lines, "{form}");
+        assert!(said.stderr.contains("10003 lines: 10003 bad"), "{form}: {}", said.stderr);
+        assert_eq!(said.stderr.contains("and 3 are not"), form == "table", "{form}: {}", said.stderr);
+    }
+    let json = test("json");
+    assert!(json.stderr.contains("and 3 are not"));
+    assert_eq!(json.json().as_array().unwrap().len(), 10_000);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_is_signed_by_the_secret_of_its_drain() {
     let service = Service::start().await;
