@@ -79,9 +79,8 @@ impl Telemetry {
     /// The hours in which a server has seen anything, by number since the epoch, in order.
     pub(crate) async fn hours_seen(&self, seen: &Visibility, period: &Period) -> Result<Vec<i64>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        // Reporters choose the times of events: there are more hours than other reads have rows, yet only as many as time has.
-        let query = self.client.query(&hours(&owned)).with_setting("max_result_rows", "0");
-        self.all(owned.values.bind(query)).await
+        let hours: Vec<HoursRow> = self.rows(&hours(&owned), owned.values).await?;
+        Ok(hours.into_iter().flat_map(|row| row.hours).collect())
     }
 }
 
@@ -144,10 +143,16 @@ fn seen(owned: &Owned) -> String {
 /// The order of bots.
 const MOST_FIRST: &str = "fetched DESC, of, name, why, proved";
 
+/// Hours by number since the epoch, all in one row: reporters choose the times of events, and a read may have so many rows and no more.
+#[derive(clickhouse::Row, Deserialize)]
+struct HoursRow {
+    hours: Vec<i64>,
+}
+
 /// Whatever a server has reported, also what no bot is named in: it says that somebody looked.
 fn hours(owned: &Owned) -> String {
     format!(
-        "{steps}SELECT DISTINCT intDiv(toUnixTimestamp64Milli(happened), {HOUR_MS}) AS hour FROM ({seen}) ORDER BY hour",
+        "{steps}SELECT arraySort(groupUniqArray(intDiv(toUnixTimestamp64Milli(happened), {HOUR_MS}))) AS hours FROM ({seen})",
         steps = with(owned, &[]),
         seen = seen_by_servers(owned),
     )
