@@ -193,6 +193,25 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
     }
 }
 
+#[tokio::test]
+async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small() {
+    const HOURS: usize = 100_001;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    drained(&app, owner.id, &[(0, 1, json!({}))]).await;
+    let every_other = |number: usize| 2 * HOUR_MS * i64::try_from(number).unwrap();
+    let reports: Vec<_> =
+        (0..HOURS).map(|number| seen("a.test", number as u128 + 1).role(SourceRole::Edge).after(every_other(number))).collect();
+    app.insert(&reports).await;
+    for (path, spans) in
+        [("/content-owners/summary", 1_000), ("/content-owners/series", 1_000), ("/content-owners/coverage", 2 * HOURS - 1)]
+    {
+        let told = app.page(&owner.key, path, &[]).await;
+        assert_eq!(told["coverage"]["hours_covered"], HOURS, "{path}");
+        assert_eq!(told["coverage"]["spans"].as_array().map(Vec::len), Some(spans), "{path}");
+    }
+}
+
 /// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
 async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64, Value)]) {
     for (hour, lines, refused) in hours {
