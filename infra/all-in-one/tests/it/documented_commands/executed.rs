@@ -34,6 +34,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("cargo run -p telemetry -- identity-api admin organization", "organisations_are_created_listed_and_shown"),
     ("cargo run -p telemetry -- identity-api admin key", "keys_are_minted_listed_and_revoked_and_shown_raw_once"),
     ("telemetry ingest-gateway", "every_mode_explains_itself"),
+    ("telemetry console", "what_compose_starts_is_healthy_takes_an_event_shows_it_and_stops_when_asked"),
     ("telemetry secrets", "every_secret_of_compose_is_made_and_is_different_each_time"),
     ("telemetry identity-api admin", "every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_one_line"),
     ("telemetry identity-api admin operator", "operators_are_added_listed_and_removed"),
