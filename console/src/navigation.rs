@@ -35,19 +35,13 @@ const OWNER: &[Line] = &[
     ("What happened", "Crawlers", "crawlers", true),
     ("Set up", "Get started", "start", false),
     ("Set up", "Domains", "domains", false),
-    ("Set up", "Drains", "drains", false),
-    ("Set up", "API keys", "keys", false),
-    ("Set up", "Refused reports", "refused", false),
-    ("Share", "Partners", "partners", false),
-    ("Share", "Webhooks", "webhooks", false),
-    ("Organisation", "Members", "members", false),
-    ("Organisation", "Settings", "settings", false),
-    ("Organisation", "Audit trail", "audit", false),
 ];
 
-const AGENT: &[Line] = &[
-    ("What you reported", "Reported", "reported", true),
-    ("What you reported", "Own events", "reports", true),
+const AGENT: &[Line] =
+    &[("What you reported", "Reported", "reported", true), ("What you reported", "Own events", "reports", true)];
+
+/// What every organisation has, whatever its kind, after its own lines.
+const EVERY_ORGANIZATION: &[Line] = &[
     ("Set up", "Drains", "drains", false),
     ("Set up", "API keys", "keys", false),
     ("Set up", "Refused reports", "refused", false),
@@ -70,7 +64,7 @@ const OPERATOR: &[(&str, &str, &str)] = &[
 pub(crate) fn of_member(who: &Whoami, organization: &Membership, title: &str, query: &str) -> Vec<Group> {
     let lines = if organization.org_type == OrgKind::ContentOwner { OWNER } else { AGENT };
     let mut groups = Vec::new();
-    for (heading, label, path, has_period) in lines {
+    for (heading, label, path, has_period) in lines.iter().chain(EVERY_ORGANIZATION) {
         let kept = if *has_period && !query.is_empty() { format!("?{query}") } else { String::new() };
         let address = format!("{}/{path}{kept}", organization.home());
         add(&mut groups, heading, Link { label, address, is_here: *label == title });
