@@ -1,7 +1,7 @@
 //! `POST /drains/{provider}`: the log of a CDN, of which the bots' retrievals are kept (docs/api/drains.md).
 //!
 //! ```text
-//!  who ──► inflate ──► split ──► formats ──► map ──► records on the log ──► tally ──► coverage ──► answer
+//!  who ──► inflate ──► split ──► formats ──► map ──► records on the log ──► body_counts ──► coverage ──► answer
 //! ```
 //!
 //! Must not keep, log or hash the address of anybody, nor the user agent of a person; and must not lose a batch for a bad line.

@@ -1,8 +1,8 @@
-//! Walking a list of events page by page while others report: each page names the last event on it, and the next begins
-//! after that one (`after`). An offset counts from the newest event, which is another one when the next page is asked for.
+//! The cursor (`after`) of a list of events: it names the last event of a page, and the next page begins after that one. An
+//! offset counts from the newest event, which is another one when the next page is asked for.
 //!
-//! Every report that was accepted after the walk began counts as later than those before it, so that it moves nothing that
-//! stood in the list when it began. A report from before that is stored only during the walk looks like any other from
+//! Every report that was accepted after the first page counts as later than those before it, so that it moves nothing that
+//! stood in the list then. A report from before that is stored only between two pages looks like any other from
 //! before, for no row says when it came to be readable: it can still move its own retrieval, which is then told twice or not
 //! at all. Must not promise more than that, and must not be trusted: what a caller makes up is only ever a place to begin at.
 
@@ -30,7 +30,7 @@ pub(crate) struct Position {
     pub(crate) key: u128,
 }
 
-/// A walk through a list.
+/// Where a page begins, and what stood in the list when the first one was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     begun_us: i64,
@@ -43,7 +43,7 @@ impl Cursor {
     pub(crate) fn parse(after: Option<&str>, now: DateTime<Utc>) -> Result<Self, ApiError> {
         let Some(text) = after else { return Ok(Self { begun_us: now.timestamp_micros(), after: None }) };
         // Other spellings of the same place are none that a page has named.
-        let named = |walk: &Self| walk.after.as_ref().is_some_and(|last| walk.next(last) == text);
+        let named = |cursor: &Self| cursor.after.as_ref().is_some_and(|last| cursor.next(last) == text);
         Self::read(text).filter(named).ok_or_else(|| {
             let detail = "The parameter after is none that a page of this list has named as x-next-after.";
             ApiError::new(Code::InvalidParameter, detail)
@@ -71,7 +71,7 @@ impl Cursor {
         BASE64_URL_SAFE_NO_PAD.encode(format!("{VERSION}.{}.{at_ms}.{key}.{id}", self.begun_us))
     }
 
-    /// The largest version of an observation that was accepted after the walk began.
+    /// The largest version of an observation that was accepted after the first page.
     pub(crate) fn late_version(&self) -> u64 {
         !((self.begun_us.unsigned_abs() + 1) << VERSION_SHIFT)
     }
@@ -81,7 +81,7 @@ impl Cursor {
 mod tests {
     use super::*;
 
-    fn walk(after: Option<Position>) -> Cursor {
+    fn cursor(after: Option<Position>) -> Cursor {
         Cursor { begun_us: 1_790_000_000_000_000, after }
     }
 
@@ -90,9 +90,9 @@ mod tests {
         for id in ["citation-1", "with.dots..", "é", "67e55044-10b1-426f-9247-bb680e5fe0c8", &"x".repeat(2_048)] {
             for (at_ms, key) in [(-1, 0), (1_790_000_000_000, u128::MAX)] {
                 let place = Position { at_ms, id: id.to_owned(), key };
-                let named = walk(None).next(&place);
+                let named = cursor(None).next(&place);
                 assert!(named.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'), "{named}");
-                assert_eq!(Cursor::parse(Some(&named), DateTime::UNIX_EPOCH).unwrap(), walk(Some(place)));
+                assert_eq!(Cursor::parse(Some(&named), DateTime::UNIX_EPOCH).unwrap(), cursor(Some(place)));
             }
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_report_is_late_from_the_microsecond_after_the_beginning_on() {
         let version = |accepted_us: u64, digest: u64| !(accepted_us << VERSION_SHIFT | digest);
-        let (late, begun) = (walk(None).late_version(), 1_790_000_000_000_000);
+        let (late, begun) = (cursor(None).late_version(), 1_790_000_000_000_000);
         assert!(version(begun, 0) > late && version(begun, 4_095) > late && version(begun - 1, 7) > late);
         assert!(version(begun + 1, 0) <= late && version(begun + 1, 4_095) <= late && version(begun + 99, 7) <= late);
     }
