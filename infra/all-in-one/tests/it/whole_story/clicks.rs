@@ -1,7 +1,7 @@
 //! The chapter on click tokens: an agent makes them, a network reports what came of them with nothing but the token, and
 //! everybody reads. The network learns nothing of the agent; the agent and the publisher see what happened.
 
-use super::{DOMAIN, Program, TestApp};
+use super::{DOMAIN, Person, Program, TestApp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::testing::{client, eventually};
@@ -20,6 +20,34 @@ struct Told {
     session: String,
     token: String,
     url: String,
+}
+
+/// Who acts in this chapter: a publisher with its host, an agent and a network, each with a key.
+struct Cast {
+    world: TestApp,
+    publisher: Person,
+    publisher_key: Program,
+    agent: Person,
+    agent_org: String,
+    agent_key: Program,
+    network_org: String,
+    network_key: Program,
+}
+
+impl Cast {
+    async fn begin() -> Self {
+        let world = TestApp::begin().await;
+        let publisher = world.sign_in("publisher@story.test").await;
+        world.publish(&publisher).await;
+        let publisher_key = world.mint_key(&publisher).await;
+        let agent = world.sign_in("agent@story.test").await;
+        let agent_org = world.let_in(&agent, "agent").await;
+        let agent_key = world.mint_key(&agent).await;
+        let network = world.sign_in("network@story.test").await;
+        let network_org = world.let_in(&network, "platform").await;
+        let network_key = world.mint_key(&network).await;
+        Self { world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key }
+    }
 }
 
 impl TestApp {
@@ -91,31 +119,22 @@ fn base64(bytes: &[u8; 16]) -> String {
 #[tokio::test]
 async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_and_owner_see_it_with_sharing_off_and_on_at_every_level()
  {
-    let world = TestApp::begin().await;
-    let publisher = world.sign_in("publisher@story.test").await;
-    world.publish(&publisher).await;
-    let publisher_key = world.mint_key(&publisher).await;
-    let agent = world.sign_in("agent@story.test").await;
-    let agent_org = world.let_in(&agent, "agent").await;
-    let agent_key = world.mint_key(&agent).await;
-    let network = world.sign_in("network@story.test").await;
-    let network_org = world.let_in(&network, "platform").await;
-    let network_key = world.mint_key(&network).await;
+    let Cast { world, publisher, publisher_key, agent, agent_org, agent_key, network_org, network_key } = &Cast::begin().await;
     let visible = json!({"visible_in_click_token_lookups": true});
-    world.must(&publisher, Method::PATCH, "/settings", visible, 200).await;
+    world.must(publisher, Method::PATCH, "/settings", visible, 200).await;
 
     let mut told = Vec::new();
     for is_shared in [false, true] {
         let shared = json!({"share_sessions_via_click_tokens": is_shared});
-        world.must(&agent, Method::PATCH, "/settings", shared, 200).await;
+        world.must(agent, Method::PATCH, "/settings", shared, 200).await;
         for level in LEVELS {
-            let click = world.click(&agent_key, &network_key, level, told.len()).await;
+            let click = world.click(agent_key, network_key, level, told.len()).await;
             told.push(click);
-            learns_nothing(&world, &network_key, &told, (&agent_org, is_shared)).await;
+            learns_nothing(world, network_key, &told, (agent_org, is_shared)).await;
         }
     }
-    sees_its_clicks(&world, &agent_key, &told, &network_org).await;
-    sees_whose_they_were(&world, &publisher_key, &told, &agent_org).await;
+    sees_its_clicks(world, agent_key, &told, network_org).await;
+    sees_whose_they_were(world, publisher_key, &told, agent_org).await;
 }
 
 /// The network reads what it may ask for.
@@ -201,38 +220,29 @@ const SHOP: &str = "story-shop.test";
 /// A reader follows the agent's link to the paper, and is engaged at the shop.
 #[tokio::test]
 async fn s18_a_publisher_of_two_hosts_sees_whose_click_led_from_one_to_the_other_and_nobody_else_does() {
-    let world = TestApp::begin().await;
-    let publisher = world.sign_in("publisher@story.test").await;
-    world.publish(&publisher).await;
-    let publisher_key = world.mint_key(&publisher).await;
-    let agent = world.sign_in("agent@story.test").await;
-    let agent_org = world.let_in(&agent, "agent").await;
-    let agent_key = world.mint_key(&agent).await;
-    let network = world.sign_in("network@story.test").await;
-    let network_org = world.let_in(&network, "platform").await;
-    let network_key = world.mint_key(&network).await;
+    let Cast { world, publisher, publisher_key, agent_org, agent_key, network_org, network_key, .. } = &Cast::begin().await;
 
-    let click = world.click(&agent_key, &network_key, "full", 0).await;
+    let click = world.click(agent_key, network_key, "full", 0).await;
     let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T11:00:00Z", "ctx_token": click.token, "id": "click-at-the-shop",
         "content_url": format!("https://{SHOP}/cart")});
-    world.tell(&network_key, "/events", &json!({"events": [engaged]})).await;
-    let added = world.must(&publisher, Method::POST, "/domains", json!({"domain": SHOP}), 201).await;
+    world.tell(network_key, "/events", &json!({"events": [engaged]})).await;
+    let added = world.must(publisher, Method::POST, "/domains", json!({"domain": SHOP}), 201).await;
     let text = format!("svc-verify={}", added["verification_token"].as_str().unwrap());
     world.zone.lock().unwrap().insert(format!("_content-telemetry.{SHOP}"), text);
-    world.must(&publisher, Method::POST, &format!("/domains/{}/verify", added["id"].as_str().unwrap()), Value::Null, 200).await;
+    world.must(publisher, Method::POST, &format!("/domains/{}/verify", added["id"].as_str().unwrap()), Value::Null, 200).await;
 
     let at_shop = format!("/content-owners/events?domain={SHOP}");
     let items = eventually("the click at the shop is readable", || async {
-        Some(world.items(&publisher_key, &at_shop).await).filter(|items| items.len() == 1)
+        Some(world.items(publisher_key, &at_shop).await).filter(|items| items.len() == 1)
     })
     .await;
     let whose = |item: &Value| json!([item["session_id"], item["platform_id"], item["agent_id"]]);
     assert_eq!(whose(&items[0]), json!([click.session, agent_org, AGENT]), "{items:?}");
 
     // Whoever has not the host of the link is told of its reporter alone.
-    let added = world.must(&publisher, Method::GET, "/domains", Value::Null, 200).await;
+    let added = world.must(publisher, Method::GET, "/domains", Value::Null, 200).await;
     let paper = added.as_array().unwrap().iter().find(|domain| domain["domain"] == DOMAIN).unwrap();
-    world.must(&publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204).await;
-    let items = world.items(&publisher_key, &at_shop).await;
+    world.must(publisher, Method::DELETE, &format!("/domains/{}", paper["id"].as_str().unwrap()), Value::Null, 204).await;
+    let items = world.items(publisher_key, &at_shop).await;
     assert_eq!(whose(&items[0]), json!(["", network_org, ""]), "{items:?}");
 }
