@@ -5,6 +5,7 @@
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
@@ -40,7 +41,7 @@ pub(crate) async fn serve(Path(name): Path<String>) -> Response {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

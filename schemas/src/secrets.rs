@@ -5,6 +5,7 @@
 //! prefixes are part of the public contract (docs/api/http.md#authentication) and must never change.
 
 use crate::identity::OrgType;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -52,18 +53,15 @@ impl SecretHash {
 
 impl Serialize for SecretHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        serializer.serialize_str(&digits)
+        serializer.serialize_str(&HEXLOWER.encode(&self.0))
     }
 }
 
 impl<'de> Deserialize<'de> for SecretHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-        let hash = bytes.filter(|_| is_hex).and_then(|bytes| Self::from_stored(&bytes));
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+        let hash = bytes.and_then(|bytes| Self::from_stored(&bytes));
         hash.ok_or_else(|| serde::de::Error::custom("a hash is 64 hexadecimal digits"))
     }
 }

@@ -16,6 +16,7 @@ use crate::row::ObservationRow;
 use anyhow::{Context, bail};
 use clickhouse::Row;
 use clickhouse::error::Error;
+use data_encoding::HEXLOWER;
 pub(crate) use refusal::Refusal;
 use refusal::{fix, in_one_line};
 use schemas::store::OBSERVATIONS;
@@ -153,7 +154,7 @@ impl Store {
             digest.update(bytes);
         }
         let bytes: [u8; 32] = digest.finalize().into();
-        bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&bytes[..16])
     }
 
     async fn try_insert(&self, rows: &[ObservationRow], token: &str) -> Result<(), Error> {

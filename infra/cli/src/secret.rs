@@ -3,6 +3,7 @@
 //! Must not be printable: neither type has `Debug` or `Display` that shows it, and no command line holds one.
 
 use crate::failure::{Failure, of_file};
+use data_encoding::HEXLOWER;
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -36,7 +37,7 @@ impl Secret {
 
     /// What tells it from others and does not let it be known.
     pub(crate) fn digest(&self) -> String {
-        Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&Sha256::digest(&self.0))
     }
 
     /// The same, if it is an API key; `whence` names where it was read.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use crate::workspace::create_open_folder;
@@ -58,8 +59,7 @@ impl Account {
         if self.ids.is_none() || self.can_enter(home) {
             return Ok(home.to_path_buf());
         }
-        let name: String =
-            Sha256::digest(home.as_os_str().as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = HEXLOWER.encode(&Sha256::digest(home.as_os_str().as_encoded_bytes())[..8]);
         let elsewhere = Path::new(ELSEWHERE).join(format!("postgres-{name}"));
         create_open_folder(Path::new(ELSEWHERE))?;
         create_open_folder(&elsewhere)?;

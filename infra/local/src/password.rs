@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 
 use anyhow::{Context as _, Result};
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -32,7 +33,7 @@ impl Password {
         File::open("/dev/urandom")
             .and_then(|mut source| source.read_exact(&mut bytes))
             .context("the system has no randomness")?;
-        Ok(Self(format!("{ROOT}{}", hex(&bytes))))
+        Ok(Self(format!("{ROOT}{}", HEXLOWER.encode(&bytes))))
     }
 
     /// Whether each account has one of its own.
@@ -53,7 +54,7 @@ impl Password {
     }
 
     fn follow(&self, account: &str) -> String {
-        hex(&Sha256::digest(format!("{} {account}", self.0)))
+        HEXLOWER.encode(&Sha256::digest(format!("{} {account}", self.0)))
     }
 
     /// The password itself.
@@ -64,7 +65,7 @@ impl Password {
 
     /// As ClickHouse keeps it.
     pub(crate) fn sha256(&self) -> String {
-        hex(&Sha256::digest(&self.0))
+        HEXLOWER.encode(&Sha256::digest(&self.0))
     }
 }
 
@@ -78,10 +79,6 @@ impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password")
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub use privileges::{
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use crate::stores;
 use anyhow::{Context, ensure};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
 
@@ -80,8 +81,7 @@ fn renamed(address: &str, role: Role) -> Option<String> {
 /// administrator or of the owner of the tables. None where all share one.
 fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
     const ROOT: &str = "each";
-    let hex = |digest: &[u8]| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let follow = |password: &str, account: &str| hex(&Sha256::digest(format!("{password} {account}")));
+    let follow = |password: &str, account: &str| HEXLOWER.encode(&Sha256::digest(format!("{password} {account}")));
     let is_administrators = user == "telemetry";
     let owners =
         || if is_administrators { format!("{ROOT}{}", follow(password, "telemetry_owner")) } else { password.to_owned() };

@@ -6,6 +6,7 @@
 use super::intake::next_part;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName};
+use data_encoding::HEXLOWER_PERMISSIVE;
 use hmac::{Hmac, KeyInit, Mac};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
@@ -38,15 +39,8 @@ fn refused() -> ApiError {
 fn presented(headers: &HeaderMap) -> Option<[u8; BYTES]> {
     let mut values = headers.get_all(SIGNATURE).iter();
     let (value, other) = (values.next()?.as_bytes(), values.next());
-    if value.len() != 2 * BYTES || other.is_some() {
-        return None;
-    }
-    let mut signature = [0; BYTES];
-    for (byte, digits) in signature.iter_mut().zip(value.as_chunks::<2>().0) {
-        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
-        *byte = u8::try_from(high? * 16 + low?).ok()?;
-    }
-    Some(signature)
+    let signature = HEXLOWER_PERMISSIVE.decode(value).ok()?;
+    signature.try_into().ok().filter(|_| other.is_none())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::log_file::{Reader, open};
 use crate::sending::{gzip, send_until_taken};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use clap::Args;
+use data_encoding::HEXLOWER;
 use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -136,7 +137,7 @@ async fn send(client: &Client, what: &Import, batch: &Batch) -> Result<u64, Fail
         return Ok(0);
     }
     let body = batch.body(what.session);
-    let digest: String = Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = HEXLOWER.encode(&Sha256::digest(&body));
     let key = HeaderValue::try_from(digest).map_err(|error| Failure::Failed(error.to_string()))?;
     let content = Content {
         media_type: Some("application/json"),

@@ -1,5 +1,6 @@
 //! By what a log is known again: another log under the same name begins otherwise.
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 
@@ -19,7 +20,7 @@ impl Head {
         let bytes = usize::try_from(read).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
         let mut head = Vec::new();
         log.take(bytes as u64).read_to_end(&mut head)?;
-        let sha256 = Sha256::digest(&head).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = HEXLOWER.encode(&Sha256::digest(&head));
         Ok(Self { bytes: head.len(), sha256 })
     }
 }

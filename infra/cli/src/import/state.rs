@@ -6,6 +6,7 @@ use super::head::Head;
 use crate::failure::{Failure, of_file};
 use crate::log_file::{Identity, open_known};
 use crate::profiles::write_private;
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io;
@@ -32,7 +33,7 @@ impl StateFile {
         digest.update(place);
         digest.update([0]);
         digest.update(log.as_os_str().as_encoded_bytes());
-        let name: String = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name = HEXLOWER.encode(&digest.finalize()[..16]);
         Ok(Self { path: folder.join(format!("{name}.json")), log })
     }
 

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256, Sha512};
 
 /// A list of lines `algorithm digest section/file`.
@@ -93,5 +94,5 @@ fn digest<D: Digest>(path: &Path) -> Result<String> {
         }
         digest.update(chunk.get(..length).unwrap_or_default());
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&digest.finalize()))
 }
