@@ -37,14 +37,21 @@ use tokio_util::sync::CancellationToken;
 /// Observations of a block, as a worker's.
 const BLOCK: usize = 90_000;
 const DAY_MS: i64 = 86_400_000;
-/// Lengths of windows, in days; the last is everything, without a window.
-const WINDOWS: [i64; 4] = [1, 7, 30, 365];
+/// Lengths of windows, in days: the second has a thirtieth of the rows, the last is everything, without a window.
+const WINDOWS: [i64; 4] = [1, 12, 30, 365];
+/// One batch in so many is reported again.
+const REPEATED: usize = 20;
 /// Reads before any is timed.
 const WARM_UP: usize = 2;
-const READS: [(&str, &str); 3] =
-    [("summary", "/content-owners/summary?"), ("events", "/content-owners/events?"), ("urls", "/content-owners/urls?limit=20&")];
-/// Reads that are always asked exactly.
-const OTHERS: [(&str, &str); 4] = [
+const READS: [(&str, &str); 4] = [
+    ("summary", "/content-owners/summary?"),
+    ("events", "/content-owners/events?"),
+    ("urls", "/content-owners/urls?limit=20&"),
+    ("series by day", "/content-owners/series?by=day&"),
+];
+/// Reads that are asked less often.
+const OTHERS: [(&str, &str); 5] = [
+    ("crawlers", "/content-owners/crawlers?"),
     ("corroboration", "/content-owners/corroboration?"),
     ("funnel by agent", "/content-owners/funnel?"),
     ("funnel by url", "/content-owners/funnel?by=url&"),
@@ -112,6 +119,8 @@ async fn measure_all(
     let compactor = Compactor::connect(&stores.addresses.clickhouse)?;
     compactor.compact_all().await?;
     print_size(&client).await?;
+    repeat(options, &stores.addresses.clickhouse, &tenant.domain).await?;
+    compactor.compact_all().await?;
 
     let (place, serving) = serve_reads(stores, stop).await?;
     let mut connection = Connection::new(place, Duration::from_secs(30));
@@ -284,6 +293,24 @@ async fn fill(options: &ReadBenchOptions, stores: &FreshStores, domain: &str, st
     }
     filler.insert(block).await;
     eprintln!("\rfilled {} in {:.0?}          ", stored + rows, begun.elapsed());
+    Ok(())
+}
+
+/// Reports one batch in [`REPEATED`] again, a second later, spread over the year.
+async fn repeat(options: &ReadBenchOptions, clickhouse: &ClickHouseSettings, domain: &str) -> anyhow::Result<()> {
+    let loader = BulkLoader::connect(clickhouse)?;
+    let (mut block, mut rows, mut repeated) = (Vec::new(), 0, 0);
+    for mut records in History::new(options.seed, domain, options.observations, options.share).step_by(REPEATED) {
+        records.iter_mut().for_each(|record| record.received_at_us += 1_000_000);
+        rows += records.iter().map(|record| record.events.len()).sum::<usize>();
+        block.extend(records);
+        if rows >= BLOCK {
+            loader.insert(std::mem::take(&mut block)).await;
+            repeated += std::mem::take(&mut rows);
+        }
+    }
+    loader.insert(block).await;
+    println!("{} observations reported again", repeated + rows);
     Ok(())
 }
 
