@@ -11,6 +11,7 @@ mod drain;
 mod drain_health;
 mod keys;
 mod membership;
+mod org_type;
 mod organization;
 mod settings;
 
@@ -24,7 +25,8 @@ pub use drain_health::{
 };
 pub use keys::{ApiKey, CreatedApiKey, KeyMaker, MakerKind, Scope};
 pub use membership::{INVITE_LIFETIME, Invite, Membership, Role};
-pub use organization::{OrgType, Organization};
+pub use org_type::OrgType;
+pub use organization::Organization;
 pub use settings::OrganizationSettings;
 
 use std::fmt;
