@@ -2,7 +2,7 @@
 //!
 //! Must not write, and must not remember who holds a credential: a revocation counts from the next look-up on.
 
-use crate::auth::{Caller, Member, Membership};
+use crate::caller::{Caller, Member, Membership};
 use crate::client_address::ClientSettings;
 use crate::http::ApiError;
 use crate::unknown_credentials::Strangers;

@@ -3,6 +3,7 @@
 //! Must not know any one service's routes or rules; it depends on `schemas` only.
 
 pub mod auth;
+mod caller;
 pub mod clicks;
 pub mod client_address;
 pub mod clock;

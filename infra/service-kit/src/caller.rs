@@ -1,0 +1,110 @@
+//! Who a caller can be, and what each may do: the holder of a key, or a person with their memberships.
+//!
+//! Must not look anybody up: `auth` does, in `directory`.
+
+use crate::http::{ApiError, Parameters};
+use axum::http::Uri;
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::{ApiKeyId, DrainId, OrgId, UserId};
+use schemas::problem::Code;
+use serde::Deserialize;
+
+/// The holder of an API key.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The key used.
+    pub key_id: ApiKeyId,
+    /// Whose key it is.
+    pub org_id: OrgId,
+    /// What that organisation is.
+    pub org_type: OrgType,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+    /// Whether what it reports must keep the public 1.0 rules whole.
+    pub strict: bool,
+    /// The drain that the key feeds; it then has no scope.
+    pub drain: Option<DrainId>,
+}
+
+/// By what somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Credential {
+    /// A key of an organisation.
+    Key(ApiKeyId),
+    /// The session of a person.
+    User(UserId),
+}
+
+/// A person signed in.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Who it is.
+    pub user_id: UserId,
+    /// Where they are a member.
+    pub organizations: Vec<Membership>,
+}
+
+/// An organisation that a person belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Which one.
+    pub org_id: OrgId,
+    /// What it is.
+    pub org_type: OrgType,
+}
+
+/// The organisation that a request names for the person who sends it.
+#[derive(Deserialize)]
+struct ActsFor {
+    organization_id: Option<String>,
+}
+
+/// What a request names in `organization_id`, if it does.
+pub fn named_organization(uri: &Uri) -> Result<Option<OrgId>, ApiError> {
+    let Parameters(ActsFor { organization_id }) = Parameters::of_uri(uri)?;
+    let parsed = organization_id.map(|id| id.parse().map_err(|_| invalid_organization()));
+    parsed.transpose()
+}
+
+fn invalid_organization() -> ApiError {
+    ApiError::new(Code::InvalidParameter, "organization_id must be a UUID.")
+}
+
+impl Member {
+    /// The organisation that a request is for: the one it names, or the only one there is. One answer for an organisation
+    /// that does not exist and one that the person does not belong to.
+    pub fn acting_for(&self, uri: &Uri) -> Result<Membership, ApiError> {
+        match (named_organization(uri)?, self.organizations.as_slice()) {
+            (Some(named), own) => own.iter().find(|own| own.org_id == named).copied().ok_or_else(no_member),
+            (None, [only]) => Ok(*only),
+            (None, []) => Err(no_member()),
+            (None, _) => Err(ApiError::new(Code::InvalidParameter, "Name the organisation with ?organization_id=.")),
+        }
+    }
+}
+
+fn no_member() -> ApiError {
+    ApiError::new(Code::Forbidden, "You are not a member of this organisation.")
+}
+
+impl Caller {
+    /// Refuses a key without `scope`.
+    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.scopes.contains(&scope) {
+            return Ok(());
+        }
+        let detail = match self.drain {
+            Some(_) => "The API key feeds a drain and opens nothing else.".to_owned(),
+            None => format!("The API key lacks the scope {}.", scope.as_str()),
+        };
+        Err(ApiError::new(Code::MissingScope, detail))
+    }
+
+    /// Which drain the key feeds, and `None` where it may report in general; refuses any other key.
+    pub fn feeds(&self) -> Result<Option<DrainId>, ApiError> {
+        if self.drain.is_none() {
+            self.require(Scope::TelemetryWrite)?;
+        }
+        Ok(self.drain)
+    }
+}
