@@ -2,8 +2,6 @@
 //!
 //! Must not choose between durability and speed: `acks=all`, idempotence and `earliest` are not settings.
 
-pub mod security;
-
 use crate::settings::KafkaSettings;
 use anyhow::{Context, bail};
 use chrono::TimeDelta;

@@ -4,14 +4,15 @@
 //! Must refuse what nobody knows: a misspelt setting is an error, never a default. A setting of another service is none: one file of
 //! settings does for all of them.
 
+pub mod kafka_security;
 mod needed;
 
 pub use needed::Needed;
 
 use crate::http::Transport;
-use crate::kafka::security::KafkaSecurity;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, Command, Parser};
+use kafka_security::KafkaSecurity;
 use schemas::receiver::AllowedReceivers;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -4,7 +4,7 @@
 //! Must not ask the shared servers: they are open.
 
 use local::private::{ClickHouse, Guard, Kafka, Postgres};
-use service_kit::kafka::security::{KafkaSecurity, Protocol};
+use service_kit::settings::kafka_security::{KafkaSecurity, Protocol};
 use service_kit::settings::{ClickHouseSettings, Hidden, KafkaSettings, PostgresSettings};
 use service_kit::testing::{TestAuthority, eventually};
 use service_kit::{kafka, stores};

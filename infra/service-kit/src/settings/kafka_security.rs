@@ -2,7 +2,7 @@
 //!
 //! Must not show a password: not in `Debug`, not in an error. Must not be able to switch the check of a broker's name off.
 
-use crate::settings::Hidden;
+use super::Hidden;
 use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
 use rdkafka::ClientConfig;
@@ -89,7 +89,7 @@ impl Protocol {
 
 impl KafkaSecurity {
     /// Tells the client library, after a look at what would make it fail later and in many words.
-    pub(super) fn apply(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
+    pub(crate) fn apply(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
         let protocol = self.kafka_security;
         config.set("security.protocol", protocol.name());
         for (setting, key, file) in [
