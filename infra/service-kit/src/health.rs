@@ -65,7 +65,7 @@ impl Probe {
     pub fn database(pool: sqlx::PgPool) -> Self {
         Self::new("database", move || {
             let pool = pool.clone();
-            async move { crate::stores::postgres_answers(&pool, PROBE_DEADLINE).await }
+            async move { crate::connections::postgres_answers(&pool, PROBE_DEADLINE).await }
         })
     }
 
@@ -73,7 +73,7 @@ impl Probe {
     pub fn clickhouse(client: clickhouse::Client) -> Self {
         Self::new("clickhouse", move || {
             let client = client.clone();
-            async move { crate::stores::clickhouse_answers(&client, PROBE_DEADLINE).await }
+            async move { crate::connections::clickhouse_answers(&client, PROBE_DEADLINE).await }
         })
     }
 

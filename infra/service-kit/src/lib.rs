@@ -7,6 +7,7 @@ mod caller;
 pub mod clicks;
 pub mod client_address;
 pub mod clock;
+mod connections;
 pub mod crash_point;
 pub mod directory;
 pub mod egress;

@@ -7,8 +7,8 @@
 mod breadth;
 
 use crate::client_address::{ClientSettings, TrustedProxies};
+use crate::connections;
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings, WebhookSettings};
-use crate::stores;
 use anyhow::ensure;
 use sqlx::postgres::PgSslMode;
 use url::{Host, Url};
@@ -25,7 +25,7 @@ impl KafkaSettings {
 impl PostgresSettings {
     /// Refuses a connection that anybody on the way could read. A socket of this machine has no way to be read on.
     pub fn harden(&self) -> anyhow::Result<()> {
-        let options = stores::postgres_options(self)?;
+        let options = connections::postgres_options(self)?;
         let (host, port) = (options.get_host(), options.get_port());
         let is_encrypted = matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
         ensure!(

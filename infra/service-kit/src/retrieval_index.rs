@@ -9,8 +9,8 @@ mod fill;
 pub use compaction::{Attempt, Compactor, Covered, DeltaPart, STEP_ROWS};
 pub use fill::fill;
 
+use crate::connections;
 use crate::settings::ClickHouseSettings;
-use crate::stores;
 use anyhow::ensure;
 use schemas::store::{OBSERVATIONS, RETRIEVAL_INDEX, RETRIEVAL_INDEX_COMPLETE, RETRIEVAL_INDEX_DELTA};
 
@@ -24,7 +24,7 @@ pub const READ_SETTINGS: [(&str, &str); 3] = [
 
 /// A client whose statements go by [`READ_SETTINGS`].
 pub fn client(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    let client = stores::clickhouse(settings)?;
+    let client = connections::clickhouse(settings)?;
     Ok(READ_SETTINGS.iter().fold(client, |client, (name, value)| client.with_setting(*name, *value)))
 }
 
@@ -55,8 +55,9 @@ impl Description {
 
 /// Refuses a store whose index would not count every report, and each once.
 pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
-    let asked = stores::clickhouse(settings)?.query(DESCRIPTION).bind(OBSERVATIONS).bind(RETRIEVAL_INDEX);
-    let found: Option<Description> = asked.fetch_optional().await.map_err(|error| stores::absent_clickhouse(settings, &error))?;
+    let asked = connections::clickhouse(settings)?.query(DESCRIPTION).bind(OBSERVATIONS).bind(RETRIEVAL_INDEX);
+    let found: Option<Description> =
+        asked.fetch_optional().await.map_err(|error| connections::absent_clickhouse(settings, &error))?;
     let fix = "run `telemetry stream-workers prepare`";
     let Some(found) = found else {
         anyhow::bail!("table {RETRIEVAL_INDEX} does not exist: create it with `telemetry stream-workers prepare`");
@@ -80,7 +81,7 @@ pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
 pub async fn discard(settings: &ClickHouseSettings) -> Result<(), clickhouse::error::Error> {
     let database = &settings.clickhouse_database;
     let server =
-        stores::clickhouse(settings).map_err(|error| clickhouse::error::Error::Other(error.into()))?.with_database("system");
+        connections::clickhouse(settings).map_err(|error| clickhouse::error::Error::Other(error.into()))?.with_database("system");
     let found = server.query("SELECT name FROM tables WHERE database = ? AND name IN (?, ?) ORDER BY name DESC");
     let found: Vec<String> = found.bind(database).bind(RETRIEVAL_INDEX_DELTA).bind(RETRIEVAL_INDEX).fetch_all().await?;
     for name in found {

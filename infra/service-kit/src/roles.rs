@@ -9,8 +9,8 @@ pub use privileges::{
     Judged, refuse_privileged, refuse_privileged_clickhouse, refuse_privileged_if_there, refuse_privileged_once_there,
 };
 
+use crate::connections;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
-use crate::stores;
 use anyhow::{Context, ensure};
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
@@ -92,7 +92,7 @@ fn own_password(user: &str, password: &str, role: Role) -> Option<String> {
 /// in: for development.
 pub async fn create_for_development(settings: &PostgresSettings) -> anyhow::Result<()> {
     let own = |role| settings.signed_in_as(role).ok().and_then(|own| password(&own.database_url));
-    create_missing(&stores::postgres(settings)?, own).await
+    create_missing(&connections::postgres(settings)?, own).await
 }
 
 /// As it was before some of its characters were escaped.

@@ -1,67 +1,21 @@
-//! PostgreSQL and ClickHouse: connections with deadlines, schema applied and checked.
+//! The tables of PostgreSQL and ClickHouse: applied and checked.
 //!
 //! Must not hold a query of any service; those stand in the file of their noun.
 
 mod contract;
 mod version;
 
-use crate::egress::trust;
+pub use crate::connections::{clickhouse, clickhouse_answers, postgres, postgres_answers, postgres_with};
+
+use crate::connections::{absent_clickhouse, absent_postgres, address, clickhouse_server, refusing_postgres};
 use crate::retrieval_index;
 use crate::roles;
-use crate::settings::{ClickHouseSettings, PostgresSettings};
+use crate::settings::ClickHouseSettings;
 use anyhow::{Context, bail};
 use contract::table;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection as _, PgPool};
-use std::str::FromStr;
-use std::time::Duration;
-use tokio::time::timeout;
+use sqlx::PgPool;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../schemas/postgres");
-
-/// Waiting for a free connection, or for a new one.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What the server gives one statement, in milliseconds.
-const STATEMENT_TIMEOUT: &str = "3000";
-/// What a connection that comes back may take to be done with its last statement; longer than the server gives that.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(4);
-/// What an idle connection may take to say that it is there, so that a new one can be made while its caller waits.
-const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Connections of one process.
-const MAX_CONNECTIONS: u32 = 16;
-
-/// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
-pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
-    postgres_with(settings, &[])
-}
-
-/// The same with settings of the session, for functions of the database that go by them.
-pub fn postgres_with(settings: &PostgresSettings, session: &[(&str, String)]) -> anyhow::Result<PgPool> {
-    let options =
-        postgres_options(settings)?.options([("statement_timeout", STATEMENT_TIMEOUT)]).options(session.iter().cloned());
-    let pool = PgPoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_connections(MAX_CONNECTIONS);
-    // The pool's own pings wait for ever: a connection that the network has swallowed would keep its place until the system
-    // gives it up, a quarter of an hour later.
-    let pool = pool.test_before_acquire(false).before_acquire(|connection, _| {
-        Box::pin(async { Ok(timeout(PING_TIMEOUT, connection.ping()).await.is_ok_and(|answer| answer.is_ok())) })
-    });
-    let pool = pool.after_release(|connection, _| {
-        Box::pin(async {
-            timeout(RELEASE_TIMEOUT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
-        })
-    });
-    Ok(pool.connect_lazy_with(options))
-}
-
-/// What the address says.
-pub(crate) fn postgres_options(settings: &PostgresSettings) -> anyhow::Result<PgConnectOptions> {
-    let is_postgres = ["postgres://", "postgresql://"].iter().any(|scheme| settings.database_url.starts_with(scheme));
-    let options = PgConnectOptions::from_str(&settings.database_url).ok().filter(|_| is_postgres);
-    options.context("DATABASE_URL: not a PostgreSQL address; write postgres://user:password@host:5432/database")
-}
 
 /// Brings the tables of PostgreSQL up to this build, and what each service may do with them; safe when several processes start at
 /// once.
@@ -83,64 +37,6 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success").fetch_one(pool).await
 }
 
-/// Names the address without user and password.
-pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Error {
-    let options = pool.connect_options();
-    let (host, port) = (options.get_host(), options.get_port());
-    if let sqlx::Error::Database(refusal) = error {
-        return refusing_postgres(pool, refusal.as_ref());
-    }
-    anyhow::anyhow!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")
-}
-
-/// It answers and refuses: by SQLSTATE who must do what. Names user and database, never the password.
-fn refusing_postgres(pool: &PgPool, refusal: &dyn DatabaseError) -> anyhow::Error {
-    let options = pool.connect_options();
-    let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
-    let database = options.get_database().unwrap_or(user);
-    let fix = match refusal.code().as_deref() {
-        Some("42P01") => {
-            return anyhow::anyhow!(
-                "DATABASE_URL={host}:{port}/{database}: the tables are missing; run `telemetry identity-api migrate`"
-            );
-        }
-        Some("28P01" | "28000") => format!("correct the name or the password of the user {user}, or let it in"),
-        Some("3D000") => format!("create the database {database}, or correct the name"),
-        Some("42501") => format!("grant the user {user} what it needs in the database {database}"),
-        _ => "look at its log".to_owned(),
-    };
-    anyhow::anyhow!("DATABASE_URL={host}:{port}/{database}: PostgreSQL refuses ({}); {fix}", refusal.message())
-}
-
-/// Who signs in; `default` is the one ClickHouse takes where none is named.
-pub(crate) fn clickhouse_user(settings: &ClickHouseSettings) -> String {
-    let user = url::Url::parse(&settings.clickhouse_url).map(|url| url.username().to_owned()).unwrap_or_default();
-    if user.is_empty() { "default".to_owned() } else { user }
-}
-
-/// Without user and password.
-pub(crate) fn address(settings: &ClickHouseSettings) -> String {
-    let url = url::Url::parse(&settings.clickhouse_url).ok();
-    url.and_then(|url| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).unwrap_or_default()
-}
-
-/// Names the address without user and password.
-pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhouse::error::Error) -> anyhow::Error {
-    if error.to_string().contains("(UNKNOWN_DATABASE)") {
-        let database = &settings.clickhouse_database;
-        return anyhow::anyhow!(
-            "TELEMETRY_CLICKHOUSE_DATABASE={database}: there is no such database; create it with `telemetry stream-workers prepare`, or correct the name"
-        );
-    }
-    let address = address(settings);
-    if ["(AUTHENTICATION_FAILED)", "(REQUIRED_PASSWORD)", "(WRONG_PASSWORD)"].iter().any(|why| error.to_string().contains(why)) {
-        return anyhow::anyhow!(
-            "CLICKHOUSE_URL={address}: ClickHouse refuses the user; correct its name or password in the address"
-        );
-    }
-    anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
-}
-
 /// Refuses to run on tables that this build does not know.
 pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
@@ -150,46 +46,6 @@ pub async fn check_postgres(pool: &PgPool) -> anyhow::Result<()> {
         Err(sqlx::Error::Database(error)) => Err(refusing_postgres(pool, error.as_ref())),
         Err(error) => Err(absent_postgres(pool, &error)),
     }
-}
-
-/// Whether PostgreSQL answers within `within`.
-pub async fn postgres_answers(pool: &PgPool, within: Duration) -> bool {
-    timeout(within, sqlx::query("SELECT 1").execute(pool)).await.is_ok_and(|answer| answer.is_ok())
-}
-
-/// A client of the database that holds the tables. None of its reads goes by what the server remembers of earlier
-/// conditions: that has made it count too few rows ([`version`]).
-pub fn clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    let client = clickhouse_server(settings)?.with_database(&settings.clickhouse_database);
-    Ok(client.with_setting("use_query_condition_cache", "0"))
-}
-
-fn clickhouse_server(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    let mut url = url::Url::parse(&settings.clickhouse_url)
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .context("CLICKHOUSE_URL: not an HTTP address; write http://user:password@host:8123")?;
-    let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
-    let stripped = url.set_username("").is_ok() && url.set_password(None).is_ok();
-    anyhow::ensure!(stripped, "CLICKHOUSE_URL: not an HTTP address with a host");
-    let client = if url.scheme() == "https" { over_tls(settings)? } else { clickhouse::Client::default() };
-    let mut client = client.with_url(url.as_str());
-    if !user.is_empty() {
-        client = client.with_user(user);
-    }
-    if let Some(password) = password {
-        client = client.with_password(password);
-    }
-    Ok(client)
-}
-
-/// A client that believes the system's authorities and the one that is set.
-fn over_tls(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
-    let tls = trust::client_config("TELEMETRY_CLICKHOUSE_CA", settings.clickhouse_ca.as_deref())?;
-    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
-    // The server closes what is idle for three seconds.
-    let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(2)).build(connector);
-    Ok(clickhouse::Client::with_http_client(http))
 }
 
 /// Refuses a server that counts wrongly. By a client without any setting: an older server may not know it.
@@ -225,11 +81,6 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
         found.keep_settings()?;
     }
     retrieval_index::check(settings).await
-}
-
-/// Whether ClickHouse answers within `within`.
-pub async fn clickhouse_answers(client: &clickhouse::Client, within: Duration) -> bool {
-    timeout(within, client.query("SELECT 1").fetch_one::<u8>()).await.is_ok_and(|answer| answer.is_ok())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Must ask the store itself, as the account it judges.
 
 use super::Role;
+use crate::connections;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
-use crate::stores;
 use anyhow::ensure;
 use sqlx::PgPool;
 use std::time::Duration;
@@ -63,14 +63,14 @@ fn judge(pool: &PgPool, found: Privileges, role: Role) -> anyhow::Result<()> {
 /// owner of the tables, each of whom can change the audit trail; and one of another service. A server that does not answer is an
 /// error too.
 pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
-    let pool = stores::postgres(settings)?;
-    let found = look(&pool, role).await.map_err(|error| stores::absent_postgres(&pool, &error))?;
+    let pool = connections::postgres(settings)?;
+    let found = look(&pool, role).await.map_err(|error| connections::absent_postgres(&pool, &error))?;
     judge(&pool, found, role)
 }
 
 /// The same for who starts without PostgreSQL: a server that does not answer is not judged yet.
 pub async fn refuse_privileged_if_there(settings: &PostgresSettings, role: Role) -> anyhow::Result<Judged> {
-    let pool = stores::postgres(settings)?;
+    let pool = connections::postgres(settings)?;
     match look(&pool, role).await {
         Ok(found) => judge(&pool, found, role).map(|()| Judged::Good),
         Err(_) => Ok(Judged::NotYet),
@@ -92,16 +92,16 @@ const ACCOUNTS: &str = include_str!("../../../../schemas/clickhouse/accounts.xml
 /// service; to read is granted to all. `telemetry stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
 /// not.
 pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: Role) -> anyhow::Result<()> {
-    let asked = stores::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;
-    let granted = asked.map_err(|error| stores::absent_clickhouse(settings, &error))?;
+    let asked = connections::clickhouse(settings)?.query("SHOW GRANTS FINAL").fetch_all::<String>().await;
+    let granted = asked.map_err(|error| connections::absent_clickhouse(settings, &error))?;
     let needed: Vec<Grant<'_>> = of_file(role).collect();
     let given = granted.iter().filter_map(|grant| Grant::parse(grant));
     let unneeded = given.filter(|grant| grant.concerns(&settings.clickhouse_database)).find_map(|grant| grant.beyond(&needed));
     ensure!(
         unneeded.is_none(),
         "CLICKHOUSE_URL={}: production does not run as {}, which has the right {}; sign in as {}, which schemas/clickhouse/accounts.xml makes",
-        stores::address(settings),
-        stores::clickhouse_user(settings),
+        connections::address(settings),
+        connections::clickhouse_user(settings),
         unneeded.unwrap_or_default(),
         role.name()
     );
