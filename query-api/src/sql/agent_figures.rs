@@ -7,7 +7,7 @@ use super::Telemetry;
 use super::faces::{self, NONE, ROLE};
 use super::party::retrievals;
 use super::row_filter::RowFilter;
-use super::series::{OwnSplit, bucket, told};
+use super::series::{By, Cells, OwnSplit, bucket, told};
 use crate::period::Period;
 use crate::visibility::OwnReports;
 use serde::Deserialize;
@@ -44,6 +44,12 @@ impl Telemetry {
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let filter = RowFilter::of_party(own, period);
         self.rows(&summary(&filter), filter.values).await
+    }
+
+    /// One's own reports over time, and what others did with one's click tokens.
+    pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
+        let filter = RowFilter::of_party(own, period);
+        self.cells(&series(&filter, split), filter.values, by).await
     }
 }
 

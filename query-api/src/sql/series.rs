@@ -8,10 +8,9 @@ use super::answered::{Fact, valued};
 use super::faces::NONE;
 use super::owned::Owned;
 use super::retrievals::{reports, shown, with};
-use super::row_filter::RowFilter;
 use super::values::Values;
 use crate::period::Period;
-use crate::visibility::{OwnReports, Visibility};
+use crate::visibility::Visibility;
 use clickhouse::query::RowCursor;
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -166,13 +165,8 @@ impl Telemetry {
         self.cells(&owners(&owned, split), owned.values, by).await
     }
 
-    /// One's own reports over time, and what others did with one's click tokens.
-    pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
-        let filter = RowFilter::of_party(own, period);
-        self.cells(&super::agent_figures::series(&filter, split), filter.values, by).await
-    }
-
-    async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {
+    /// What a statement brings that ends as [`told`] does.
+    pub(super) async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {
         let query = values.bind(self.client.query(statement)).param("bucket_ms", by.ms());
         // Its rows go out as they come, and none of them is large.
         let (extent, rest) = self.begun::<StoredRow>(query.with_setting("max_result_bytes", "0")).await?;
