@@ -1,9 +1,10 @@
 //! From the events of a session to what a click manifest may show of them. Pure.
 //!
-//! Must show only what the table below names, and no value that holds the session's id: everything else is withheld,
+//! Must show only what the table of `event_data::manifest` names, and no value that holds the session's id: everything else is withheld,
 //! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
 
 use crate::consent::{Clicked, Consents};
+use crate::event_data::manifest::{Kind, Location, MAX_COUNT, is_shown};
 use crate::id_encodings::IdEncodings;
 use crate::sql::{SessionEvent, SessionEvents};
 use chrono::DateTime;
@@ -13,73 +14,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// What kind of value a member may have to be shown. None of them can hold what its reporter makes up, but for references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// One of these words, which are the standard's.
-    Word(&'static [&'static str]),
-    /// True or false.
-    Flag,
-    /// A whole number from 0 to [`MAX_COUNT`].
-    Count,
-    /// An opaque reference, which may hold the session's id.
-    Reference,
-}
-
-/// More tokens than any text has.
-const MAX_COUNT: u64 = 100_000_000;
-
-/// Where a member stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Location {
-    /// Beside `type`.
-    Event,
-    /// In `data`.
-    Data,
-}
-
-/// Members of an event beyond `type`, `timestamp` and `content_url`, which every level shows: name, place, kind, and
-/// the strictest level that shows it. Text members are at no level: content events have none to show.
-pub(crate) const SHOWN: &[(&str, Location, Kind, PrivacyLevel)] = &[
-    ("turn_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
-    ("output_id", Location::Event, Kind::Reference, PrivacyLevel::Intent),
-    ("scope", Location::Data, Kind::Word(&["session", "turn"]), PrivacyLevel::Intent),
-    ("cached", Location::Data, Kind::Flag, PrivacyLevel::Intent),
-    (
-        "citation_type",
-        Location::Data,
-        Kind::Word(&["direct_quote", "paraphrase", "reference", "contradiction", "unclassified"]),
-        PrivacyLevel::Intent,
-    ),
-    ("position", Location::Data, Kind::Word(&["primary", "supporting", "mentioned", "unclassified"]), PrivacyLevel::Intent),
-    ("presentation_kind", Location::Data, Kind::Word(&["content", "source_reference"]), PrivacyLevel::Intent),
-    (
-        "presentation_type",
-        Location::Data,
-        Kind::Word(&["link", "snippet", "inline_quote", "card", "detail_view", "embed", "spoken_credit"]),
-        PrivacyLevel::Intent,
-    ),
-    ("query_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("response_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("tokens_ingested", Location::Data, Kind::Count, PrivacyLevel::Minimal),
-    ("excerpt_tokens", Location::Data, Kind::Count, PrivacyLevel::Minimal),
-];
-
-/// The members of `data` that some level shows.
-pub(crate) fn members_of_data() -> impl Iterator<Item = &'static str> {
-    SHOWN.iter().filter(|(_, place, ..)| *place == Location::Data).map(|(name, ..)| *name)
-}
-
 /// The only types of a manifest.
 const GROUNDED: &str = "content_grounded";
 const CITED: &str = "content_cited";
 const PRESENTED: &str = "content_presented";
-
-/// Whether `level` shows the member.
-pub(crate) fn is_shown(name: &str, place: Location, level: PrivacyLevel) -> Option<Kind> {
-    let found = SHOWN.iter().find(|(shown, at, _, least)| *shown == name && *at == place && level >= *least)?;
-    Some(found.2)
-}
 
 /// The level that holds for a session: its own, else the strictest that one of its turns says, else the strictest of all.
 /// A turn that was not read may say anything.

@@ -40,6 +40,7 @@ mod lists;
 mod metrics;
 mod outcomes;
 mod page;
+mod paging;
 mod period;
 mod read_limiter;
 mod reader;

@@ -5,7 +5,8 @@
 use crate::State;
 use crate::cursor::Cursor;
 use crate::event_data::{self, Audience, StoredEvent};
-use crate::page::{self, Answering, Format, Paging};
+use crate::page::{self, Answering, Format};
+use crate::paging::Paging;
 use crate::period::Period;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::reads::refuse_others;

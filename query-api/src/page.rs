@@ -1,15 +1,15 @@
-//! `limit` and `offset`, and a page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
+//! A page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
 //!
 //! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
 
+use crate::paging::Paging;
 use crate::read_limiter::ReadPermit;
-use crate::sql::{FoundPage, PageRow};
-use crate::streamed_answer::{Rows, Written};
+use crate::sql::{FoundPage, PageRow, Rows};
+use crate::streamed_answer::Written;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use schemas::pages::{MAX_PAGE, Page};
-use schemas::problem::Code;
+use schemas::pages::Page;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use service_kit::http::ApiError;
@@ -19,40 +19,6 @@ use std::collections::BTreeMap;
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 /// Where the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-next-after");
-/// Beyond what any store holds, and within what its engine adds up.
-const MAX_OFFSET: u64 = u64::MAX / 4;
-
-/// Which part of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Paging {
-    /// Items at most: 1 to [`MAX_PAGE`].
-    pub(crate) limit: u64,
-    /// Items before it.
-    pub(crate) offset: u64,
-}
-
-impl Paging {
-    /// Reads both parameters, or says which one is wrong.
-    pub(crate) fn parse(limit: Option<&str>, offset: Option<&str>, page: u64) -> Result<Self, ApiError> {
-        let limit = limit.map_or(Some(page), whole_number).filter(|limit| *limit > 0);
-        let limit = limit.ok_or_else(|| refused("The parameter limit is not a whole number from 1 on."))?;
-        let offset = offset.map_or(Some(0), whole_number).filter(|offset| *offset <= MAX_OFFSET);
-        let offset =
-            offset.ok_or_else(|| refused("The parameter offset is not a whole number from 0 on, or is out of range."))?;
-        Ok(Self { limit: limit.min(MAX_PAGE), offset })
-    }
-}
-
-fn refused(detail: &str) -> ApiError {
-    ApiError::new(Code::InvalidParameter, detail)
-}
-
-/// Digits only: what `str::parse` also takes, a sign, is no number here. A number that is too large to hold is very
-/// large, which is no fault of a `limit`.
-fn whole_number(text: &str) -> Option<u64> {
-    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(u64::MAX))
-}
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,32 +164,6 @@ fn record(cells: impl Iterator<Item = String>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn paging(limit: &str, offset: &str) -> Option<(u64, u64)> {
-        Paging::parse(Some(limit), Some(offset), 20).ok().map(|paging| (paging.limit, paging.offset))
-    }
-
-    #[test]
-    fn a_limit_is_a_whole_number_from_one_on_and_clamped() {
-        for (limit, expected) in [("1", 1), ("1000", 1_000), ("1001", 1_000), ("007", 7), ("1000000000", 1_000)] {
-            assert_eq!(paging(limit, "0"), Some((expected, 0)), "{limit}");
-        }
-        for large in ["9223372036854775808", "18446744073709551616", &"9".repeat(400)] {
-            assert_eq!(paging(large, "0"), Some((1_000, 0)), "{large}");
-        }
-        for bad in ["0", "-1", "1.5", "+1", " 1", "1 ", "0x10", "１", "", "1e3", "null", "00"] {
-            assert_eq!(paging(bad, "0"), None, "{bad}");
-        }
-        assert_eq!(Paging::parse(None, None, 20).unwrap(), Paging { limit: 20, offset: 0 });
-    }
-
-    #[test]
-    fn an_offset_is_a_whole_number_from_zero_on() {
-        assert_eq!(paging("1", "1000000000"), Some((1, 1_000_000_000)));
-        for bad in ["-1", "1.5", "+1", "", "0x10", "9223372036854775808", "18446744073709551616"] {
-            assert_eq!(paging("1", bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn the_format_is_what_the_caller_likes_best() {

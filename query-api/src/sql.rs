@@ -24,7 +24,7 @@ mod statements;
 mod values;
 
 use crate::cursor::Cursor;
-use crate::page::Paging;
+use crate::paging::Paging;
 use crate::period::Period;
 use crate::read_limiter::ReadSettings;
 use crate::visibility::{OwnReports, Visibility};
@@ -46,7 +46,7 @@ pub(crate) use agent_figures::OwnFigure;
 pub(crate) use answered::Fact;
 pub(crate) use crawlers::CrawlerRow;
 pub use plans::{PlanRequest, query_plans};
-pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, UrlRow};
+pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, Rows, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;

@@ -5,6 +5,7 @@
 //! an answer in memory than its place accounts for: what is larger than [`SMALL`] keeps its place until it is out.
 
 use crate::read_limiter::ReadPermit;
+use crate::sql::Rows;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -33,15 +34,6 @@ enum CutOff {
     Left,
     /// The store fell silent, or refused.
     Failed(ApiError),
-}
-
-/// What an answer is made of, as it comes.
-pub(crate) trait Rows: Send + 'static {
-    /// What one item is made of.
-    type Row: Send;
-
-    /// The next one.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
 }
 
 /// Items as they are written, between what stands before and after them.

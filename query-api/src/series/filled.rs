@@ -3,8 +3,7 @@
 //! Must not lose a cell: one that has no place is a fault, never left out. Must not hold more than the names of the values, and
 //! of these no more than [`MAX_BYTES`]: who reports on a host names agents and types as it likes.
 
-use crate::sql::{Cell, Cells, Extent, Value};
-use crate::streamed_answer::Rows;
+use crate::sql::{Cell, Cells, Extent, Rows, Value};
 use service_kit::http::ApiError;
 use std::ops::RangeInclusive;
 use std::vec;

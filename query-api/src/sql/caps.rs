@@ -75,7 +75,7 @@ mod tests {
     use super::super::rows::PageRow;
     use super::super::{Telemetry, Values};
     use super::*;
-    use crate::page::Paging;
+    use crate::paging::Paging;
     use axum::Router;
     use axum::routing::get;
     use schemas::problem::Code;

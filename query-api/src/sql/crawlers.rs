@@ -9,7 +9,7 @@ use super::owned::Owned;
 use super::retrievals::{identities, key, reporter, reports, retrievals, seen_by_servers, shown, with};
 use super::rows::{FoundPage, PageRow, following};
 use super::statements::ON_PAGE;
-use crate::page::Paging;
+use crate::paging::Paging;
 use crate::period::Period;
 use crate::visibility::Visibility;
 use serde::Deserialize;

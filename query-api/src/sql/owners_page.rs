@@ -12,7 +12,7 @@ use super::retrievals::{Column, key, retrievals, roles, shown, with};
 use super::rows::{EventRow, FoundPage};
 use super::values::Values;
 use crate::cursor::{Cursor, Position};
-use crate::page::Paging;
+use crate::paging::Paging;
 use crate::period::Period;
 use crate::visibility::Visibility;
 use clickhouse::query::Query;

@@ -4,8 +4,7 @@
 
 use super::{Telemetry, refused};
 use crate::cursor::{Cursor, Position};
-use crate::page::Paging;
-use crate::streamed_answer::Rows;
+use crate::paging::Paging;
 use clickhouse::query::{Query, RowCursor};
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -14,6 +13,15 @@ use uuid::Uuid;
 
 /// How long the next row may take once the first is there.
 const ROW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What an answer is made of, as it comes.
+pub(crate) trait Rows: Send + 'static {
+    /// What one item is made of.
+    type Row: Send;
+
+    /// The next one.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Row>, ApiError>> + Send;
+}
 
 /// A row of a page: an item, or the row of a page that has none.
 pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sync + 'static {

@@ -3,8 +3,7 @@
 //! Must not let those others decide what is read of the organisation's own: whoever has a token can report any number.
 
 use super::{Telemetry, is_too_large, refused};
-use crate::disclose;
-use crate::event_data::shown;
+use crate::event_data::{manifest, shown};
 use crate::session_scope::SessionScope;
 use schemas::problem::Code;
 use schemas::store::OBSERVATIONS;
@@ -118,7 +117,7 @@ fn texts(part: SessionPart) -> [String; 6] {
     }
     let names: Vec<String> = match part {
         SessionPart::Clicks => CLICK_TYPES.iter().flat_map(|of| shown::of_click(of)).map(|name| format!("'{name}'")).collect(),
-        _ => disclose::members_of_data().map(|name| format!("'{name}'")).collect(),
+        _ => manifest::members_of_data().map(|name| format!("'{name}'")).collect(),
     };
     let members = "JSONExtractKeysAndValuesRaw(data)";
     let data = format!(
