@@ -3,11 +3,13 @@
 //! Must show only what the table of `event_data::manifest` names, and no value that holds the session's id: everything else is withheld,
 //! also what this build has never heard of (docs/api/click-tokens.md#members-of-a-manifest; threats C6 to C9 and C12).
 
-use crate::consent::{Clicked, Consents};
+mod id_encodings;
+
+use crate::access::consent::{Clicked, Consents};
 use crate::event_data::manifest::{Kind, Location, MAX_COUNT, is_shown};
-use crate::id_encodings::IdEncodings;
-use crate::sql::{SessionEvent, SessionEvents};
+use crate::read_model::{SessionEvent, SessionEvents};
 use chrono::DateTime;
+use id_encodings::IdEncodings;
 use schemas::clicks::{ClickManifest, ManifestEvent};
 use schemas::session::PrivacyLevel;
 use serde::Deserialize;

@@ -2,67 +2,50 @@
 //!
 //! ```text
 //!  GET /content-owners/*, /agent/*                        GET /resolve
-//!      │  who?            reader ── directory ──► 401, 403       │  anybody
+//!      │  who?            access ── directory ──► 401, 403       │  anybody
 //!      ▼                                                         ▼
-//!   read_limiter ─────────────► a permit to read 429, 503       │
-//!      ▼                                                         │
-//!   visibility ── directory ──► what may be seen     403      resolve ── directory ──► longest verified suffix
+//!   read_limiter ─────────────► a permit to read 429, 503     routes::resolve ── directory ──► longest verified suffix
 //!      ▼
-//!   period (pure) ────────────► which time           400
+//!   parameters (pure) ────────► which time, which part   400
 //!      ▼
-//!   page (pure) ──────────────► which part, written how    400
+//!   access ── directory ──────► what may be seen     403
 //!      ▼
-//!   sql ──────────────────────► one query            503 when ClickHouse does not answer
+//!   read_model ───────────────► one query            503 when ClickHouse does not answer
 //!      ▼
-//!   reads, lists, series ─────► a fixed order, as JSON, CSV or NDJSON
+//!   respond ──────────────────► a fixed order, as JSON, CSV or NDJSON
 //! ```
 //!
-//! Beside them, by session and not by host: `GET /ctx/{token}` (`clicks`: `consent` asks PostgreSQL who agrees, `disclose`
-//! shows what may be shown) and `GET /sessions/{id}/document` (`documents`).
+//! Beside them, by session and not by host: `GET /ctx/{token}` (`routes::clicks`: `access::consent` asks PostgreSQL who agrees,
+//! `disclose` shows what may be shown) and `GET /sessions/{id}/document` (`routes::documents`).
 //!
-//! Must not write to any store, save when its keys are used and which sessions read for whom (`reader`), and
-//! must not ask for telemetry without a
-//! `Visibility`, or for a session without a `SessionScope` (invariant 5).
+//! Must not write to any store, save when its keys are used and which sessions read for whom (`access::reader`), and must not ask
+//! for telemetry without a `Visibility`, or for a session without a `SessionScope` (invariant 5).
 
-mod agent_figures;
-mod clicks;
-mod compression;
-mod consent;
-mod coverage;
-mod crawlers;
-mod cursor;
-mod disclose;
-mod documents;
-mod dry_run;
-mod event_data;
-mod id_encodings;
-mod lists;
-mod metrics;
-mod outcomes;
-mod page;
-mod paging;
-mod period;
+mod routes;
+mod parameters;
+mod access;
 mod read_limiter;
-mod reader;
-mod reads;
-mod resolve;
-mod series;
-mod session_scope;
-mod sql;
-mod streamed_answer;
-mod visibility;
+mod read_model;
+mod event_data;
+mod disclose;
+mod respond;
+mod metrics;
 
-pub use clicks::ClickSettings;
-pub use dry_run::parse_period;
 pub use metrics::MEASURES;
 pub use read_limiter::ReadSettings;
-pub use resolve::ResolveSettings;
-pub use sql::{PlanRequest, query_plans};
+pub use read_model::{PlanRequest, query_plans};
+pub use routes::clicks::ClickSettings;
+pub use routes::dry_run::parse_period;
+pub use routes::resolve::ResolveSettings;
+pub use routes::routes;
 
-use crate::reader::session_reads::SessionReads;
+use crate::access::reader::key_uses;
+use crate::access::reader::session_reads::SessionReads;
+use crate::read_limiter::ReadLimiter;
+use crate::read_model::Telemetry;
+use crate::read_model::outcomes::Ledger;
+use crate::routes::resolve::Limit;
 use axum::Router;
-use axum::middleware;
-use axum::routing::get;
 use clap::{Args, Parser, Subcommand};
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
@@ -147,12 +130,12 @@ pub struct State {
     directory: Directory,
     uses: KeyUses,
     session_reads: SessionReads,
-    telemetry: sql::Telemetry,
-    ledger: outcomes::Ledger,
-    resolving: resolve::Limit,
+    telemetry: Telemetry,
+    ledger: Ledger,
+    resolving: Limit,
     pool: PgPool,
     lookups: Rates,
-    read_limiter: Arc<read_limiter::ReadLimiter>,
+    read_limiter: Arc<ReadLimiter>,
     clock: Clock,
     probes: Vec<Probe>,
 }
@@ -182,14 +165,14 @@ impl State {
         let clickhouse = stores::clickhouse(&settings.clickhouse)?;
         Ok(Arc::new(Self {
             probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
-            uses: KeyUses::start(pool.clone(), reader::key_uses::TELL),
+            uses: KeyUses::start(pool.clone(), key_uses::TELL),
             session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
-            telemetry: sql::Telemetry::new(&clickhouse, &settings.reads),
-            ledger: outcomes::Ledger::new(pool.clone(), settings.reads.time_to_start()),
-            resolving: resolve::Limit::new(&settings.resolving, &settings.clients),
+            telemetry: Telemetry::new(&clickhouse, &settings.reads),
+            ledger: Ledger::new(pool.clone(), settings.reads.time_to_start()),
+            resolving: Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
-            read_limiter: read_limiter::ReadLimiter::new(&settings.reads),
+            read_limiter: ReadLimiter::new(&settings.reads),
             pool,
             clock,
         }))
@@ -199,31 +182,6 @@ impl State {
     pub fn probes(&self) -> Vec<Probe> {
         self.probes.clone()
     }
-}
-
-/// Every path of this surface, without health and boundary.
-pub fn routes(state: Arc<State>) -> Router {
-    Router::new()
-        // With an API key that has telemetry:read, or the session of a member.
-        .route("/content-owners/summary", get(reads::read_summary))
-        .route("/content-owners/events", get(lists::read_events))
-        .route("/content-owners/urls", get(lists::read_urls))
-        .route("/content-owners/corroboration", get(lists::read_corroboration))
-        .route("/content-owners/funnel", get(lists::read_funnel))
-        .route("/content-owners/series", get(series::read_series))
-        .route("/content-owners/crawlers", get(crawlers::read_crawlers))
-        .route("/content-owners/coverage", get(reads::read_coverage))
-        .route("/agent/events", get(lists::read_own_events))
-        .route("/agent/summary", get(agent_figures::read_own_summary))
-        .route("/agent/series", get(agent_figures::read_own_series))
-        .route("/sessions/{id}/document", get(documents::read_document))
-        // With an API key that has telemetry:read.
-        .route("/ctx/{token}", get(clicks::read_manifest))
-        // Open to everybody, within the rate of the client's address.
-        .route("/resolve", get(resolve::resolve_domain))
-        .route_layer(compression::layer())
-        .route_layer(middleware::from_fn(compression::choose))
-        .with_state(state)
 }
 
 /// The surface as a process serves it alone, over plain HTTP.

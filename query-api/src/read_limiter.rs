@@ -1,12 +1,12 @@
 //! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
-//! may cost is capped in `sql`; this keeps a hundred of them from costing a hundred times that.
+//! may cost is capped in `read_model`; this keeps a hundred of them from costing a hundred times that.
 //!
 //! No organisation has more places than are left free for everybody else: one that takes all it can leaves half of them, the
 //! next one a quarter, and so on, so that a few with slow readers never have them all.
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
-use crate::reader::Reader;
+use crate::access::reader::Reader;
 use crate::{State, metrics};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

@@ -1,4 +1,4 @@
-//! R18: reads that cost much, many at a time. Each is capped (`sql`), a key has so many under way and no more, and who has
+//! R18: reads that cost much, many at a time. Each is capped (`read_model`), a key has so many under way and no more, and who has
 //! none under way is answered.
 
 use crate::test_app::{TestApp, seen};

@@ -54,12 +54,12 @@ const READS: &[ThreatTest] = &[
     ("R8", INJECTIONS, "r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement"),
     ("R8", INJECTIONS, "r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter"),
     ("R9", PAGING, "a_wrong_limit_or_offset_is_400_on_every_list_and_a_large_limit_is_clamped_and_echoed"),
-    ("R9", "query-api/src/paging.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
+    ("R9", "query-api/src/parameters/paging.rs", "a_limit_is_a_whole_number_from_one_on_and_clamped"),
     ("R10", PAGING, "beyond_the_end_there_are_no_items_and_the_right_total_however_far"),
-    ("R10", "query-api/src/paging.rs", "an_offset_is_a_whole_number_from_zero_on"),
+    ("R10", "query-api/src/parameters/paging.rs", "an_offset_is_a_whole_number_from_zero_on"),
     ("R10", SQL, "a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault"),
-    ("R11", "query-api/src/period.rs", "since_after_until_is_refused"),
-    ("R11", "query-api/src/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
+    ("R11", "query-api/src/parameters/period.rs", "since_after_until_is_refused"),
+    ("R11", "query-api/src/parameters/period.rs", "a_period_is_half_open_and_includes_the_day_of_until"),
     ("R11", "query-api/tests/it/parameters.rs", "a_period_is_echoed_in_the_one_format_of_instants_or_refused"),
     (
         "R12",
@@ -124,7 +124,7 @@ const ATTACKS: &[ThreatTest] = &[
     ),
 ];
 
-const CONSENT: &str = "query-api/src/consent.rs";
+const CONSENT: &str = "query-api/src/access/consent.rs";
 const DATA: &str = "query-api/src/event_data/tests.rs";
 const DELEGATION: &str = "query-api/tests/it/delegation.rs";
 const FILTERS: &str = "query-api/tests/it/delegated_filters.rs";
@@ -143,8 +143,8 @@ const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
 const SHARED: &str = "query-api/tests/it/shared_tokens.rs";
 const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
-const SPELLINGS: &str = "query-api/src/id_encodings.rs";
-const SQL: &str = "query-api/src/sql.rs";
+const SPELLINGS: &str = "query-api/src/disclose/id_encodings.rs";
+const SQL: &str = "query-api/src/read_model.rs";
 const WALKS: &str = "query-api/tests/it/walks.rs";
 const CLICKS: &str = "query-api/tests/it/clicks.rs";
 const DISCLOSE: &str = "query-api/src/disclose/tests.rs";

@@ -172,7 +172,7 @@ async fn s2_what_is_not_yours_and_what_is_not_there_are_answered_alike() {
 #[test]
 fn s2_every_route_with_an_id_is_probed() {
     let sources = [
-        include_str!("../../../../query-api/src/lib.rs"),
+        include_str!("../../../../query-api/src/routes.rs"),
         include_str!("../../../../identity-api/src/routes.rs"),
         include_str!("../../../../ingest-gateway/src/lib.rs"),
     ];

@@ -3,10 +3,10 @@
 //! Must stay a function of the seed.
 
 use super::super::{CITED, GROUNDED, PRESENTED};
-use crate::consent::Clicked;
-use crate::id_encodings::planted;
-use crate::session_scope::SessionScope;
-use crate::sql::SessionEvent;
+use crate::access::consent::Clicked;
+use crate::access::session_scope::SessionScope;
+use crate::disclose::id_encodings::planted;
+use crate::read_model::SessionEvent;
 use chrono::DateTime;
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -1,0 +1,298 @@
+//! What a caller may see: who asks + `delegated_from` + `domain`. The only value a telemetry query accepts.
+//!
+//! Must not be built in any other way, must not be kept between requests (a revocation counts at once), and must
+//! answer the same whether the organisation or domain asked for exists or not.
+
+use super::reader::Reader;
+use crate::parameters::period::ceil_ms;
+use schemas::identity::OrgType;
+use schemas::ids::OrgId;
+use schemas::problem::Code;
+use schemas::site::Site;
+use service_kit::directory::{Directory, OwnedSite};
+use service_kit::http::ApiError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whose telemetry, and which of it. An event is visible when the longest verified suffix of its host is one of
+/// this owner's, and the host lies where the read looks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Visibility {
+    organization_id: OrgId,
+    domains: Vec<String>,
+    beneath: Vec<Site>,
+    own: Vec<OwnHost>,
+    foreign: Vec<Site>,
+    readers: (Vec<OwnHost>, Vec<Site>),
+}
+
+/// A host that the owner has verified, or one beneath it that somebody else had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnHost {
+    /// The host.
+    pub(crate) site: Site,
+    /// First millisecond that is this owner's; `None` is all history.
+    pub(crate) visible_from_ms: Option<i64>,
+}
+
+impl Visibility {
+    /// Decides what the caller may see, or refuses.
+    pub(crate) async fn establish(
+        directory: &Directory,
+        reader: &Reader,
+        delegated_from: Option<&str>,
+        domain: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        let organization_id = match (reader.org_type, delegated_from) {
+            (OrgType::ContentOwner, None) => reader.org_id,
+            (OrgType::Platform | OrgType::Agent, None) => return Err(without_grantor()),
+            (_, Some(grantor)) => grantor_of(directory, reader, grantor).await?,
+        };
+        let owned = directory.owned_sites(organization_id).await?;
+        match domain {
+            None => Ok(Self::of_everything(organization_id, &owned)),
+            Some(domain) => Self::of_domain(organization_id, &owned, domain),
+        }
+    }
+
+    /// All that its organisation has verified.
+    pub(crate) fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
+        let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();
+        domains.sort_unstable();
+        let foreign: BTreeSet<Site> = owned.iter().flat_map(|owned| &owned.except).cloned().collect();
+        let beneath = topmost(owned.iter().map(|owned| &owned.site));
+        let (own, foreign) = (own_hosts(owned), foreign.into_iter().collect::<Vec<_>>());
+        Self { organization_id, domains, beneath, readers: (own.clone(), foreign.clone()), own, foreign }
+    }
+
+    fn of_domain(organization_id: OrgId, owned: &[OwnedSite], domain: &str) -> Result<Self, ApiError> {
+        let site = Site::from_domain(domain).map_err(|_| domain_refused())?;
+        if !owned.iter().any(|owned| owned.covers(&site)) {
+            return Err(domain_refused());
+        }
+        let mut visibility = Self::of_everything(organization_id, owned);
+        // Only hosts above and beneath the domain can decide about what lies beneath it.
+        let is_related = |other: &Site| other.is_within(&site) || site.is_within(other);
+        visibility.own.retain(|own| is_related(&own.site));
+        visibility.foreign.retain(is_related);
+        visibility.domains = vec![site.domain()];
+        visibility.beneath = vec![site];
+        Ok(visibility)
+    }
+
+    /// Whose telemetry it is.
+    pub(crate) fn organization_id(&self) -> OrgId {
+        self.organization_id
+    }
+
+    /// The domains covered, sorted.
+    pub(crate) fn domains(&self) -> &[String] {
+        &self.domains
+    }
+
+    /// Where the read looks: at these hosts and beneath them. Sorted; none lies beneath another.
+    pub(crate) fn beneath(&self) -> &[Site] {
+        &self.beneath
+    }
+
+    /// The owner's verified hosts, and those beneath them of which only a part of the history is theirs.
+    pub(crate) fn own(&self) -> &[OwnHost] {
+        &self.own
+    }
+
+    /// Hosts beneath them that somebody else has verified.
+    pub(crate) fn foreign(&self) -> &[Site] {
+        &self.foreign
+    }
+
+    /// The same two of the owner, whatever the read is narrowed to.
+    pub(crate) fn readers(&self) -> (&[OwnHost], &[Site]) {
+        (&self.readers.0, &self.readers.1)
+    }
+}
+
+/// Each host that decides since when events are the owner's; the longest one above an event does. What others had beneath
+/// a host matters where no longer host of the owner's own decides: there the events were not theirs when they had it.
+fn own_hosts(owned: &[OwnedSite]) -> Vec<OwnHost> {
+    let mut own: BTreeMap<&Site, Option<i64>> = BTreeMap::new();
+    let hosts: BTreeSet<&Site> = owned.iter().map(|owned| &owned.site).collect();
+    let decider = |site: &Site| site.candidates().into_iter().find(|above| hosts.contains(above));
+    for verified in owned {
+        let from = verified.visible_from.map(ceil_ms);
+        let is_decided_here = |site: &Site| decider(site).as_ref() == Some(&verified.site);
+        let formerly = verified.formerly.iter().filter(|(site, _)| verified.covers(site) && is_decided_here(site));
+        let formerly = formerly.map(|(site, until)| (site, from.max(Some(ceil_ms(*until)))));
+        for (site, from) in std::iter::once((&verified.site, from)).chain(formerly) {
+            let known = own.entry(site).or_default();
+            *known = (*known).max(from);
+        }
+    }
+    own.into_iter().map(|(site, visible_from_ms)| OwnHost { site: site.clone(), visible_from_ms }).collect()
+}
+
+/// What an organisation has reported itself: the only other value that a telemetry query accepts.
+#[derive(Debug)]
+pub(crate) struct OwnReports {
+    organization_id: OrgId,
+}
+
+impl OwnReports {
+    /// Agents' organisations have reports of their own; a content owner reads what is about its domains.
+    pub(crate) fn of(reader: &Reader) -> Result<Self, ApiError> {
+        if reader.org_type == OrgType::ContentOwner {
+            return Err(ApiError::new(
+                Code::Forbidden,
+                "The organisation is a content owner; /agent/* is for who reports as an agent.",
+            ));
+        }
+        Ok(Self { organization_id: reader.org_id })
+    }
+
+    /// For statements that are explained and not run.
+    pub(crate) fn planned(organization_id: OrgId) -> Self {
+        Self { organization_id }
+    }
+
+    /// Whose reports.
+    pub(crate) fn organization_id(&self) -> OrgId {
+        self.organization_id
+    }
+}
+
+/// The hosts that lie beneath no other one.
+fn topmost<'a>(hosts: impl Iterator<Item = &'a Site>) -> Vec<Site> {
+    let hosts: BTreeSet<&Site> = hosts.collect();
+    let is_topmost = |host: &&Site| host.candidates().iter().skip(1).all(|parent| !hosts.contains(parent));
+    hosts.iter().copied().filter(is_topmost).cloned().collect()
+}
+
+/// The organisation that lets the caller read right now. Every reason to refuse has one answer.
+async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Result<OrgId, ApiError> {
+    let grantor: OrgId = grantor.parse().map_err(|_| delegation_refused())?;
+    let may_be_granted = reader.org_type != OrgType::ContentOwner && reader.org_id != grantor;
+    if may_be_granted && directory.may_read_for(grantor, reader.org_id).await? {
+        return Ok(grantor);
+    }
+    Err(delegation_refused())
+}
+
+fn without_grantor() -> ApiError {
+    ApiError::new(Code::Forbidden, "The organisation has no domains of its own; name the content owner in delegated_from.")
+}
+
+fn delegation_refused() -> ApiError {
+    ApiError::new(Code::Forbidden, "No active delegation lets this organisation read for the one in delegated_from.")
+}
+
+fn domain_refused() -> ApiError {
+    ApiError::new(Code::Forbidden, "The domain is not a verified domain that this organisation may read, nor within one.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::DateTime;
+
+    fn site(domain: &str) -> Site {
+        Site::from_domain(domain).unwrap()
+    }
+
+    fn owned(domain: &str, except: &[&str]) -> OwnedSite {
+        OwnedSite {
+            site: site(domain),
+            visible_from: None,
+            except: except.iter().map(|other| site(other)).collect(),
+            formerly: Vec::new(),
+        }
+    }
+
+    fn sites(domains: &[&str]) -> Vec<Site> {
+        domains.iter().map(|domain| site(domain)).collect()
+    }
+
+    fn own_sites(visibility: &Visibility) -> Vec<Site> {
+        visibility.own.iter().map(|own| own.site.clone()).collect()
+    }
+
+    fn example() -> Vec<OwnedSite> {
+        vec![
+            owned("example.com", &["blog.example.com", "x.deep.blog.example.com"]),
+            owned("deep.blog.example.com", &["x.deep.blog.example.com"]),
+            owned("shop.example.com", &[]),
+            owned("a.test", &["b.a.test"]),
+        ]
+    }
+
+    fn of_domain(domain: &str) -> Option<Visibility> {
+        Visibility::of_domain(OrgId(uuid::Uuid::nil()), &example(), domain).ok()
+    }
+
+    #[test]
+    fn everything_is_looked_for_beneath_the_topmost_hosts() {
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &example());
+        assert_eq!(all.domains, ["a.test", "deep.blog.example.com", "example.com", "shop.example.com"]);
+        assert_eq!(all.beneath, sites(&["example.com", "a.test"]));
+        assert_eq!(all.foreign, sites(&["blog.example.com", "x.deep.blog.example.com", "b.a.test"]));
+    }
+
+    #[test]
+    fn a_domain_narrows_to_itself_and_what_lies_beneath() {
+        let narrowed = of_domain("WWW.news.a.test.").unwrap();
+        assert_eq!(
+            (narrowed.domains.clone(), narrowed.beneath.clone()),
+            (vec!["news.a.test".to_owned()], sites(&["news.a.test"]))
+        );
+        assert_eq!((own_sites(&narrowed), narrowed.foreign), (sites(&["a.test"]), sites(&[])));
+        let narrowed = of_domain("deep.blog.example.com").unwrap();
+        assert_eq!(own_sites(&narrowed), sites(&["example.com", "deep.blog.example.com"]));
+        assert_eq!(narrowed.foreign, sites(&["blog.example.com", "x.deep.blog.example.com"]));
+    }
+
+    #[test]
+    fn a_domain_that_is_somebody_elses_or_nobodys_is_refused() {
+        for domain in
+            ["blog.example.com", "y.blog.example.com", "x.deep.blog.example.com", "com", "notexample.com", "*.example.com", ""]
+        {
+            assert_eq!(of_domain(domain), None, "{domain}");
+        }
+        for domain in ["example.com", "y.example.com", "deep.blog.example.com", "y.deep.blog.example.com", "shop.example.com"] {
+            assert!(of_domain(domain).is_some(), "{domain}");
+        }
+    }
+
+    #[test]
+    fn what_others_had_beneath_counts_from_when_they_left_and_not_where_others_are_now() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
+        let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
+        let owned = [
+            OwnedSite { formerly, visible_from: Some(at(6)), ..owned("a.test", &["b.a.test"]) },
+            OwnedSite { visible_from: Some(at(9)), ..owned("shop.a.test", &[]) },
+        ];
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
+        let expected = [("a.test", Some(6)), ("blog.a.test", Some(6)), ("shop.a.test", Some(9))];
+        assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
+        assert_eq!(all.domains, ["a.test", "shop.a.test"], "they are not domains of the owner");
+    }
+
+    #[test]
+    fn what_others_had_above_ones_own_host_takes_nothing_from_what_lies_beneath_it() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
+        let left = |domain, ms| (site(domain), at(ms));
+        // Of c.b.a.test both know; of its former owner's later time with the host above only the topmost.
+        let owned = [
+            OwnedSite { formerly: vec![left("a.x.test", 9), left("c.b.a.x.test", 9)], ..owned("x.test", &[]) },
+            OwnedSite { formerly: vec![left("c.b.a.x.test", 5)], ..owned("b.a.x.test", &[]) },
+        ];
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &owned);
+        let own: Vec<_> = all.own.iter().map(|own| (own.site.domain(), own.visible_from_ms)).collect();
+        let expected = [("x.test", None), ("a.x.test", Some(9)), ("b.a.x.test", None), ("c.b.a.x.test", Some(5))];
+        assert_eq!(own, expected.map(|(domain, from)| (domain.to_owned(), from)));
+    }
+
+    #[test]
+    fn a_visible_from_between_two_milliseconds_is_the_later_one() {
+        let visible_from = DateTime::from_timestamp_micros(4_001);
+        let all = Visibility::of_everything(OrgId(uuid::Uuid::nil()), &[OwnedSite { visible_from, ..owned("a.test", &[]) }]);
+        assert_eq!(all.own[0].visible_from_ms, Some(5));
+    }
+}

@@ -1,0 +1,264 @@
+//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`], [`owners_page`], [`event_page`],
+//! [`series`] and beside them.
+//!
+//! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a
+//! statement (values go as server-side parameters), and must not count from more than one snapshot: all figures of a read are of one query.
+
+mod agent_figures;
+mod answered;
+mod caps;
+mod crawlers;
+mod event_page;
+mod faces;
+pub(crate) mod outcomes;
+mod owned;
+mod owners_page;
+mod party;
+mod plans;
+mod refusals;
+mod retrievals;
+mod row_filter;
+mod rows;
+mod series;
+mod sessions;
+mod statements;
+mod values;
+
+use crate::access::visibility::{OwnReports, Visibility};
+use crate::parameters::cursor::Cursor;
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use crate::read_limiter::ReadSettings;
+use caps::Times;
+use clickhouse::query::Query;
+use owned::{Owned, VisibleSite};
+use refusals::{is_too_large, refused};
+use row_filter::RowFilter;
+use schemas::event::SourceRole;
+use schemas::ids::OrgId;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use service_kit::stores::clickhouse_answers;
+use std::time::Duration;
+use uuid::Uuid;
+use values::Values;
+
+pub(crate) use agent_figures::OwnFigure;
+pub(crate) use answered::Fact;
+pub(crate) use crawlers::CrawlerRow;
+pub use plans::{PlanRequest, query_plans};
+pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, Rows, UrlRow};
+pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
+pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
+pub(crate) use statements::FunnelBy;
+
+/// How often the server is asked for a sign of life while a query runs.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// What that may take before the server counts as away.
+const WATCH_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Handle on the queries.
+pub(crate) struct Telemetry {
+    client: clickhouse::Client,
+    times: Times,
+}
+
+/// One figure of a summary, or a part of it.
+pub(crate) enum SummaryRow {
+    /// Over everything.
+    Total { events: u64, sessions: u64 },
+    /// Of one event type.
+    Type { event_type: String, events: u64 },
+    /// Of one source role.
+    Source { role: SourceRole, events: u64, sessions: u64 },
+    /// Of one reporting agent.
+    Agent { platform_id: OrgId, agent_id: String, events: u64, sessions: u64 },
+}
+
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredFigure {
+    figure: String,
+    event_type: String,
+    role: u8,
+    #[serde(with = "clickhouse::serde::uuid")]
+    org: Uuid,
+    agent: String,
+    events: u64,
+    sessions: u64,
+}
+
+impl Telemetry {
+    /// Queries through `client`, under the caps.
+    pub(crate) fn new(client: &clickhouse::Client, settings: &ReadSettings) -> Self {
+        Self { client: caps::capped(client, settings), times: Times::of(settings) }
+    }
+
+    /// The figures of a summary, in no order (docs/api/counting.md#figures).
+    pub(crate) async fn summarize(&self, seen: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        let rows = self.rows::<StoredFigure>(&statements::summary(&owned), owned.values).await?;
+        Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
+    }
+
+    /// A page of one's own reports.
+    pub(crate) async fn own_events(
+        &self,
+        own: &OwnReports,
+        period: &Period,
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<FoundPage<EventRow>, ApiError> {
+        let within = RowFilter::of_party(own, period).on(walk);
+        Ok(self.page(&event_page::events(&within, at.offset), within.values, at).await?.walked(walk, at))
+    }
+
+    /// A page of URLs.
+    pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<FoundPage<UrlRow>, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::urls(&owned), owned.values, at).await
+    }
+
+    /// A page of who saw the retrievals.
+    pub(crate) async fn corroboration(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        at: Paging,
+    ) -> Result<FoundPage<CorroborationRow>, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::corroboration(&owned), owned.values, at).await
+    }
+
+    /// A page of a funnel.
+    pub(crate) async fn funnel(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        by: FunnelBy,
+        at: Paging,
+    ) -> Result<FoundPage<FunnelRow>, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        self.page(&statements::funnel(&owned, by), owned.values, at).await
+    }
+
+    /// The conditions of an owner's read. A site that is first reported on after its sites were asked for is in the next answer.
+    async fn owned(&self, seen: &Visibility, period: &Period) -> Result<Owned, ApiError> {
+        let Some((statement, values)) = owned::visible_sites(seen) else { return Ok(Owned::new(seen, period, None)) };
+        let sites = self.rows::<VisibleSite>(&statement, values).await?;
+        Ok(Owned::new(seen, period, Some(sites)))
+    }
+
+    async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<FoundPage<R>, ApiError> {
+        let query = values.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
+        let (first, rest) = self.begun::<R>(query.param("through", at.limit.saturating_add(at.offset))).await?;
+        Ok(FoundPage { total: first.total(), next: None, first: first.is_item().then_some(first), rest: Some(rest) })
+    }
+
+    async fn rows<R>(&self, statement: &str, values: Values) -> Result<Vec<R>, ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        self.all(values.bind(self.client.query(statement))).await
+    }
+
+    /// Runs a query, but not longer than the server shows signs of life: a slow query may use its time, a server
+    /// that hangs may not.
+    async fn all<R>(&self, query: Query) -> Result<Vec<R>, ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        tokio::select! {
+            rows = query.fetch_all::<R>() => rows.map_err(refused),
+            () = self.until_away() => Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
+        }
+    }
+
+    async fn until_away(&self) {
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            if !clickhouse_answers(&self.client, WATCH_DEADLINE).await {
+                return;
+            }
+        }
+    }
+}
+
+impl StoredFigure {
+    /// A group that is no figure, observations without a role, is none.
+    fn read(self) -> Vec<SummaryRow> {
+        let Self { event_type, events, sessions, .. } = self;
+        let source =
+            |role, events, sessions| SourceRole::from_code(role).map(|role| SummaryRow::Source { role, events, sessions });
+        match self.figure.as_str() {
+            "seen" => {
+                let seen_by = (1..8).filter(|role| self.role >> role & 1 == 1).filter_map(|role| source(role, events, 0));
+                let told = [SummaryRow::Total { events, sessions: 0 }, SummaryRow::Type { event_type, events }];
+                told.into_iter().chain(seen_by).collect()
+            }
+            "total" => vec![SummaryRow::Total { events, sessions }],
+            "type" => vec![SummaryRow::Type { event_type, events }],
+            "source" => source(self.role, events, sessions).into_iter().collect(),
+            _ => vec![SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clickhouse::error::Error;
+    use schemas::problem::Code;
+    use service_kit::stores;
+    use service_kit::testing::TestStores;
+
+    async fn telemetry() -> Telemetry {
+        let stores = TestStores::fresh().await;
+        Telemetry::new(&stores::clickhouse(&stores.clickhouse).unwrap(), &ReadSettings::default())
+    }
+
+    #[tokio::test]
+    async fn a_client_of_reads_cannot_write() {
+        let telemetry = telemetry().await;
+        for statement in
+            ["INSERT INTO observations (site) VALUES ('com.example')", "TRUNCATE TABLE observations", "DROP TABLE observations"]
+        {
+            let refusal = telemetry.client.query(statement).execute().await.unwrap_err().to_string();
+            assert!(refusal.contains("readonly"), "{refusal}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_is_looked_up_by_its_projection_also_in_a_young_part() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        // Two events each of sessions that lie scattered over it.
+        let young = "INSERT INTO observations (site, event_key, session_id) SELECT 'com.example', number * 7919 % 50021, \
+                     toUUID(concat('00000000-0000-0000-0000-', leftPad(toString(number % 25000), 12, '0'))) FROM numbers(50000)";
+        client.query(young).execute().await.unwrap();
+        let look_up = "SELECT site, event_key FROM observations \
+                       WHERE platform_id = toUUID('00000000-0000-0000-0000-000000000000') \
+                       AND session_id = toUUID('00000000-0000-0000-0000-000000000003')";
+        // The plan says nothing of it: each part decides while it is read.
+        let (database, server) = (&stores.clickhouse.clickhouse_database, &stores.clickhouse.clickhouse_url);
+        let caps: Vec<String> = caps::CAPS.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let url = format!("{server}/?database={database}&wait_end_of_query=1&{}", caps.join("&"));
+        let asked = service_kit::testing::ask_clickhouse(reqwest::Method::POST, &url).body(look_up);
+        let answer = asked.send().await.unwrap().error_for_status().unwrap();
+        let summary = answer.headers()["x-clickhouse-summary"].to_str().unwrap();
+        let read: serde_json::Value = serde_json::from_str(summary).unwrap();
+        let rows: u64 = read["read_rows"].as_str().unwrap().parse().unwrap();
+        assert!((1..50_000).contains(&rows), "{summary}");
+    }
+
+    #[tokio::test]
+    async fn a_read_over_a_cap_is_refused_for_good_or_an_overload_and_a_wrong_statement_is_a_fault() {
+        let telemetry = telemetry().await;
+        let code =
+            async |statement: &str| refused(telemetry.client.query(statement).fetch_one::<u64>().await.unwrap_err()).code();
+        assert_eq!(code("SELECT number FROM numbers(200000)").await, Code::TooLarge);
+        let said = |reason: &str| refused(Error::BadResponse(reason.to_owned())).code();
+        assert_eq!(said("Code: 241. DB::Exception: Query memory limit exceeded: would use 2.01 GiB"), Code::TooLarge);
+        assert_eq!(said("Code: 241. DB::Exception: (total) memory limit exceeded: would use 9 GiB"), Code::Unavailable);
+        assert_eq!((said("Code: 159"), said("Code: 1590")), (Code::Unavailable, Code::Internal));
+        assert_eq!(code("SELECT count() FROM nothing").await, Code::Internal);
+    }
+}

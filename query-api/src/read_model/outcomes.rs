@@ -1,0 +1,114 @@
+//! How an organisation's sessions ended, by type and currency (docs/api/reads.md#get-agentsummary). Outcomes live in PostgreSQL.
+//!
+//! Must not take many connections: credentials are looked up by the same ones. Must add up without rounding: a value is 63 bits,
+//! and there may be any number of them.
+
+use crate::access::visibility::OwnReports;
+use crate::parameters::period::Period;
+use crate::read_model::{By, Cell};
+use chrono::{DateTime, Utc};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use sqlx::PgPool;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Questions at a time, of the connections that a process has.
+const AT_ONCE: usize = 4;
+/// How long one may wait for its turn.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Rows of an answer at most: a bucket, a type and a currency each.
+const MAX_ROWS: usize = 1_000_000;
+
+/// An outcome belongs to when its session ended; of one that was uploaded without an end to when it began, else to when it was
+/// first heard of. It is read by the form in which it is written (`schemas::session::Outcome`), and not as JSON: other members
+/// of it may hold what PostgreSQL takes for no text. One of another form is a fault, and no zero.
+const OUTCOMES: &str = r#"
+    SELECT floor(extract(epoch FROM ended) * 1000 / $4)::bigint AS bucket, read[1] AS outcome_type, read[3] AS currency,
+           count(*) AS sessions, sum(read[2]::numeric)::text AS amount
+    FROM (
+        SELECT coalesce(ended_at, started_at, created_at) AS ended,
+               regexp_match(outcome, '^\{"type":"([a-z]+)","value_amount":([0-9]+),"currency":"([A-Z]{3})"[,}]') AS read
+        FROM sessions
+        WHERE organization_id = $1 AND outcome IS NOT NULL
+          AND coalesce(ended_at, started_at, created_at) >= coalesce($2, '-infinity'::timestamptz)
+          AND coalesce(ended_at, started_at, created_at) < coalesce($3, 'infinity'::timestamptz)
+    ) AS outcomes
+    GROUP BY bucket, outcome_type, currency
+    LIMIT $5"#;
+
+/// Where outcomes are asked for.
+pub(crate) struct Ledger {
+    pool: PgPool,
+    places: Semaphore,
+    deadline: Duration,
+}
+
+/// Outcomes of one type and currency, in one bucket.
+#[derive(sqlx::FromRow)]
+struct Counted {
+    bucket: i64,
+    outcome_type: String,
+    currency: String,
+    sessions: i64,
+    amount: String,
+}
+
+impl Ledger {
+    /// Asks `pool`; an answer may take `deadline`.
+    pub(crate) fn new(pool: PgPool, deadline: Duration) -> Self {
+        Self { pool, places: Semaphore::new(AT_ONCE), deadline }
+    }
+
+    /// By type and currency in each bucket, in that order; without `by` all are in one.
+    pub(crate) async fn outcomes(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Cell>, ApiError> {
+        let rows = self.in_turn(self.rows(own, period, by)).await?;
+        if rows.len() > MAX_ROWS {
+            let detail = "The answer is larger than one read may be. Ask by=day, or for a shorter time with since and until.";
+            return Err(ApiError::new(Code::TooLarge, detail));
+        }
+        let mut cells = rows.into_iter().map(Counted::read).collect::<Result<Vec<Cell>, ApiError>>()?;
+        cells.sort_unstable_by(|a, b| (a.bucket, &a.value).cmp(&(b.bucket, &b.value)));
+        Ok(cells)
+    }
+
+    /// What else is asked of PostgreSQL for a read, when its turn comes.
+    pub(crate) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, ApiError> {
+        let place = timeout(PATIENCE, self.places.acquire()).await;
+        let _place = place.map_err(ApiError::unavailable)?.map_err(ApiError::internal)?;
+        Ok(timeout(self.deadline, question).await.map_err(ApiError::unavailable)??)
+    }
+
+    async fn rows(&self, own: &OwnReports, period: &Period, by: Option<By>) -> Result<Vec<Counted>, sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        // As long as a read may take, and no longer than anybody waits for it.
+        sqlx::query("SELECT set_config('statement_timeout', $1, true)")
+            .bind(self.deadline.as_millis().to_string())
+            .execute(&mut *transaction)
+            .await?;
+        let rows = sqlx::query_as(OUTCOMES)
+            .bind(own.organization_id().0)
+            .bind(period.from_ms.and_then(instant))
+            .bind(period.before_ms.and_then(instant))
+            .bind(by.map_or(i64::MAX, By::ms))
+            .bind(i64::try_from(MAX_ROWS + 1).unwrap_or(i64::MAX))
+            .fetch_all(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(rows)
+    }
+}
+
+impl Counted {
+    fn read(self) -> Result<Cell, ApiError> {
+        let Self { bucket, outcome_type, currency, sessions, amount } = self;
+        let amount = amount.parse().map_err(ApiError::internal)?;
+        let outcomes = u64::try_from(sessions).map_err(ApiError::internal)?;
+        Ok(Cell { bucket, value: (outcome_type, currency), outcomes, amount, ..Cell::default() })
+    }
+}
+
+fn instant(ms: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(ms)
+}

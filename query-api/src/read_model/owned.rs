@@ -1,0 +1,137 @@
+//! A [`Visibility`] and a [`Period`] as conditions on the index of retrievals, with the values as parameters.
+//!
+//! Must not put a host or a time into the text. What the many hosts of an owner come to is asked first, in a statement of its own:
+//! ClickHouse would work it out anew wherever a step names it.
+
+use super::row_filter::{Bound, FIRST_MS, bounds};
+use super::values::Values;
+use crate::access::visibility::{OwnHost, Visibility};
+use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::period::Period;
+
+/// Which rows of the index an owner's read may see, and which retrievals it counts.
+pub(super) struct Owned {
+    /// On a row: its site is visible.
+    pub(super) on_hosts: String,
+    /// Of the visible sites since when each is the owner's; none where all of them always were.
+    since: Option<String>,
+    /// Where a walk has begun: from which number on what was received is of less weight than any from before.
+    pub(super) late_from: Option<String>,
+    window: Vec<Bound>,
+    readers: Option<Readers>,
+    pub(super) values: Values,
+}
+
+/// The hosts that decide whether a reader is told whose click it was.
+struct Readers {
+    verified: String,
+    own: String,
+    visible_from: String,
+}
+
+/// The longest verified suffix of `site`, own or foreign: of all leading parts of the reversed host the last that is
+/// in the list.
+fn decider(verified: &str, site: &str) -> String {
+    format!(
+        "arrayLast(part -> part IN {verified}, \
+           arrayMap(length -> substring({site}, 1, length - 1), arrayCumSum(label -> length(label) + 1, splitByChar('.', {site}))))"
+    )
+}
+
+/// Of all hosts since when each is the owner's.
+fn visible_from(own: &[OwnHost]) -> impl Iterator<Item = i64> {
+    own.iter().map(|own| own.visible_from_ms.unwrap_or(FIRST_MS))
+}
+
+impl Owned {
+    /// On these sites, where [`visible_sites`] asks for them; else wherever the ranges of the hosts say.
+    pub(super) fn new(seen: &Visibility, period: &Period, sites: Option<Vec<VisibleSite>>) -> Self {
+        let mut values = Values::default();
+        let (on_hosts, since) = match sites {
+            None => (ranges(&mut values, seen).0, None),
+            // Who owns nothing sees nothing.
+            Some(sites) if sites.is_empty() => ("0".to_owned(), None),
+            Some(sites) => {
+                let names = values.texts("site", "String", sites.iter().map(|(site, _)| site.clone()));
+                let from = values.numbers("site_from", sites.iter().map(|(_, from)| *from));
+                (format!("site IN {names}"), Some(format!("{names}, {from}, {NEVER_MS}")))
+            }
+        };
+        let readers = Readers::of(&mut values, seen);
+        let window = bounds(&mut values, period);
+        Self { on_hosts, since, late_from: None, window, readers, values }
+    }
+
+    /// Goes on with a walk that has begun: what stood in the list then keeps its place.
+    pub(super) fn on(mut self, walk: &Cursor) -> Self {
+        if let Some(Position { at_ms, .. }) = &walk.after {
+            self.late_from = Some(self.values.text("late_from", "UInt64", (!walk.late_version()).to_string()));
+            self.values.number("after_ms", *at_ms);
+        }
+        self
+    }
+
+    /// On a site and a time: it lies in the window, and in the owner's time.
+    pub(super) fn in_window(&self, site: &str, at: &str) -> String {
+        let bounds = self.window.iter().map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
+        let since =
+            self.since.iter().map(|since| format!(" AND toUnixTimestamp64Milli({at}) >= transform(toString({site}), {since})"));
+        format!("1{}", bounds.chain(since).collect::<String>())
+    }
+
+    /// On a report's `link_site` and time: whose click it was may be told. The site of the link is the reader's, by all of the
+    /// reader's hosts, whatever the read is narrowed to (docs/api/click-tokens.md#what-a-token-tells).
+    pub(super) fn may_tell(&self, link_site: &str, at: &str) -> String {
+        let Some(Readers { verified, own, visible_from }) = &self.readers else { return format!("{link_site} = ''") };
+        format!(
+            "({link_site} = '' OR ({link_site} != '-' AND \
+               toUnixTimestamp64Milli({at}) >= transform({decider}, {own}, {visible_from}, {NEVER_MS})))",
+            decider = decider(verified, &format!("toString({link_site})")),
+        )
+    }
+}
+
+impl Readers {
+    fn of(values: &mut Values, seen: &Visibility) -> Option<Self> {
+        let (own, foreign) = seen.readers();
+        if own.is_empty() {
+            return None;
+        }
+        Some(Self {
+            verified: values.sites("reader_verified", own.iter().map(|own| &own.site).chain(foreign)),
+            own: values.sites("reader_own", own.iter().map(|own| &own.site)),
+            visible_from: values.numbers("reader_from", visible_from(own)),
+        })
+    }
+}
+
+/// A site in the index, and since when it is the owner's.
+pub(super) type VisibleSite = (String, i64);
+
+/// Where the hosts are, as a condition, and whether it holds of nothing else.
+fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
+    let (ranges, is_exact) = values.ranges(seen.beneath());
+    // Who owns nothing sees nothing.
+    (if ranges.is_empty() { "0".to_owned() } else { format!("({})", ranges.join(" OR ")) }, is_exact)
+}
+
+/// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it.
+pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
+    let mut values = Values::default();
+    let (ranges, is_exact) = ranges(&mut values, seen);
+    if is_exact && seen.foreign().is_empty() && seen.own().iter().all(|own| own.visible_from_ms.is_none()) {
+        return None;
+    }
+    let verified = values.sites("verified", seen.own().iter().map(|own| &own.site).chain(seen.foreign()));
+    let own = values.sites("own", seen.own().iter().map(|own| &own.site));
+    let from = values.numbers("visible_from", visible_from(seen.own()));
+    let statement = format!(
+        "SELECT toString(site) AS name, transform({decider}, {own}, {from}, {NEVER_MS}) AS visible_from \
+         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS}",
+        decider = decider(&verified, "toString(site)"),
+    );
+    Some((statement, values))
+}
+
+/// After every event.
+const NEVER_MS: &str = "toInt64(9223372036854775807)";

@@ -1,0 +1,232 @@
+//! A page of an owner's events, in three statements: which retrievals may be on it, by their times, out of the index; the ids that
+//! decide between equal times; and what is wide of those that are on it. However many share one time, no more than a page of what
+//! is wide is held.
+//!
+//! The index alone says what there is and in how many: an observation is stored no later than its row of the index, so that the
+//! statements after the first find every row that it named. Must not answer with a page on which one is missing.
+
+use super::Telemetry;
+use super::faces::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
+use super::owned::Owned;
+use super::retrievals::{Column, key, retrievals, roles, shown, with};
+use super::rows::{EventRow, FoundPage};
+use super::values::Values;
+use crate::access::visibility::Visibility;
+use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use clickhouse::query::Query;
+use schemas::store::OBSERVATIONS;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
+/// asking sorts all events there are.
+const DEEP: u64 = 10_000;
+/// Ids that one statement looks up.
+const LOOKED_UP: usize = 10_000;
+
+/// Candidates in one row of an answer: many of them may share one time, and the rows of an answer are counted.
+const HELD: usize = 500;
+
+/// A retrieval that may be on the page, by the report that represents it.
+struct Candidate {
+    site: String,
+    event_key: u128,
+    org: Uuid,
+    observer: u8,
+    roles: u8,
+    at_ms: i64,
+    /// How many are newer.
+    newer: u64,
+}
+
+/// Site, key, organisation, observer, roles, time, how many are newer.
+type CandidateRow = (String, u128, u128, u8, u8, i64, u64);
+
+#[derive(clickhouse::Row, Deserialize)]
+struct Candidates {
+    total: u64,
+    held: Vec<CandidateRow>,
+}
+
+impl From<CandidateRow> for Candidate {
+    fn from((site, event_key, org, observer, roles, at_ms, newer): CandidateRow) -> Self {
+        Self { site, event_key, org: Uuid::from_u128(org), observer, roles, at_ms, newer }
+    }
+}
+
+#[derive(clickhouse::Row, Deserialize)]
+struct Named {
+    event_key: u128,
+    id: String,
+}
+
+impl Telemetry {
+    /// A page of what may be seen.
+    pub(crate) async fn owners_events(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<FoundPage<EventRow>, ApiError> {
+        let found = self.candidates(seen, period, (at, walk)).await?;
+        let total = found.first().map_or(0, |first| first.total);
+        let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
+        let mut ordered = self.ordered(candidates).await?;
+        match &walk.after {
+            Some(last) => ordered.retain(|(place, _)| is_beyond(place, last)),
+            None => ordered = ordered.split_off(skipped(&ordered, at)),
+        }
+        ordered.truncate(usize::try_from(at.limit).unwrap_or(usize::MAX));
+        let is_full = ordered.len() as u64 == at.limit;
+        let next = ordered.last().filter(|_| is_full).map(|(last, _)| walk.next(last));
+        let on_page: Vec<Candidate> = ordered.into_iter().map(|(_, candidate)| candidate).collect();
+        if on_page.is_empty() {
+            return Ok(FoundPage { total, next, first: None, rest: None });
+        }
+        let (first, rest) = self.begun::<EventRow>(self.told(seen, period, &on_page)).await?;
+        Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
+    }
+
+    /// Those that may be on the page, in rows with the total beside them; one row where there are none.
+    async fn candidates(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<Vec<Candidates>, ApiError> {
+        let owned = self.owned(seen, period).await?.on(walk);
+        let statement = candidates(&owned, at.offset);
+        let query = owned.values.bind(self.client.query(&statement)).param("limit", at.limit).param("offset", at.offset);
+        let query = query.param("through", at.limit.saturating_add(at.offset));
+        // However many share the time of the last on the page: they are narrow.
+        self.all(query.with_setting("max_result_bytes", "0")).await
+    }
+
+    /// In the order of the list.
+    async fn ordered(&self, candidates: Vec<Candidate>) -> Result<Vec<(Position, Candidate)>, ApiError> {
+        let mut ids = HashMap::new();
+        for looked_up in candidates.chunks(LOOKED_UP) {
+            let mut values = Values::default();
+            let statement = ids_of(&mut values, looked_up);
+            let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
+            ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
+        }
+        let placed = candidates.into_iter().map(|candidate| {
+            let (key, id) = (candidate.event_key, ids.remove(&candidate.event_key));
+            let id =
+                id.ok_or_else(|| ApiError::unavailable(anyhow::anyhow!("an observation that the index names is not there")))?;
+            Ok::<_, ApiError>((Position { at_ms: candidate.at_ms, id, key }, candidate))
+        });
+        let mut ordered = placed.collect::<Result<Vec<_>, _>>()?;
+        ordered.sort_by(|(one, _), (other, _)| in_order(one).cmp(&in_order(other)));
+        Ok(ordered)
+    }
+
+    /// What is wide of those on the page.
+    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate]) -> Query {
+        let mut owned = Owned::new(seen, period, None);
+        let statement = told(&mut owned, on_page);
+        by_key(owned.values.bind(self.client.query(&statement)))
+    }
+}
+
+/// Of rows that are named by the sorting key. A projection would serve a part of the condition, and ClickHouse 26.7 then looks for the
+/// rest of it in the projection, where it is not (NOT_FOUND_COLUMN_IN_BLOCK).
+fn by_key(query: Query) -> Query {
+    query.with_setting("optimize_use_projections", "0")
+}
+
+/// The order of events: newest first.
+fn in_order(place: &Position) -> (Reverse<i64>, &str, u128) {
+    (Reverse(place.at_ms), &place.id, place.key)
+}
+
+/// How many of those of the time at which the page begins are before it.
+fn skipped(ordered: &[(Position, Candidate)], at: Paging) -> usize {
+    let newer = ordered.first().map_or(at.offset, |(_, first)| first.newer);
+    usize::try_from(at.offset.saturating_sub(newer)).unwrap_or(usize::MAX).min(ordered.len())
+}
+
+/// Which retrievals may be on a page, by their times: as many as it holds, and all that tie with its first or last.
+pub(super) fn candidates(owned: &Owned, offset: u64) -> String {
+    let columns: Vec<Column> = key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect();
+    let all = retrievals(owned, &columns);
+    let as_new = if owned.late_from.is_some() {
+        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
+        format!(
+            "SELECT * FROM ({all}) WHERE at = {at} UNION ALL SELECT * FROM ( \
+               SELECT * FROM ({all}) WHERE at < {at} ORDER BY at DESC LIMIT {{limit:UInt64}} WITH TIES)"
+        )
+    } else {
+        let is_beyond = format!("(SELECT count() FROM ({})) <= {{offset:UInt64}}", retrievals(owned, &[shown("at")]));
+        let reached = if offset < DEEP { String::new() } else { format!(" WHERE NOT {is_beyond}") };
+        format!("SELECT * FROM ({all}){reached} ORDER BY at DESC LIMIT {{through:UInt64}} WITH TIES")
+    };
+    let items = format!(
+        "SELECT (toString(site), event_key, org, observer, roles, toUnixTimestamp64Milli(at), newer) AS item, \
+           intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+         FROM (SELECT *, toUInt64(rank() OVER (ORDER BY at DESC) - 1) AS newer, count() OVER (PARTITION BY at) AS tied FROM ({as_new})) \
+         WHERE newer + tied > {{offset:UInt64}}"
+    );
+    format!(
+        "{steps}\
+         SELECT total, held FROM (SELECT count() AS total, 1 AS one FROM ({counted})) AS whole \
+         LEFT JOIN (SELECT 1 AS one, groupArray(item) AS held FROM ({items}) GROUP BY chunk) AS page USING (one)",
+        steps = with(owned, &[]),
+        counted = retrievals(owned, &[shown("at")]),
+    )
+}
+
+/// The rows of those that represent their retrievals, and the keys in order.
+fn rows_of(values: &mut Values, candidates: &[Candidate]) -> (String, String) {
+    let sites = values.texts("row_site", "String", candidates.iter().map(|row| row.site.clone()));
+    let orgs = values.texts("row_org", "String", candidates.iter().map(|row| row.org.to_string()));
+    let observers = values.numbers("row_observer", candidates.iter().map(|row| i64::from(row.observer)));
+    let keys = values.texts("row_key", "String", candidates.iter().map(|row| row.event_key.to_string()));
+    let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
+    let rows = format!(
+        "(site, event_key, org_id, observer) IN (SELECT row.1, row.2, toUUID(row.3), toUInt8(row.4) \
+           FROM (SELECT arrayJoin(arrayZip({sites}, {keys}, {orgs}, {observers})) AS row))"
+    );
+    (rows, keys)
+}
+
+/// The id of an event: the reporter's own, else its key.
+fn id() -> String {
+    format!("if(event_id != '', event_id, {KEY_AS_ID})")
+}
+
+fn ids_of(values: &mut Values, candidates: &[Candidate]) -> String {
+    let (rows, _) = rows_of(values, candidates);
+    format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
+}
+
+/// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
+fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
+    let (rows, keys) = rows_of(&mut owned.values, on_page);
+    let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
+    let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
+    format!(
+        "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
+           toUnixTimestamp64Milli(at) AS at_ms, data AS reported, extra AS unknown, \
+           arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles, \
+           at_ms AS last_ms, id AS last_id, event_key AS last_key, toUInt64(0) AS held \
+         FROM ( \
+           SELECT *, {may_tell} AS is_told FROM ( \
+             SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows} \
+             ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer)) \
+         ORDER BY place",
+        id = id(),
+        may_tell = owned.may_tell("link_to", "at"),
+    )
+}
+
+/// Whether it comes after the last one of the page before.
+fn is_beyond(place: &Position, last: &Position) -> bool {
+    in_order(place) > in_order(last)
+}

@@ -1,0 +1,244 @@
+//! Figures over time: retrievals by hour or day, and in each bucket by type, role, agent or platform.
+//!
+//! Must count each retrieval in the bucket of the report that represents it, so that buckets add up to the summary of the same
+//! window, and must be made of its own words and of the conditions of [`Owned`] only: nothing that a caller wrote.
+
+use super::Telemetry;
+use super::answered::{Fact, valued};
+use super::faces::NONE;
+use super::owned::Owned;
+use super::retrievals::{reports, shown, with};
+use super::values::Values;
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use clickhouse::query::RowCursor;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::vec;
+
+/// Cells of one row of the answer: a bucket may have any number of values, and no row is to be large.
+const CHUNK: usize = 500;
+
+/// How long a bucket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// An hour of UTC.
+    Hour,
+    /// A day of UTC.
+    Day,
+}
+
+impl By {
+    /// Milliseconds of a bucket. The epoch begins both an hour and a day.
+    pub(crate) fn ms(self) -> i64 {
+        match self {
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+        }
+    }
+}
+
+/// What a bucket of an owner's series is split by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Nothing: one value, which has no name.
+    Nothing,
+    /// Event type.
+    Type,
+    /// Role that saw it: a retrieval is under each role that did.
+    Role,
+    /// Reporting organisation and agent: a retrieval is under each agent that reported it.
+    Agent,
+    /// Reporting organisation alone.
+    Platform,
+    /// What a server says of the request: a retrieval is under one value.
+    Answered(Fact),
+}
+
+/// What a bucket of one's own series is split by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnSplit {
+    /// Nothing.
+    Nothing,
+    /// Event type.
+    Type,
+    /// Role in which it was reported.
+    Role,
+    /// Own agent.
+    Agent,
+}
+
+/// A value that a bucket is split by: whose it is and its name, or the name alone. Empty where there is none.
+pub(crate) type Value = (String, String);
+
+/// The figures of one value in one bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// Lengths of a bucket since the epoch.
+    pub(crate) bucket: i64,
+    pub(crate) value: Value,
+    pub(crate) events: u64,
+    pub(crate) sessions: u64,
+    pub(crate) clicks: u64,
+    pub(crate) outcomes: u64,
+    /// Minor units.
+    pub(crate) amount: u128,
+}
+
+/// What there is in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First and last bucket with an event, whatever value it stands under, or under none.
+    pub(crate) buckets: Option<(i64, i64)>,
+    /// Distinct values.
+    pub(crate) values: u64,
+    /// Bytes of their names.
+    pub(crate) bytes: u64,
+    /// Pairs of a bucket and a value that hold something.
+    pub(crate) cells: u64,
+}
+
+/// Whose, name, events, sessions, clicks.
+type StoredCell = (String, String, u64, u64, u64);
+
+/// First the extent, then the values, then the cells, both in order.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredRow {
+    kind: u8,
+    is_any: u8,
+    bucket: i64,
+    last: i64,
+    named: u64,
+    bytes: u64,
+    held: u64,
+    told: Vec<StoredCell>,
+}
+
+/// The kind of a row that holds values.
+const VALUES: u8 = 1;
+
+/// The cells of a series on their way: by bucket, then by value.
+pub(crate) struct Cells {
+    pub(crate) extent: Extent,
+    rest: RowCursor<StoredRow>,
+    bucket: i64,
+    told: vec::IntoIter<StoredCell>,
+}
+
+impl Cells {
+    /// All values in order; before any cell is asked for, and for as few as the extent says.
+    pub(crate) async fn values(&mut self) -> Result<Vec<Value>, ApiError> {
+        let mut values = Vec::new();
+        while let Some(row) = self.row().await? {
+            if row.kind != VALUES {
+                (self.bucket, self.told) = (row.bucket, row.told.into_iter());
+                break;
+            }
+            values.extend(row.told.into_iter().map(|(whose, name, ..)| (whose, name)));
+        }
+        Ok(values)
+    }
+
+    /// The next cell.
+    pub(crate) async fn next(&mut self) -> Result<Option<Cell>, ApiError> {
+        loop {
+            if let Some((whose, name, events, sessions, clicks)) = self.told.next() {
+                let (bucket, value) = (self.bucket, (whose, name));
+                return Ok(Some(Cell { bucket, value, events, sessions, clicks, ..Cell::default() }));
+            }
+            let Some(row) = self.row().await? else { return Ok(None) };
+            if row.kind != VALUES {
+                (self.bucket, self.told) = (row.bucket, row.told.into_iter());
+            }
+        }
+    }
+
+    async fn row(&mut self) -> Result<Option<StoredRow>, ApiError> {
+        super::rows::following(&mut self.rest).await
+    }
+}
+
+impl Telemetry {
+    /// An owner's retrievals over time.
+    pub(crate) async fn series(&self, seen: &Visibility, period: &Period, by: By, split: Split) -> Result<Cells, ApiError> {
+        let owned = self.owned(seen, period).await?;
+        self.cells(&owners(&owned, split), owned.values, by).await
+    }
+
+    /// What a statement brings that ends as [`told`] does.
+    pub(super) async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {
+        let query = values.bind(self.client.query(statement)).param("bucket_ms", by.ms());
+        // Its rows go out as they come, and none of them is large.
+        let (extent, rest) = self.begun::<StoredRow>(query.with_setting("max_result_bytes", "0")).await?;
+        let StoredRow { is_any, bucket, last, named, bytes, held, .. } = extent;
+        let buckets = (is_any == 1).then_some((bucket, last));
+        Ok(Cells { extent: Extent { buckets, values: named, bytes, cells: held }, rest, bucket: 0, told: Vec::new().into_iter() })
+    }
+}
+
+/// Of the retrievals in the window, in each bucket and under each value, how many there are and how many sessions saw them.
+/// Each session of a value in a bucket is one row first, with how many retrievals it is the first report of that value of.
+pub(super) fn owners(owned: &Owned, split: Split) -> String {
+    let nobody = format!("arrayMap(of -> {NONE}, sessions)");
+    let unnamed = "arrayMap(of -> '', sessions)".to_owned();
+    let all = "arrayMap(of -> toUInt8(1), sessions)".to_owned();
+    // Whether each report stands under a value, whose it is, and its name.
+    let (counted, whose, names) = match split {
+        Split::Nothing => (all, nobody, unnamed),
+        Split::Type => (all, nobody, "arrayMap(role -> toString(event_type), all_role)".to_owned()),
+        Split::Role => {
+            ("arrayMap(role -> role != 0, all_role)".to_owned(), nobody, "arrayMap(role -> toString(role), all_role)".to_owned())
+        }
+        Split::Agent => ("are_agents".to_owned(), "platforms".to_owned(), "agents".to_owned()),
+        Split::Platform => ("are_agents".to_owned(), "platforms".to_owned(), unnamed),
+        Split::Answered(_) => (all, nobody, "arrayMap(of -> value, sessions)".to_owned()),
+    };
+    let reports = match split {
+        Split::Answered(fact) => valued(owned, fact),
+        _ => reports(owned, vec![shown("at"), shown("event_type")]),
+    };
+    let cells = format!(
+        "SELECT bucket, is_value, if(of = {NONE}, '', toString(of)) AS whose, name, sum(begun) AS events, \
+           countIf(session != 0) AS sessions, toUInt64(0) AS clicks \
+         FROM ( \
+           SELECT {bucket} AS bucket, is_value, if(is_value, platform, {NONE}) AS of, if(is_value, called, '') AS name, session, \
+             sum(toUInt64(nth = 1)) AS begun \
+           FROM (SELECT *, {counted} AS counted, {whose} AS whose_are, {names} AS names FROM ({reports})) \
+           ARRAY JOIN counted AS is_value, whose_are AS platform, names AS called, sessions AS session, \
+             arrayEnumerateUniq(counted, whose_are, names) AS nth \
+           GROUP BY bucket, is_value, of, name, session) \
+         GROUP BY bucket, is_value, of, name",
+        bucket = bucket("at"),
+    );
+    told(&with(owned, &[("cells", &cells)]))
+}
+
+/// In which bucket a time is.
+pub(super) fn bucket(at: &str) -> String {
+    let ms = format!("toUnixTimestamp64Milli({at})");
+    format!("intDiv({ms} - positiveModulo({ms}, {{bucket_ms:Int64}}), {{bucket_ms:Int64}})")
+}
+
+/// The answer out of the last of the steps, `cells`: `bucket`, `is_value`, `whose`, `name` and three figures.
+pub(super) fn told(steps: &str) -> String {
+    format!(
+        "{steps}SELECT kind, is_any, bucket, last, named, bytes, held, told FROM ( \
+           SELECT toUInt8(0) AS kind, toUInt8(count() > 0) AS is_any, toInt64(min(first_of_value)) AS bucket, \
+             toInt64(max(last_of_value)) AS last, toUInt64(sum(is_value)) AS named, \
+             toUInt64(sum(is_value * (length(whose) + length(name)))) AS bytes, toUInt64(sum(is_value * of_value)) AS held, \
+             toUInt64(0) AS chunk, CAST([], 'Array(Tuple(String, String, UInt64, UInt64, UInt64))') AS told \
+           FROM (SELECT is_value, whose, name, min(bucket) AS first_of_value, max(bucket) AS last_of_value, count() AS of_value \
+                 FROM cells GROUP BY is_value, whose, name) \
+           UNION ALL \
+           SELECT kind, toUInt8(1), bucket, toInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), chunk, arraySort(groupArray(cell)) FROM ( \
+             SELECT kind, bucket, cell, toUInt64(intDiv(rowNumberInAllBlocks(), {CHUNK})) AS chunk FROM ( \
+               SELECT kind, bucket, (whose, name, events, sessions, clicks) AS cell FROM ( \
+                 SELECT DISTINCT toUInt8(1) AS kind, toInt64(0) AS bucket, whose, name, toUInt64(0) AS events, \
+                   toUInt64(0) AS sessions, toUInt64(0) AS clicks FROM cells WHERE is_value \
+                 UNION ALL \
+                 SELECT toUInt8(2), toInt64(bucket), whose, name, events, sessions, clicks FROM cells WHERE is_value) \
+               ORDER BY kind, bucket, whose, name)) \
+           GROUP BY kind, bucket, chunk) \
+         ORDER BY kind, bucket, chunk"
+    )
+}

@@ -1,0 +1,202 @@
+//! A page as JSON, CSV or newline-delimited JSON, whichever `Accept` asks for.
+//!
+//! Must not hold a page in memory: items go out as they come, as JSON from a size on at which they are many.
+
+use super::streamed_answer::Written;
+use crate::parameters::paging::Paging;
+use crate::read_limiter::ReadPermit;
+use crate::read_model::{FoundPage, PageRow, Rows};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use schemas::pages::Page;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use service_kit::http::ApiError;
+use std::collections::BTreeMap;
+
+/// How long the whole list is, where the body has no place for it.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+/// Where the next page begins.
+const NEXT: HeaderName = HeaderName::from_static("x-next-after");
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The page envelope.
+    Json,
+    /// One item a line.
+    Lines,
+    /// A header and one record an item.
+    Csv,
+}
+
+impl Format {
+    /// The format that the caller likes best of those served; the envelope when none of them is named.
+    pub(crate) fn accepted(headers: &HeaderMap) -> Self {
+        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+        let mut best = (0.0, Self::Json);
+        for (format, weight) in lists.flat_map(|list| list.split(',')).filter_map(Self::weighed) {
+            // The first of equals.
+            if weight > best.0 {
+                best = (weight, format);
+            }
+        }
+        best.1
+    }
+
+    fn weighed(range: &str) -> Option<(Self, f32)> {
+        let mut parts = range.split(';').map(str::trim);
+        let format = match parts.next()?.to_ascii_lowercase().as_str() {
+            "application/json" | "application/*" | "*/*" => Self::Json,
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Self::Lines,
+            "text/csv" | "text/*" => Self::Csv,
+            _ => return None,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
+        Some((format, weight?))
+    }
+
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::Lines => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8",
+        })
+    }
+}
+
+/// How a list is answered.
+pub(crate) struct Answering {
+    pub(crate) format: Format,
+    /// Of a CSV.
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) permit: ReadPermit,
+}
+
+/// Answers with a page whose envelope is the plain one.
+pub(crate) async fn answer<R: PageRow, T: Serialize + 'static>(
+    answering: Answering,
+    at: Paging,
+    found: FoundPage<R>,
+    item: impl Fn(R) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    let envelope = Page::<()> { items: Vec::new(), total: found.total, limit: at.limit, offset: at.offset };
+    answer_within(answering, &envelope, found, item).await
+}
+
+/// Answers with a page, as JSON in an envelope of its own, whose `items` are empty.
+pub(crate) async fn answer_within<R: PageRow, T: Serialize + 'static>(
+    answering: Answering,
+    envelope: &impl Serialize,
+    found: FoundPage<R>,
+    item: impl Fn(R) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    let (total, after) = (found.total, found.next.clone());
+    let mut response = answer_all(answering, envelope, total, found, item).await?;
+    if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
+        response.headers_mut().insert(NEXT, after);
+    }
+    Ok(response)
+}
+
+/// Answers with `total` items, as JSON in an envelope whose `items` are empty.
+pub(crate) async fn answer_all<R: Rows, T: Serialize + 'static>(
+    answering: Answering,
+    envelope: &impl Serialize,
+    total: u64,
+    found: R,
+    item: impl Fn(R::Row) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    let Answering { format, columns, permit } = answering;
+    let mut response = match format {
+        Format::Json => {
+            let envelope = serde_json::to_string(envelope).map_err(ApiError::internal)?;
+            let (head, tail) = envelope.split_once(NO_ITEMS).ok_or_else(|| ApiError::internal(anyhow::anyhow!("no items")))?;
+            let (head, tail) = (format!("{head}{ITEMS}").into(), format!("]{tail}").into());
+            let item = move |row| written(&item(row)).into_bytes();
+            Written { head, found, between: ",", item, tail }.gathered(permit).await?.into_response()
+        }
+        // What fails on the way ends the connection, so that a part is never taken for the whole.
+        Format::Lines | Format::Csv => {
+            let head = if format == Format::Csv { record(columns.iter().map(|name| (*name).to_owned())) } else { Vec::new() };
+            let item = move |row| line(format, columns, &item(row));
+            let written = Written { head: head.into(), found, between: "", item, tail: Bytes::new() };
+            ([(TOTAL, HeaderValue::from(total))], written.streamed(permit)).into_response()
+        }
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, format.content_type());
+    Ok(response)
+}
+
+/// Where in an envelope the items belong. A quotation mark within a text is escaped, so that no text holds this.
+const NO_ITEMS: &str = r#""items":[]"#;
+const ITEMS: &str = r#""items":["#;
+
+fn written<T: Serialize>(item: &T) -> String {
+    serde_json::to_string(item).expect("an item has only strings, numbers and valid JSON")
+}
+
+fn line<T: Serialize>(format: Format, columns: &[&str], item: &T) -> Vec<u8> {
+    let mut json = written(item);
+    if format != Format::Csv {
+        json.push('\n');
+        return json.into_bytes();
+    }
+    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&json).expect("an item is an object");
+    record(columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default()))
+}
+
+/// A string as itself, anything else as JSON.
+fn cell(value: &RawValue) -> String {
+    let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
+    // A spreadsheet would run a reporter's text as a formula; some read full-width characters alike.
+    let may_run = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
+    if may_run && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
+}
+
+fn record(cells: impl Iterator<Item = String>) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(cells.collect::<Vec<_>>()).expect("writing to memory cannot fail");
+    writer.into_inner().expect("writing to memory cannot fail")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_what_the_caller_likes_best() {
+        for (accept, expected) in [
+            ("", Format::Json),
+            ("*/*", Format::Json),
+            ("text/csv", Format::Csv),
+            ("TEXT/CSV; header=present", Format::Csv),
+            ("application/x-ndjson", Format::Lines),
+            ("application/json, text/csv", Format::Json),
+            ("application/json;q=0.1, text/csv;q=0.5, application/x-ndjson;q=0.4", Format::Csv),
+            ("text/csv;q=0, */*", Format::Json),
+            ("image/png", Format::Json),
+            ("text/csv;q=x", Format::Json),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(Format::accepted(&headers), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_never_a_formula_and_keeps_separators_and_numbers() {
+        let cell = |text: &str| cell(&serde_json::value::to_raw_value(text).unwrap());
+        for first in ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"] {
+            let text = format!("{first}cmd|' /C calc'!A0");
+            assert_eq!(cell(&text), format!("'{text}"));
+        }
+        for text in ["-5", "+1.5", "a=1", "https://a.test/?x=-1", ""] {
+            assert_eq!(cell(text), text);
+        }
+        let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5"];
+        let cells = cells.map(|json| super::cell(&RawValue::from_string(json.to_owned()).unwrap()));
+        let text = record(cells.into_iter());
+        assert_eq!(String::from_utf8(text).unwrap(), "\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890,-5\n");
+    }
+}

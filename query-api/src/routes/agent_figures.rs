@@ -1,0 +1,244 @@
+//! `GET /agent/summary` and `GET /agent/series`: what an organisation reported itself, what others did with its click tokens, and
+//! how its sessions ended (docs/api/reads.md#get-agentsummary).
+//!
+//! Must tell of other reporters no more than `/agent/events` does. Events are of one moment, outcomes of another: they live in
+//! two stores.
+
+use super::reads::refuse_others;
+use super::series::filled::{Filled, Source};
+use super::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
+use crate::State;
+use crate::access::visibility::OwnReports;
+use crate::parameters::period::Period;
+use crate::read_limiter::AdmittedReader;
+use crate::read_model::{By, Cell, Extent, OwnFigure, OwnSplit};
+use crate::respond::page::{Answering, Format};
+use crate::respond::streamed_answer;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use schemas::event::SourceRole;
+use schemas::reads::{SourceCount, TypeCount};
+use schemas::series::{AgentSeriesItem, AgentSummary, Clicks, OutcomeCount, OutcomeValue, Outcomes, OwnAgentCount, Series};
+use serde::Deserialize;
+use service_kit::http::{ApiError, Parameters};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a summary of one's own may be asked for.
+#[derive(Deserialize)]
+pub(crate) struct SummaryParameters {
+    since: Option<String>,
+    until: Option<String>,
+    domain: Option<String>,
+    delegated_from: Option<String>,
+    by: Option<String>,
+    split: Option<String>,
+}
+
+/// `GET /agent/summary`.
+pub(crate) async fn read_own_summary(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    reading: AdmittedReader,
+    Parameters(asked): Parameters<SummaryParameters>,
+) -> Result<Response, ApiError> {
+    let others =
+        [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
+    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    let own = OwnReports::of(&reading.reader)?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let figures = state.telemetry.own_figures(&own, &period).await?;
+    let ended = state.ledger.outcomes(&own, &period, None).await?;
+    let summary = serde_json::to_vec(&assemble(&own, period, figures, &ended)).map_err(ApiError::internal)?;
+    Ok(streamed_answer::whole(summary, reading.permit))
+}
+
+fn assemble(own: &OwnReports, period: Period, figures: Vec<OwnFigure>, ended: &[Cell]) -> AgentSummary {
+    let mut summary = AgentSummary {
+        organization_id: own.organization_id(),
+        total_events: 0,
+        total_sessions: 0,
+        events_by_type: Vec::new(),
+        events_by_source: Vec::new(),
+        agents: Vec::new(),
+        clicks: Clicks::default(),
+        outcomes: outcomes(ended),
+        period_start: period.start,
+        period_end: period.end,
+    };
+    let mut sources: Vec<(SourceRole, u64, u64)> = Vec::new();
+    for OwnFigure { figure, name, events, sessions } in figures {
+        match figure.as_str() {
+            "total" => (summary.total_events, summary.total_sessions) = (events, sessions),
+            "type" => summary.events_by_type.push(TypeCount { event_type: name, count: events }),
+            "role" => sources.extend(name.parse().ok().and_then(SourceRole::from_code).map(|role| (role, events, sessions))),
+            "agent" => summary.agents.push(OwnAgentCount { agent_id: name, event_count: events, session_count: sessions }),
+            "clicks" => (summary.clicks.total_events, summary.clicks.total_sessions) = (events, sessions),
+            _ => summary.clicks.events_by_type.push(TypeCount { event_type: name, count: events }),
+        }
+    }
+    sources.sort_unstable();
+    let source =
+        |(role, count, sessions): (SourceRole, u64, u64)| SourceCount { source_role: role.as_str().to_owned(), count, sessions };
+    summary.events_by_source = sources.into_iter().map(source).collect();
+    for types in [&mut summary.events_by_type, &mut summary.clicks.events_by_type] {
+        types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+    }
+    summary.agents.sort_by(|a, b| b.event_count.cmp(&a.event_count).then_with(|| a.agent_id.cmp(&b.agent_id)));
+    summary
+}
+
+/// Adds up what was counted by type and currency.
+fn outcomes(ended: &[Cell]) -> Outcomes {
+    let mut types: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut currencies: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
+    for Cell { value: (outcome_type, currency), outcomes, amount, .. } in ended {
+        *types.entry(outcome_type).or_default() += outcomes;
+        let (count, value) = currencies.entry(currency).or_default();
+        (*count, *value) = (*count + outcomes, *value + amount);
+    }
+    let by_type = types.iter().map(|(name, count)| OutcomeCount { outcome_type: (*name).to_owned(), count: *count });
+    let mut by_type: Vec<OutcomeCount> = by_type.collect();
+    by_type.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.outcome_type.cmp(&b.outcome_type)));
+    let value = |(currency, (count, value_amount)): (&str, (u64, u128))| OutcomeValue {
+        currency: currency.to_owned(),
+        count,
+        value_amount,
+    };
+    Outcomes { total: types.values().sum(), by_type, by_currency: currencies.into_iter().map(value).collect() }
+}
+
+/// What one's own series is split by: what was reported, or how sessions ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AgentSplit {
+    Reports(OwnSplit),
+    Outcome,
+}
+
+const SPLITS: [KnownSplit<AgentSplit>; 5] = [
+    ("none", AgentSplit::Reports(OwnSplit::Nothing), &["start", "total_events", "total_sessions", "clicks", "outcomes"]),
+    ("type", AgentSplit::Reports(OwnSplit::Type), &["start", "event_type", "total_events", "total_sessions", "clicks"]),
+    ("role", AgentSplit::Reports(OwnSplit::Role), &["start", "source_role", "total_events", "total_sessions"]),
+    ("agent", AgentSplit::Reports(OwnSplit::Agent), &["start", "agent_id", "total_events", "total_sessions"]),
+    ("outcome", AgentSplit::Outcome, &["start", "outcome_type", "currency", "outcomes", "value_amount"]),
+];
+
+/// `GET /agent/series`, by day and not split when the caller does not say.
+pub(crate) async fn read_own_series(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<SeriesParameters>,
+) -> Result<Response, ApiError> {
+    refuse_others(&[("domain", asked.domain.as_ref()), ("delegated_from", asked.delegated_from.as_ref())])?;
+    asked.refuse_pages()?;
+    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
+    let own = OwnReports::of(&reading.reader)?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    // What is too long is refused before anything is counted.
+    buckets::of(&period, by, None)?;
+
+    let is_whole = split == AgentSplit::Reports(OwnSplit::Nothing);
+    let ended =
+        if is_whole || split == AgentSplit::Outcome { state.ledger.outcomes(&own, &period, Some(by)).await? } else { Vec::new() };
+    let of_outcomes = extent_of(&ended);
+    let mut per_bucket: BTreeMap<i64, u64> = BTreeMap::new();
+    let (extent, source) = match split {
+        AgentSplit::Outcome => (of_outcomes, Source::Loaded(ended.into_iter())),
+        AgentSplit::Reports(split) => {
+            ended.iter().for_each(|cell| *per_bucket.entry(cell.bucket).or_default() += cell.outcomes);
+            let cells = state.telemetry.own_series(&own, &period, by, split).await?;
+            let both = Extent { buckets: around(cells.extent.buckets, of_outcomes.buckets), ..cells.extent };
+            (both, Source::Stored(Box::new(cells)))
+        }
+    };
+    let filled = Filled::begin(buckets::of(&period, by, extent.buckets)?, is_whole, extent, source).await?;
+    let envelope = Series {
+        organization_id: own.organization_id(),
+        domains: None,
+        by: series::name_of(by).to_owned(),
+        split: name.to_owned(),
+        filled: filled.is_filled(),
+        period_start: period.start,
+        period_end: period.end,
+        coverage: None,
+        total: filled.total(),
+        items: Vec::<()>::new(),
+    };
+    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
+    let item = move |cell: Cell| {
+        let outcomes = per_bucket.get(&cell.bucket).copied().unwrap_or_default();
+        item(cell, by, split, outcomes)
+    };
+    series::answer(answering, &envelope, filled, item).await
+}
+
+/// What there is of cells that are all here.
+fn extent_of(cells: &[Cell]) -> Extent {
+    let mut values: Vec<_> = cells.iter().map(|cell| &cell.value).collect();
+    values.sort_unstable();
+    values.dedup();
+    Extent {
+        buckets: cells.first().zip(cells.last()).map(|(first, last)| (first.bucket, last.bucket)),
+        values: values.len() as u64,
+        bytes: values.iter().map(|(whose, name)| (whose.len() + name.len()) as u64).sum(),
+        cells: cells.len() as u64,
+    }
+}
+
+/// From the first bucket of either to the last of either.
+fn around(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (one, other) {
+        (Some((first, last)), Some((other_first, other_last))) => Some((first.min(other_first), last.max(other_last))),
+        (one, other) => one.or(other),
+    }
+}
+
+fn item(cell: Cell, by: By, split: AgentSplit, outcomes: u64) -> AgentSeriesItem {
+    let (whose, name) = cell.value;
+    let start = buckets::start(cell.bucket, by);
+    let AgentSplit::Reports(split) = split else {
+        let (outcome_type, currency) = (Some(whose), Some(name));
+        let (outcomes, value_amount) = (Some(cell.outcomes), Some(cell.amount));
+        return AgentSeriesItem { start, outcome_type, currency, outcomes, value_amount, ..AgentSeriesItem::default() };
+    };
+    let (total_events, total_sessions) = (Some(cell.events), Some(cell.sessions));
+    let mut item = AgentSeriesItem { start, total_events, total_sessions, ..AgentSeriesItem::default() };
+    match split {
+        OwnSplit::Nothing => (item.clicks, item.outcomes) = (Some(cell.clicks), Some(outcomes)),
+        OwnSplit::Type => (item.event_type, item.clicks) = (Some(name), Some(cell.clicks)),
+        OwnSplit::Role => item.source_role = Some(role_named(&name)),
+        OwnSplit::Agent => item.agent_id = Some(name),
+    }
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(bucket: i64, outcome_type: &str, currency: &str, outcomes: u64, amount: u128) -> Cell {
+        Cell { bucket, value: (outcome_type.to_owned(), currency.to_owned()), outcomes, amount, ..Cell::default() }
+    }
+
+    #[test]
+    fn outcomes_add_up_by_type_and_by_currency_beyond_64_bits() {
+        let large = u128::from(u64::MAX);
+        let cells =
+            [ended(1, "browse", "EUR", 1, 0), ended(1, "conversion", "EUR", 2, large), ended(2, "conversion", "USD", 4, large)];
+        let told = outcomes(&[cells.as_slice(), &[ended(3, "conversion", "USD", 1, large)]].concat());
+        assert_eq!(told.total, 8);
+        let types: Vec<_> = told.by_type.iter().map(|of| (of.outcome_type.as_str(), of.count)).collect();
+        assert_eq!(types, [("conversion", 7), ("browse", 1)]);
+        let values: Vec<_> = told.by_currency.iter().map(|of| (of.currency.as_str(), of.count, of.value_amount)).collect();
+        assert_eq!(values, [("EUR", 3, large), ("USD", 5, 2 * large)]);
+    }
+
+    #[test]
+    fn a_series_goes_from_the_first_to_the_last_of_either_store() {
+        assert_eq!(around(Some((3, 5)), Some((1, 4))), Some((1, 5)));
+        assert_eq!(
+            (around(Some((3, 5)), None), around(None, Some((1, 4))), around(None, None)),
+            (Some((3, 5)), Some((1, 4)), None)
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! The hours of which anybody tells, and the requests that were refused: what drains have written down
+//! (docs/api/reads.md#get-content-ownerscoverage).
+//!
+//! Must not call an hour covered in which no server told of anything: what is not known is no zero.
+
+use crate::State;
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use chrono::{DateTime, Utc};
+use schemas::bots::{BotTable, OTHER};
+use schemas::coverage::{Coverage, CoverageSpan};
+use schemas::crawler_reads::RefusedCount;
+use service_kit::http::ApiError;
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
+/// Spans beside figures; the hours are counted in full.
+const SPANS_BESIDE_FIGURES: usize = 1_000;
+
+/// Of the hours of a window: those of which one of the owner's drains has a line, or any server a report.
+pub(crate) async fn coverage(state: &State, seen: &Visibility, period: &Period) -> Result<Coverage, ApiError> {
+    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
+    covered(state, seen, period, told).await
+}
+
+/// The same beside figures, for hosts that have a drain or of which one has told in this time: of others a silent server is no news.
+pub(crate) async fn beside_figures(state: &State, seen: &Visibility, period: &Period) -> Result<Option<Coverage>, ApiError> {
+    let drains = state.ledger.in_turn(drains_of(state, seen)).await?;
+    let told = state.ledger.in_turn(told_by(&drains, state, seen, period)).await?;
+    if told.is_empty() && !drains.iter().any(|(_, is_live)| *is_live) {
+        return Ok(None);
+    }
+    covered(state, seen, period, told).await.map(|whole| Some(latest(whole, SPANS_BESIDE_FIGURES)))
+}
+
+/// The same sums with the last spans only: reporters choose the times of events, and so how often covered and other hours alternate.
+fn latest(mut whole: Coverage, spans: usize) -> Coverage {
+    whole.spans.drain(..whole.spans.len().saturating_sub(spans));
+    whole
+}
+
+async fn covered(state: &State, seen: &Visibility, period: &Period, told: Vec<i64>) -> Result<Coverage, ApiError> {
+    let reported = state.telemetry.hours_seen(seen, period).await?;
+    Ok(spans(period, &told.into_iter().chain(reported).collect()))
+}
+
+/// The drains that take lines of these domains, and whether each still does: they name no host, or one of the domains, or one
+/// beneath or above one of them.
+async fn drains_of(state: &State, seen: &Visibility) -> Result<Vec<(Uuid, bool)>, sqlx::Error> {
+    sqlx::query_as(
+        "SELECT id, deleted_at IS NULL FROM drains WHERE organization_id = $1 AND (hosts = '{}' OR EXISTS ( \
+            SELECT FROM unnest(hosts) AS host CROSS JOIN unnest($2::text[]) AS domain WHERE host = domain \
+            OR right(host, length(domain) + 1) = '.' || domain OR right(domain, length(host) + 1) = '.' || host))",
+    )
+    .bind(seen.organization_id().0)
+    .bind(seen.domains())
+    .fetch_all(&state.pool)
+    .await
+}
+
+/// Hours of which one of these drains has a line, or the log of a key that is no drain's.
+async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, period: &Period) -> Result<Vec<i64>, sqlx::Error> {
+    let (from, before) = hours_of(period);
+    sqlx::query_scalar(
+        "SELECT DISTINCT extract(epoch FROM hour)::bigint / 3600 FROM drain_hours WHERE organization_id = $1 AND lines > 0 \
+         AND hour >= coalesce($2, '-infinity'::timestamptz) AND hour < coalesce($3, 'infinity'::timestamptz) \
+         AND (drain_id IS NULL OR drain_id = ANY($4))",
+    )
+    .bind(seen.organization_id().0)
+    .bind(from)
+    .bind(before)
+    .bind(drains.iter().map(|(id, _)| *id).collect::<Vec<Uuid>>())
+    .fetch_all(&state.pool)
+    .await
+}
+
+/// What the owner's drains tell of refused requests, by bot and status.
+pub(crate) async fn refused(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<RefusedCount>, ApiError> {
+    let rows = state.ledger.in_turn(refused_rows(state, seen, period)).await?;
+    let bots = BotTable::bundled();
+    let read = |(bot, status, count): (String, i32, i64)| {
+        let (status, count) = (u16::try_from(status).ok()?, u64::try_from(count).ok()?);
+        let operator = bots.classify(&bot, None, None).map_or_else(|| OTHER.to_owned(), |known| known.operator.to_string());
+        Some(RefusedCount { operator, bot, status, count })
+    };
+    Ok(rows.into_iter().filter_map(read).collect())
+}
+
+async fn refused_rows(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<(String, i32, i64)>, sqlx::Error> {
+    let (from, before) = hours_of(period);
+    sqlx::query_as(
+        "SELECT bot, status::int, sum(told::bigint)::bigint FROM drain_hours \
+         CROSS JOIN LATERAL jsonb_each(refused) AS by_bot (bot, statuses) \
+         CROSS JOIN LATERAL jsonb_each_text(statuses) AS by_status (status, told) \
+         WHERE organization_id = $1 AND hour >= coalesce($2, '-infinity'::timestamptz) \
+         AND hour < coalesce($3, 'infinity'::timestamptz) GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2",
+    )
+    .bind(seen.organization_id().0)
+    .bind(from)
+    .bind(before)
+    .fetch_all(&state.pool)
+    .await
+}
+
+/// The hours that a window touches: drains count by the hour.
+fn hours_of(period: &Period) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+    let instant = |hour: i64| DateTime::from_timestamp_millis(hour.saturating_mul(HOUR_MS));
+    let first = period.from_ms.and_then(|ms| instant(ms.div_euclid(HOUR_MS)));
+    let end = period.before_ms.and_then(|ms| instant((ms - 1).div_euclid(HOUR_MS) + 1));
+    (first, end)
+}
+
+/// The hours of a window in turn; where it is open, from the first that is covered to the last.
+fn spans(period: &Period, covered: &BTreeSet<i64>) -> Coverage {
+    let first = period.from_ms.map(|ms| ms.div_euclid(HOUR_MS)).or(covered.first().copied());
+    let end = period.before_ms.map(|ms| (ms - 1).div_euclid(HOUR_MS) + 1).or(covered.last().map(|last| last + 1));
+    let is_empty = matches!((period.from_ms, period.before_ms), (Some(from), Some(before)) if from >= before);
+    let (Some(first), Some(end)) = (first, end) else { return Coverage::default() };
+    let mut coverage = Coverage::default();
+    let mut at = first;
+    while at < end && !is_empty {
+        let next = covered.range(at..end).next().copied();
+        if next == Some(at) {
+            let until = (at..end).find(|hour| !covered.contains(hour)).unwrap_or(end);
+            at = coverage_of(&mut coverage, at, until, true);
+        } else {
+            at = coverage_of(&mut coverage, at, next.unwrap_or(end), false);
+        }
+    }
+    coverage
+}
+
+/// Adds a span, and says where the next one begins.
+fn coverage_of(coverage: &mut Coverage, first: i64, end: i64, covered: bool) -> i64 {
+    let hours = if covered { &mut coverage.hours_covered } else { &mut coverage.hours_uncovered };
+    *hours += first.abs_diff(end);
+    let told =
+        |hour: i64| schemas::instant::text(DateTime::from_timestamp_millis(hour.saturating_mul(HOUR_MS)).unwrap_or_default());
+    coverage.spans.push(CoverageSpan { start: told(first), end: told(end), covered });
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(since: &str, until: &str, covered: &[i64]) -> (u64, u64, Vec<(String, bool)>) {
+        let [since, until] = [since, until].map(|text| Some(text).filter(|text| !text.is_empty()));
+        let period = Period::parse(since, until).unwrap_or_default();
+        let coverage = spans(&period, &covered.iter().copied().collect());
+        let span = |span: &CoverageSpan| (format!("{}-{}", &span.start[11..13], &span.end[11..13]), span.covered);
+        (coverage.hours_covered, coverage.hours_uncovered, coverage.spans.iter().map(span).collect())
+    }
+
+    fn spans_of(spans: &[(&str, bool)]) -> Vec<(String, bool)> {
+        spans.iter().map(|(span, covered)| ((*span).to_owned(), *covered)).collect()
+    }
+
+    #[test]
+    fn an_hour_without_a_line_is_told_as_not_covered() {
+        let window = ("1970-01-01T00:30:00Z", "1970-01-01T06:00:00.001Z");
+        let expected = spans_of(&[("00-01", false), ("01-03", true), ("03-05", false), ("05-06", true), ("06-07", false)]);
+        assert_eq!(told(window.0, window.1, &[1, 2, 5, 7]), (3, 4, expected));
+        assert_eq!(told(window.0, window.1, &[]), (0, 7, spans_of(&[("00-07", false)])));
+    }
+
+    #[test]
+    fn beside_figures_stand_the_last_spans_and_the_sums_of_all() {
+        let whole = spans(&Period::default(), &(0..20).map(|hour| 2 * hour).collect());
+        let short = latest(whole.clone(), 3);
+        assert_eq!((short.hours_covered, short.hours_uncovered), (20, 19));
+        assert_eq!(short.spans, whole.spans[whole.spans.len() - 3..]);
+        assert_eq!(latest(whole.clone(), 100), whole);
+    }
+
+    #[test]
+    fn a_window_that_is_open_goes_from_the_first_line_to_the_last() {
+        assert_eq!(told("", "", &[2, 4]), (2, 1, spans_of(&[("02-03", true), ("03-04", false), ("04-05", true)])));
+        assert_eq!(told("1970-01-01T01:00:00Z", "", &[2]), (1, 1, spans_of(&[("01-02", false), ("02-03", true)])));
+        assert_eq!(told("", "", &[]), (0, 0, Vec::new()));
+        assert_eq!(told("1970-01-01T01:00:00Z", "1970-01-01T01:00:00Z", &[1]), (0, 0, Vec::new()));
+        assert_eq!(told("1970-01-01", "1970-01-01", &[]).1, 24);
+    }
+}

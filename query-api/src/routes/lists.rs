@@ -1,0 +1,290 @@
+//! The reads that answer lists: parameters in, a page of items out.
+//!
+//! Must not compute figures that the store did not, and must not decide who may see what.
+
+use super::reads::refuse_others;
+use crate::State;
+use crate::access::visibility::{OwnReports, Visibility};
+use crate::event_data::{self, Audience, StoredEvent};
+use crate::parameters::cursor::Cursor;
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
+use crate::read_limiter::{AdmittedReader, ReadPermit};
+use crate::read_model::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
+use crate::respond::page::{self, Answering, Format};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use chrono::DateTime;
+use schemas::event::SourceRole;
+use schemas::pages::{
+    AgentEventItem, Corroboration, CorroborationItem, EVENTS_PAGE, EventItem, FunnelItem, Page, URLS_PAGE, UrlMetric,
+};
+use schemas::problem::Code;
+use schemas::reads::TypeCount;
+use serde::Deserialize;
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a list may be asked for. Numbers are texts here, so that each fault has its own sentence.
+#[derive(Deserialize)]
+pub(crate) struct ListParameters {
+    since: Option<String>,
+    until: Option<String>,
+    pub(crate) domain: Option<String>,
+    delegated_from: Option<String>,
+    limit: Option<String>,
+    offset: Option<String>,
+    after: Option<String>,
+    by: Option<String>,
+    split: Option<String>,
+}
+
+type Shared = axum::extract::State<Arc<State>>;
+
+/// What a content owner's list covers, and which part of it is wanted.
+pub(crate) struct ListRequest {
+    pub(crate) visibility: Visibility,
+    pub(crate) period: Period,
+    pub(crate) paging: Paging,
+    permit: ReadPermit,
+}
+
+impl ListRequest {
+    /// What a list without parts is asked for.
+    pub(crate) async fn unsplit(
+        state: &State,
+        reading: AdmittedReader,
+        asked: ListParameters,
+        page: u64,
+    ) -> Result<Self, ApiError> {
+        refuse_others(&[("by", asked.by.as_ref()), ("after", asked.after.as_ref())])?;
+        Self::of(state, reading, asked, page).await
+    }
+
+    async fn of(state: &State, reading: AdmittedReader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
+        refuse_others(&[("split", asked.split.as_ref())])?;
+        let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
+        let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+        let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
+        let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+        Ok(Self { visibility, period, paging, permit: reading.permit })
+    }
+
+    pub(crate) fn answering(self, headers: &HeaderMap, columns: &'static [&'static str]) -> Answering {
+        Answering { format: Format::accepted(headers), columns, permit: self.permit }
+    }
+}
+
+/// Where a walk through events begins or goes on. An offset counts from the newest event; `after` does not.
+fn walk(state: &State, asked: &ListParameters) -> Result<Cursor, ApiError> {
+    if asked.after.is_some() && asked.offset.as_ref().is_some_and(|offset| offset != "0") {
+        return Err(ApiError::new(Code::InvalidParameter, "Ask with offset or with after, not with both."));
+    }
+    Cursor::parse(asked.after.as_deref(), state.clock.now())
+}
+
+const EVENT_COLUMNS: &[&str] =
+    &["event_id", "session_id", "event_type", "content_url", "event_timestamp", "event_data", "platform_id", "agent_id"];
+const AGENT_EVENT_COLUMNS: &[&str] = &[
+    "event_id",
+    "session_id",
+    "event_type",
+    "content_url",
+    "event_timestamp",
+    "event_data",
+    "platform_id",
+    "agent_id",
+    "source_role",
+    "content_telemetry_id",
+    "reported_by",
+];
+/// Who reported an event that the caller took part in.
+const BY_SELF: &str = "self";
+pub(crate) const BY_OTHER: &str = "other";
+const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
+const CORROBORATION_COLUMNS: &[&str] = &[
+    "day",
+    "platform_id",
+    "agent_id",
+    "retrievals",
+    "seen_by_both",
+    "claimed_by_agent_only",
+    "seen_by_server_only",
+    "seen_by_neither",
+];
+
+/// `GET /content-owners/events`: one item per retrieval, whoever saw it.
+pub(crate) async fn read_events(
+    axum::extract::State(state): Shared,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    refuse_others(&[("by", asked.by.as_ref())])?;
+    let walk = walk(&state, &asked)?;
+    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, (asked.paging, &walk)).await?;
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
+}
+
+/// `GET /content-owners/urls`.
+pub(crate) async fn read_urls(
+    axum::extract::State(state): Shared,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
+}
+
+/// `GET /agent/events`: what the caller's organisation has reported itself, and what others did with its click tokens.
+pub(crate) async fn read_own_events(
+    axum::extract::State(state): Shared,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let others =
+        [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
+    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
+    let walk = walk(&state, &asked)?;
+    let own = OwnReports::of(&reading.reader)?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
+    let (format, permit) = (Format::accepted(&headers), reading.permit);
+    page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
+}
+
+/// The note where the body has no place for it.
+const NOTE_HEADER: HeaderName = HeaderName::from_static("x-corroboration-note");
+const NOTE: &str = "Who reported each retrieval of a day; the four parts add up. Agreement of two organisations makes a \
+    retrieval likely, not certain; a server of the very organisation that claims a retrieval is no second one. Claimed by the agent only can mean that no edge or origin of yours reports \
+    here, that the answer came from a cache, that the two did not share a correlation id, or that it did not happen. \
+    Seen by servers only can mean that the agent does not report, or not yet; whose agent it was is then not known. \
+    Late reports move a retrieval from one part to another.";
+
+/// `GET /content-owners/corroboration`.
+pub(crate) async fn read_corroboration(
+    axum::extract::State(state): Shared,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
+    let envelope = Corroboration {
+        organization_id: asked.visibility.organization_id(),
+        domains: asked.visibility.domains().to_vec(),
+        note: NOTE.to_owned(),
+        page: Page { items: Vec::new(), total: found.total, limit: asked.paging.limit, offset: asked.paging.offset },
+    };
+    let answering = asked.answering(&headers, CORROBORATION_COLUMNS);
+    let is_list = answering.format != Format::Json;
+    let mut response = page::answer_within(answering, &envelope, found, corroboration).await?;
+    if is_list {
+        // A line of its own would be taken for an item.
+        response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
+    }
+    Ok(response)
+}
+
+/// `GET /content-owners/funnel`, by agent when the caller does not say.
+pub(crate) async fn read_funnel(
+    axum::extract::State(state): Shared,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    let (by, columns): (_, &[&str]) = match asked.by.as_deref() {
+        None | Some("agent") => {
+            (FunnelBy::Agent, &["platform_id", "agent_id", "retrieved", "grounded", "cited", "presented", "engaged"])
+        }
+        Some("url") => (FunnelBy::Url, &["content_url", "retrieved", "grounded", "cited", "presented", "engaged"]),
+        Some("day") => (FunnelBy::Day, &["day", "retrieved", "grounded", "cited", "presented", "engaged"]),
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
+    };
+    refuse_others(&[("after", asked.after.as_ref())])?;
+    let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
+    let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
+    let at = asked.paging;
+    page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
+}
+
+fn instant(ms: i64) -> String {
+    schemas::instant::text(DateTime::from_timestamp_millis(ms).unwrap_or_default())
+}
+
+/// The id as text; empty for none.
+fn id(id: Uuid) -> String {
+    if id.is_nil() { String::new() } else { id.to_string() }
+}
+
+fn event(row: EventRow, audience: Audience) -> EventItem {
+    let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
+    let event_data = event_data::compose(told, &row.roles, audience);
+    EventItem {
+        event_id: row.id,
+        session_id: id(row.session),
+        event_type: row.r#type,
+        content_url: row.url,
+        event_timestamp: instant(row.at_ms),
+        event_data,
+        platform_id: id(row.platform),
+        agent_id: row.agent,
+    }
+}
+
+fn agent_event(mut row: EventRow) -> AgentEventItem {
+    let source_role = SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned());
+    let content_telemetry_id = std::mem::take(&mut row.telemetry_id);
+    let (reported_by, audience) = if row.by_other == 1 { (BY_OTHER, Audience::Issuer) } else { (BY_SELF, Audience::Reporter) };
+    let event = event(row, audience);
+    AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.to_owned(), event }
+}
+
+fn url_metric(row: UrlRow) -> UrlMetric {
+    let counts = row.types.into_iter().zip(row.per_type);
+    let mut event_types: Vec<_> = counts.map(|(event_type, count)| TypeCount { event_type, count }).collect();
+    event_types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.event_type.cmp(&b.event_type)));
+    UrlMetric {
+        content_url: row.url,
+        total_events: row.events,
+        unique_sessions: row.unique_sessions,
+        event_types,
+        last_seen: instant(row.last_ms),
+    }
+}
+
+fn corroboration(row: CorroborationRow) -> CorroborationItem {
+    CorroborationItem {
+        day: row.day,
+        platform_id: id(row.platform),
+        agent_id: row.agent,
+        retrievals: row.retrievals,
+        seen_by_both: row.both,
+        claimed_by_agent_only: row.claimed_only,
+        seen_by_server_only: row.seen_only,
+        seen_by_neither: row.neither,
+    }
+}
+
+fn funnel(row: FunnelRow, by: FunnelBy) -> FunnelItem {
+    let name = Some(row.name);
+    FunnelItem {
+        day: name.clone().filter(|_| by == FunnelBy::Day),
+        platform_id: (by == FunnelBy::Agent).then(|| id(row.platform)),
+        agent_id: name.clone().filter(|_| by == FunnelBy::Agent),
+        content_url: name.filter(|_| by == FunnelBy::Url),
+        retrieved: row.retrieved,
+        grounded: row.grounded,
+        cited: row.cited,
+        presented: row.presented,
+        engaged: row.engaged,
+    }
+}

@@ -1,0 +1,205 @@
+//! `GET /content-owners/series`: figures by hour or day, with zeroes where nothing happened
+//! (docs/api/reads.md#get-content-ownersseries).
+//!
+//! Must not compute figures that the store did not, and must not hold a series in memory.
+
+pub(crate) mod buckets;
+pub(crate) mod filled;
+
+use super::coverage;
+use super::reads::refuse_others;
+use crate::State;
+use crate::access::visibility::Visibility;
+use crate::parameters::period::Period;
+use crate::read_limiter::AdmittedReader;
+use crate::read_model::{By, Cell, Fact, Split};
+use crate::respond::page::{self, Answering, Format};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use filled::{Filled, Source};
+use schemas::event::SourceRole;
+use schemas::problem::Code;
+use schemas::series::{Series, SeriesItem};
+use serde::{Deserialize, Serialize};
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+
+/// Whether every value has an item in every bucket, where the body has no place for it.
+const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
+
+/// What a series may be asked for.
+#[derive(Deserialize)]
+pub(crate) struct SeriesParameters {
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) domain: Option<String>,
+    pub(crate) delegated_from: Option<String>,
+    pub(crate) by: Option<String>,
+    pub(crate) split: Option<String>,
+    limit: Option<String>,
+    offset: Option<String>,
+    after: Option<String>,
+}
+
+impl SeriesParameters {
+    /// A series is told whole: it has no pages.
+    pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
+        refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])
+    }
+
+    /// How long a bucket is; a day when the caller does not say.
+    pub(crate) fn by(&self) -> Result<By, ApiError> {
+        match self.by.as_deref() {
+            Some("hour") => Ok(By::Hour),
+            None | Some("day") => Ok(By::Day),
+            Some(_) => Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of hour, day.")),
+        }
+    }
+}
+
+/// How a bucket is named in answers.
+pub(crate) fn name_of(by: By) -> &'static str {
+    match by {
+        By::Hour => "hour",
+        By::Day => "day",
+    }
+}
+
+/// Name, split and columns.
+pub(crate) type KnownSplit<S> = (&'static str, S, &'static [&'static str]);
+
+/// The split of this name, the first one when none is named.
+pub(crate) fn find_split<S: Copy>(known: &[KnownSplit<S>], asked: Option<&str>) -> Result<KnownSplit<S>, ApiError> {
+    let found = known.iter().find(|(name, ..)| asked.is_none_or(|asked| asked == *name));
+    found.copied().ok_or_else(|| {
+        let names = known.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+        ApiError::new(Code::InvalidParameter, format!("The parameter split is none of {names}."))
+    })
+}
+
+const SPLITS: [KnownSplit<Split>; 10] = [
+    ("none", Split::Nothing, &["start", "total_events", "total_sessions"]),
+    ("type", Split::Type, &["start", "event_type", "total_events", "total_sessions"]),
+    ("role", Split::Role, &["start", "source_role", "total_events", "total_sessions"]),
+    ("agent", Split::Agent, &["start", "platform_id", "agent_id", "total_events", "total_sessions"]),
+    ("platform", Split::Platform, &["start", "platform_id", "total_events", "total_sessions"]),
+    ("operator", Split::Answered(Fact::Operator), &["start", "operator", "total_events", "total_sessions"]),
+    ("bot", Split::Answered(Fact::Bot), &["start", "bot", "total_events", "total_sessions"]),
+    ("purpose", Split::Answered(Fact::Purpose), &["start", "purpose", "total_events", "total_sessions"]),
+    ("verified", Split::Answered(Fact::Verified), &["start", "verified", "total_events", "total_sessions"]),
+    ("status", Split::Answered(Fact::Status), &["start", "status", "total_events", "total_sessions"]),
+];
+
+/// `GET /content-owners/series`, by day and not split when the caller does not say.
+pub(crate) async fn read_series(
+    axum::extract::State(state): axum::extract::State<Arc<State>>,
+    reading: AdmittedReader,
+    headers: HeaderMap,
+    Parameters(asked): Parameters<SeriesParameters>,
+) -> Result<Response, ApiError> {
+    asked.refuse_pages()?;
+    let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    // What is too long is refused before anything is counted.
+    buckets::of(&period, by, None)?;
+    let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
+    let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+
+    let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
+    // Records and lines have no place for it.
+    let coverage = match answering.format {
+        Format::Json => coverage::beside_figures(&state, &visibility, &period).await?,
+        Format::Lines | Format::Csv => None,
+    };
+    let cells = state.telemetry.series(&visibility, &period, by, split).await?;
+    let extent = cells.extent;
+    let buckets = buckets::of(&period, by, extent.buckets)?;
+    let filled = Filled::begin(buckets, split == Split::Nothing, extent, Source::Stored(Box::new(cells))).await?;
+    let envelope = Series {
+        organization_id: visibility.organization_id(),
+        domains: Some(visibility.domains().to_vec()),
+        by: name_of(by).to_owned(),
+        split: name.to_owned(),
+        filled: filled.is_filled(),
+        period_start: period.start,
+        period_end: period.end,
+        coverage,
+        total: filled.total(),
+        items: Vec::<()>::new(),
+    };
+    answer(answering, &envelope, filled, move |cell| item(cell, by, split)).await
+}
+
+/// Answers with a series, and says where the body has no place for it whether it is filled.
+pub(crate) async fn answer<T: Serialize + 'static>(
+    answering: Answering,
+    envelope: &Series<()>,
+    filled: Filled,
+    item: impl Fn(Cell) -> T + Send + Sync + 'static,
+) -> Result<Response, ApiError> {
+    let is_list = answering.format != Format::Json;
+    let mut response = page::answer_all(answering, envelope, envelope.total, filled, item).await?;
+    if is_list {
+        let told = if envelope.filled { "true" } else { "false" };
+        response.headers_mut().insert(FILLED, HeaderValue::from_static(told));
+    }
+    Ok(response)
+}
+
+/// The name of a role that is stored as this number.
+pub(crate) fn role_named(number: &str) -> String {
+    let role = number.parse().ok().and_then(SourceRole::from_code);
+    role.map_or_else(String::new, |role| role.as_str().to_owned())
+}
+
+/// What the column of this name says; nothing where it is not known.
+fn verified_named(name: &str) -> Option<bool> {
+    match name {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn item(cell: Cell, by: By, split: Split) -> SeriesItem {
+    let (whose, name) = cell.value;
+    let mut item = SeriesItem {
+        start: buckets::start(cell.bucket, by),
+        total_events: cell.events,
+        total_sessions: cell.sessions,
+        ..SeriesItem::default()
+    };
+    match split {
+        Split::Nothing => {}
+        Split::Type => item.event_type = Some(name),
+        Split::Role => item.source_role = Some(role_named(&name)),
+        Split::Agent => (item.platform_id, item.agent_id) = (Some(whose), Some(name)),
+        Split::Platform => item.platform_id = Some(whose),
+        Split::Answered(Fact::Operator) => item.operator = Some(name),
+        Split::Answered(Fact::Bot) => item.bot = Some(name),
+        Split::Answered(Fact::Purpose) => item.purpose = Some(name),
+        Split::Answered(Fact::Verified) => item.verified = Some(verified_named(&name)),
+        Split::Answered(Fact::Status) => item.status = Some(name.parse().unwrap_or_default()),
+    }
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_that_is_none_is_refused_with_the_names_of_all() {
+        let said = find_split(&SPLITS, Some("domain")).unwrap_err();
+        assert_eq!(
+            (said.code(), said.detail()),
+            (
+                Code::InvalidParameter,
+                "The parameter split is none of none, type, role, agent, platform, operator, bot, purpose, verified, status."
+            )
+        );
+        for (asked, found) in [(None, Split::Nothing), (Some("none"), Split::Nothing), (Some("platform"), Split::Platform)] {
+            assert_eq!(find_split(&SPLITS, asked).unwrap().1, found, "{asked:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Which buckets a series has: those of its window, and where the window is open, those from the first to the last that hold
+//! something. Pure.
+
+use crate::parameters::period::Period;
+use crate::read_model::By;
+use chrono::DateTime;
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use std::ops::RangeInclusive;
+
+/// Buckets of one series at most. Events are of the year 2000 or later, so that days of all of them are fewer for a hundred
+/// years: only hours, or a window that was made up, can be too many.
+pub(crate) const MAX_BUCKETS: i64 = 40_000;
+
+/// The buckets, by number since the epoch; none of a window that is empty, or open with nothing in it. Too many are 400.
+pub(crate) fn of(period: &Period, by: By, held: Option<(i64, i64)>) -> Result<Option<RangeInclusive<i64>>, ApiError> {
+    let first = period.from_ms.map(|ms| ms.div_euclid(by.ms())).or(held.map(|(first, _)| first));
+    let last = period.before_ms.map(|ms| (ms - 1).div_euclid(by.ms())).or(held.map(|(_, last)| last));
+    let is_empty = matches!((period.from_ms, period.before_ms), (Some(from), Some(before)) if from >= before);
+    let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+    if is_empty || last < first {
+        return Ok(None);
+    }
+    let count = last - first + 1;
+    if count > MAX_BUCKETS {
+        let detail = format!(
+            "The series would have {count} buckets, and none has more than {MAX_BUCKETS}. Ask by=day, or for a shorter time with since and until."
+        );
+        return Err(ApiError::new(Code::InvalidParameter, detail));
+    }
+    Ok(Some(first..=last))
+}
+
+/// When a bucket begins, as every answer writes instants.
+pub(crate) fn start(bucket: i64, by: By) -> String {
+    schemas::instant::text(DateTime::from_timestamp_millis(bucket * by.ms()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(since: &str, until: &str, by: By, held: Option<(i64, i64)>) -> Option<Vec<String>> {
+        let [since, until] = [since, until].map(|text| Some(text).filter(|text| !text.is_empty()));
+        let period = Period::parse(since, until).ok().unwrap();
+        let buckets = of(&period, by, held).ok()?;
+        Some(buckets.map(|buckets| buckets.map(|bucket| start(bucket, by)).collect()).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_window_has_every_bucket_that_it_touches() {
+        let days = found("2026-03-28", "2026-03-30", By::Day, None).unwrap();
+        assert_eq!(days, ["2026-03-28T00:00:00.000Z", "2026-03-29T00:00:00.000Z", "2026-03-30T00:00:00.000Z"]);
+        let cut = found("2026-01-01T23:59:59.999Z", "2026-01-02T01:00:00.001Z", By::Hour, None).unwrap();
+        assert_eq!(cut, ["2026-01-01T23:00:00.000Z", "2026-01-02T00:00:00.000Z", "2026-01-02T01:00:00.000Z"]);
+        let whole = found("2026-01-02T00:00:00Z", "2026-01-02T01:00:00Z", By::Hour, None).unwrap();
+        assert_eq!(whole, ["2026-01-02T00:00:00.000Z"]);
+        assert_eq!(found("1969-12-31T23:30:00Z", "1969-12-31T23:40:00Z", By::Hour, None).unwrap(), ["1969-12-31T23:00:00.000Z"]);
+    }
+
+    #[test]
+    fn an_open_window_goes_as_far_as_something_is_held() {
+        assert_eq!(found("", "", By::Day, Some((0, 1))).unwrap(), ["1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"]);
+        assert_eq!(found("1970-01-02", "", By::Day, Some((2, 2))).unwrap().len(), 2);
+        assert_eq!(found("", "1970-01-05", By::Day, Some((2, 2))).unwrap().len(), 3);
+        for (since, until) in [("", ""), ("1970-01-02", ""), ("", "1970-01-02")] {
+            assert_eq!(found(since, until, By::Day, None).unwrap(), Vec::<String>::new(), "{since} {until}");
+        }
+        assert_eq!(found("1970-01-02T05:00:00Z", "1970-01-02T05:00:00Z", By::Hour, None).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn too_many_buckets_are_refused_and_days_of_all_events_never_are() {
+        assert_eq!(found("0001-01-01", "9999-12-31", By::Day, None), None);
+        assert_eq!(found("2000-01-01", "2005-01-01", By::Hour, None), None);
+        assert_eq!(found("", "", By::Hour, Some((0, MAX_BUCKETS))), None);
+        assert_eq!(found("", "", By::Hour, Some((1, MAX_BUCKETS))).unwrap().len(), 40_000);
+        assert!(found("2000-01-01", "2109-01-01", By::Day, None).is_some());
+    }
+}
