@@ -1,14 +1,14 @@
 //! 4 CONSUME → 5 DEDUPE → 6 STORE: turns the log into keyed rows, once each, whatever dies on the way.
 //!
 //! 1. Poll records into a block: until it is 500 ms old, 99,000 rows or 32 MiB large (`consume`).
-//! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`decode`, `rejected`).
+//! 2. Decode each as it arrives; what cannot be decoded becomes a dead letter (`record::decode`, `dead_letters`).
 //! 3. Resolve the click tokens that the gateway could not look up; while PostgreSQL is away, wait. A record with a
 //!    token that is not good becomes a dead letter; a block without any asks nothing (`resolve`).
-//! 4. Fold: equal observations collapse, the first stays (`fold`).
+//! 4. Fold: equal observations collapse, the first stays (`record::fold`).
 //! 5. Acknowledge the dead letters of the block, then insert its rows as one block; retry for ever (`store`).
 //! 6. Commit the offsets (`worker`).
 //!
-//! Beside that, each worker keeps the index of the reads small (`compaction`).
+//! Beside that, each worker keeps the index of the reads small (`worker::compaction`).
 //!
 //! Everything before 5 may be dropped at any time: nothing of it was visible yet and nothing was committed, so
 //! the next owner of the partition reads it again. A crash between 5 and 6 repeats 5, which changes no figure:
@@ -16,37 +16,26 @@
 //!
 //! Must never skip a record, and must never commit before the insert is acknowledged.
 
-mod back_off;
-mod bulk_loader;
-mod compaction;
-mod consume;
-#[cfg(feature = "deadly-records")]
-mod deadly_records;
-mod decode;
-pub mod deliver;
-mod dry_run;
-mod fold;
-mod keep;
-mod log_status;
-mod metrics;
-pub mod partition_stats;
-mod rebuild;
-mod rejected;
-mod replay;
-mod resolve;
-mod row;
-mod store;
-mod topic_reader;
 mod worker;
+mod consume;
+mod record;
+mod resolve;
+mod dead_letters;
+mod store;
+mod replay;
+pub mod deliver;
+mod metrics;
+mod back_off;
 
-pub use bulk_loader::BulkLoader;
-pub use dry_run::dry_run;
-pub use keep::Keep;
-pub use log_status::{settled as print_settled, standing};
+pub use consume::partition_stats;
+pub use dead_letters::RejectedCommand;
 pub use metrics::MEASURES;
-pub use rebuild::{RebuildOptions, rebuild};
-pub use rejected::RejectedCommand;
+pub use record::dry_run::dry_run;
+pub use replay::rebuild::{RebuildOptions, rebuild};
 pub use replay::{ReplayOptions, replay};
+pub use store::bulk_loader::BulkLoader;
+pub use store::keep::Keep;
+pub use worker::log_status::{settled as print_settled, standing};
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;

@@ -2,8 +2,7 @@
 //!
 //! Must not take a label from a record.
 
-use crate::fold::Folded;
-use crate::partition_stats::{Counts, PartitionStats};
+use crate::record::fold::Folded;
 use metrics::{counter, gauge, histogram};
 use service_kit::measures;
 use service_kit::measures::{By, Measure};
@@ -85,15 +84,11 @@ pub(crate) fn inserted(folded: &Folded, now_us: i64, took: Duration) {
     }
 }
 
-/// What the commits say of every partition that this worker has.
-pub(crate) fn settled<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) {
-    let (mut all, mut missing) = (Counts::default(), 0);
-    for settled in partitions {
-        all += settled.counts;
-        missing += settled.missing();
-    }
-    gauge!(SETTLED_RECORDS.name).set(all.records as f64);
-    for (became, events) in AS.values.iter().zip([all.inserted, all.folded, all.rejected]) {
+/// What the commits say of all partitions that this worker has: their records, of the events how many were inserted, folded and
+/// rejected, and the offsets that are missing.
+pub(crate) fn settled(records: u64, events: [u64; 3], missing: u64) {
+    gauge!(SETTLED_RECORDS.name).set(records as f64);
+    for (became, events) in AS.values.iter().zip(events) {
         gauge!(SETTLED_EVENTS.name, AS.label => *became).set(events as f64);
     }
     gauge!(MISSING.name).set(missing as f64);

@@ -7,9 +7,9 @@
 
 use crate::back_off::BackOff;
 use crate::consume::{Block, DeadLetter, Unresolved};
-use crate::decode::guarded;
 use crate::metrics;
-use crate::row::ObservationRow;
+use crate::record::decode::guarded;
+use crate::record::row::ObservationRow;
 use anyhow::Context;
 use chrono::DateTime;
 use futures::FutureExt as _;

@@ -3,16 +3,18 @@
 //! Must send the same rows under the same token on every try, must never give up, and must never cut a record in two:
 //! the partition waits, and nothing is skipped however long ClickHouse refuses.
 
+pub(crate) mod keep;
+pub(crate) mod bulk_loader;
 mod refusal;
 #[cfg(test)]
 mod tests;
 
 use crate::back_off::BackOff;
 use crate::consume::Offsets;
-use crate::fold::Folded;
+use crate::consume::partition_stats::CountsByPartition;
 use crate::metrics;
-use crate::partition_stats::CountsByPartition;
-use crate::row::ObservationRow;
+use crate::record::fold::Folded;
+use crate::record::row::ObservationRow;
 use anyhow::{Context, bail};
 use clickhouse::Row;
 use clickhouse::error::Error;

@@ -2,15 +2,18 @@
 //!
 //! Must not know how any of the steps is done.
 
+mod compaction;
+pub(crate) mod log_status;
+
 use crate::Settings;
-use crate::compaction::Compaction;
 use crate::consume::{Block, Collector, Lag};
-use crate::fold::fold;
-use crate::log_status::Teller;
+use crate::dead_letters::RejectedTopic;
 use crate::metrics;
-use crate::rejected::RejectedTopic;
+use crate::record::fold::fold;
 use crate::resolve::Resolver;
 use crate::store::Store;
+use compaction::Compaction;
+use log_status::Teller;
 use service_kit::clock::Clock;
 use service_kit::crash_point;
 use service_kit::settings::ClickHouseSettings;

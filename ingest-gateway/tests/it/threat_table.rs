@@ -59,7 +59,11 @@ const TESTS: &[ThreatTest] = &[
     ("E11", PAGE, "e11_spellings_of_one_page_agree_as_the_documented_table_says"),
     ("E11", KEY, "e11_the_keys_of_stored_rows_never_change_of_no_kind"),
     ("E11", KEY, "e11_every_key_but_a_retrievals_is_of_one_organisation"),
-    ("E11", "stream-workers/src/fold.rs", "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat"),
+    (
+        "E11",
+        "stream-workers/src/record/fold.rs",
+        "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat",
+    ),
     ("E12", LOOKALIKES, "e12_the_first_payload_of_an_id_stays"),
     ("E13", RECORDS, "a_retry_gets_the_same_keys_and_another_caller_gets_others"),
     ("E14", THREATS, "e14_spellings_of_an_id_are_one_event"),

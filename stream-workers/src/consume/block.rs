@@ -3,10 +3,10 @@
 //! Must take any bytes: a record that cannot be read, or that makes reading panic, is set aside and its neighbours stay.
 
 use super::dead_letter::DeadLetter;
-use crate::decode::{count_events, decode, guarded};
+use super::partition_stats::CountsByPartition;
 use crate::metrics;
-use crate::partition_stats::CountsByPartition;
-use crate::row::ObservationRow;
+use crate::record::decode::{count_events, decode, guarded};
+use crate::record::row::ObservationRow;
 use rdkafka::message::{Headers, Message, OwnedHeaders};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::log::{LogEvent, LogRecord};

@@ -7,7 +7,7 @@ use rdkafka::message::OwnedHeaders;
 /// How the reason begins of a record that must not be looked into again: whoever did, died.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
-/// One record on its way to the topic of rejected records (`rejected`).
+/// One record on its way to the topic of rejected records (`dead_letters`).
 #[derive(Clone, Debug)]
 pub(crate) struct DeadLetter {
     pub(crate) payload: Vec<u8>,

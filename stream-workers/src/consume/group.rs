@@ -2,11 +2,11 @@
 //!
 //! Must not read records, and must not commit for a partition that is another member's now.
 
+use super::block::Offsets;
+use super::crash_guard::CrashGuard;
+use super::partition_stats::{CountsByPartition, PartitionStats};
 use crate::Settings;
-use crate::consume::block::Offsets;
-use crate::consume::crash_guard::CrashGuard;
 use crate::metrics;
-use crate::partition_stats::{CountsByPartition, PartitionStats};
 use anyhow::Context;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer};
 use rdkafka::error::KafkaResult;

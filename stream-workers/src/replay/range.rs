@@ -2,7 +2,7 @@
 //!
 //! Must not guess: what is not on the log is said, never silently left out.
 
-use crate::topic_reader::{Part, TopicReader};
+use crate::consume::topic_reader::{Part, TopicReader};
 use anyhow::bail;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Must leave out what was quarantined: it would end this process too.
 
 use crate::consume::Block;
-use crate::topic_reader::{Part, TopicReader};
+use crate::consume::topic_reader::{Part, TopicReader};
 use rdkafka::message::Message;
 use schemas::ids::OrgId;
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! What ClickHouse itself makes of a block: that it takes every row, once, before it answers.
 
 use super::*;
-use crate::decode::decode;
-use crate::fold::fold;
+use crate::record::decode::decode;
+use crate::record::fold::fold;
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores};
 
 /// Offsets 0 to 9 of the first partition, whatever is in them.

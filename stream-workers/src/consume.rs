@@ -8,16 +8,18 @@ mod crash_guard;
 mod dead_letter;
 mod group;
 mod lag;
+pub(crate) mod topic_reader;
+pub mod partition_stats;
 
 pub(crate) use block::{Block, Offsets, Unresolved};
 pub(crate) use dead_letter::{DeadLetter, QUARANTINED};
 pub(crate) use lag::Lag;
 
 use crate::Settings;
-use crate::partition_stats::CountsByPartition;
 use anyhow::bail;
 pub(crate) use group::Assigned;
 use group::Member;
+use partition_stats::CountsByPartition;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};

@@ -3,8 +3,8 @@
 //! Must not be part of the worker's loop: benchmarks fill a store with it, and nothing is committed anywhere.
 
 use crate::consume::Offsets;
-use crate::fold::fold;
-use crate::row::ObservationRow;
+use crate::record::fold::fold;
+use crate::record::row::ObservationRow;
 use crate::store::Store;
 use schemas::log::LogRecord;
 use service_kit::clock::Clock;

@@ -14,7 +14,7 @@ const STORABLE_US: RangeInclusive<i64> = 0..=4_503_599_627_370_495;
 /// Decodes one record; the error is the reason on the dead letter.
 pub(crate) fn decode(payload: &[u8]) -> Result<LogRecord, String> {
     #[cfg(feature = "deadly-records")]
-    crate::deadly_records::while_decoding(payload);
+    super::deadly_records::while_decoding(payload);
     let record: LogRecord = serde_json::from_slice(payload).map_err(|error| format!("not a record: {error}"))?;
     if record.v == 0 {
         return Err("record version 0 is none: versions begin at 1".to_owned());
@@ -48,7 +48,7 @@ pub(crate) fn count_events(payload: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::ObservationRow;
+    use crate::record::row::ObservationRow;
 
     fn rows(text: &str) -> Vec<ObservationRow> {
         ObservationRow::of(decode(text.as_bytes()).unwrap(), 0)

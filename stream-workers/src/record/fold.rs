@@ -4,7 +4,7 @@
 //! would keep whichever it was given last. Blocks hold whole requests, so that different reports of one event in one request,
 //! which share their time, are decided here, and the same way in every replay.
 
-use crate::row::ObservationRow;
+use super::row::ObservationRow;
 
 /// What is left of a block, and what was left out: a block that must be cut needs both.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,9 +3,9 @@
 //! Must put a record back as it was, once, and only where it can now be read; must let nothing that is stored act on a
 //! terminal.
 
+use super::archive::{Archive, Letter};
 use crate::Settings;
-use crate::decode::{decode, guarded};
-use crate::rejected::archive::{Archive, Letter};
+use crate::record::decode::{decode, guarded};
 use crate::resolve::Resolver;
 use anyhow::bail;
 use clap::{Args, Subcommand};

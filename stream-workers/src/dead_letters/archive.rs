@@ -3,7 +3,7 @@
 //! Must not change anything.
 
 use crate::consume::QUARANTINED;
-use crate::topic_reader::TopicReader;
+use crate::consume::topic_reader::TopicReader;
 use anyhow::Context;
 use chrono::{DateTime, Utc};
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};

@@ -2,9 +2,9 @@
 //!
 //! Must stay the path that records take, minus everything with state: it is what fuzzing enters.
 
-use crate::decode::decode;
-use crate::fold::fold;
-use crate::row::ObservationRow;
+use super::decode::decode;
+use super::fold::fold;
+use super::row::ObservationRow;
 
 /// How many observations a record's bytes hold, or the reason on the dead letter.
 pub fn dry_run(payload: &[u8]) -> Result<usize, String> {

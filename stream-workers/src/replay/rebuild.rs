@@ -2,8 +2,8 @@
 //!
 //! Must not begin on a table that holds rows, and must not call a table whole that the log cannot fill.
 
+use crate::consume::topic_reader::TopicReader;
 use crate::replay::{Range, ReplayOptions, read_again};
-use crate::topic_reader::TopicReader;
 use crate::{Settings, prepare};
 use anyhow::{Context, bail, ensure};
 use clap::Args;

@@ -4,8 +4,8 @@
 
 use crate::Settings;
 use crate::consume::Assigned;
+use crate::consume::partition_stats::{Counts, PartitionStats};
 use crate::metrics;
-use crate::partition_stats::{Counts, PartitionStats};
 use anyhow::{Context, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
@@ -89,15 +89,27 @@ pub async fn settled(settings: &Settings) -> anyhow::Result<()> {
     let standing = standing(&settings.kafka, &settings.tuning.group).await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "partition\tsince\tnext\tend\trecords\tmissing\trejected records\tinserted\tfolded\trejected")?;
-    let (mut all, mut missing) = (Counts::default(), 0);
+    let (all, missing) = all_of(standing.values().map(|(settled, _)| settled));
     for (partition, (settled, end)) in standing {
-        all += settled.counts;
-        missing += settled.missing();
         let PartitionStats { since, next, counts } = settled;
         writeln!(out, "{partition}\t{since}\t{next}\t{end}\t{}", columns(&counts, settled.missing()))?;
     }
     writeln!(out, "all\t\t\t\t{}", columns(&all, missing))?;
     Ok(())
+}
+
+/// What has become of the records of all these partitions, and how many are missing.
+fn all_of<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) -> (Counts, u64) {
+    partitions.fold((Counts::default(), 0), |(mut all, missing), settled| {
+        all += settled.counts;
+        (all, missing + settled.missing())
+    })
+}
+
+/// Tells the metrics.
+fn show<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) {
+    let (all, missing) = all_of(partitions);
+    metrics::settled(all.records, [all.inserted, all.folded, all.rejected], missing);
 }
 
 fn columns(counts: &Counts, missing: u64) -> String {
@@ -126,7 +138,7 @@ impl Teller {
                 false => self.observer.committed(partitions).await,
             };
             match committed {
-                Ok(committed) => metrics::settled(committed.values()),
+                Ok(committed) => show(committed.values()),
                 // What was said last still holds, or will be said by somebody else.
                 Err(error) => tracing::debug!("what is settled cannot be asked: {error:#}"),
             }

@@ -126,7 +126,7 @@ impl ObservationRow {
 
 /// Larger for older reports, so that the table keeps the first of two; in the same microsecond the content
 /// decides, never the order of arrival. So few bits collide now and then, and for different reports in one request that is the
-/// only difference of their versions: then [`crate::fold`] decides, which always has the whole request.
+/// only difference of their versions: then [`crate::record::fold`] decides, which always has the whole request.
 fn version(row: &ObservationRow, received_at_us: i64) -> u64 {
     let received = u64::try_from(received_at_us).unwrap_or(0);
     !((received << TIE_BITS) | tie(row))
