@@ -29,7 +29,7 @@ pub use map::Outcome;
 pub use settings::DrainSettings;
 
 use crate::State;
-use crate::publish::overloaded;
+use crate::log::overloaded;
 use answer::{Asker, Counts};
 use axum::body::Body;
 use axum::extract::{Path, Query, State as Shared};

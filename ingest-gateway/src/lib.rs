@@ -5,13 +5,13 @@
 //!      │  who?           service_kit::auth::Reporter          401, 403
 //!      │  bytes          service_kit::http::BodyReader        408, 413, 415
 //!      ▼
-//!   envelope ── raw ──► members as written                    400
+//!   request::raw ─────► members as written                    400
 //!      ▼
 //!   validate (pure) ──► every fault at once                   422
 //!      ▼
-//!   normalise (pure) ─► site, canonical URL, key, stripped    403 for hosts that are not the caller's
+//!   record::normalise ► site, canonical URL, key, stripped    403 for hosts that are not the caller's
 //!      ▼
-//!   publish ──────────► one record, acknowledged by all, or   503 when neither is possible
+//!   log ──────────────► one record, acknowledged by all, or   503 when neither is possible
 //!                      fsynced in the spill
 //!      ▼
 //!   201
@@ -21,55 +21,34 @@
 //!
 //! Must never touch ClickHouse, and must not answer 2xx before the acknowledgement or the fsync (invariant 1).
 
-mod accept;
-mod aliases;
-mod batch;
-mod bodies;
-mod callers;
-mod conversation;
-mod crawler;
-mod drains;
-mod dry_run;
-mod envelope;
-mod events;
-mod idempotency;
-mod key_uses;
-mod large;
-mod limits;
-mod log_throttle;
-mod metrics;
-mod normalise;
-mod normalised;
-mod overload;
-mod privacy;
-mod prune;
-mod publish;
-mod raw;
-mod redact;
-mod sessions;
-mod spill;
-mod tokens;
+mod routes;
+mod request;
 mod validate;
+mod privacy;
+mod record;
+mod log;
+mod sessions;
+mod tokens;
+mod drains;
+mod metrics;
 
 pub use drains::{DrainDryRun, DrainSettings, Outcome as LineOutcome};
-pub use dry_run::{Document, dry_run};
-pub use limits::Limits;
+pub use log::{Durability, Log, Message};
 pub use metrics::MEASURES;
-pub use publish::{Durability, Log, Message};
-pub use raw::visited_bytes;
+pub use request::limits::Limits;
+pub use request::raw::visited_bytes;
+pub use routes::dry_run::{Document, dry_run};
+pub use routes::routes;
 pub use sessions::SessionExpiry;
 pub use tokens::TokenExpiry;
 
-use accept::Remembered;
-use axum::Router;
-use axum::middleware;
-use axum::routing::{get, post};
-use callers::KnownCallers;
-use callers::refusals::Refusals;
 use clap::{Args, Parser, Subcommand};
 use drains::Drains;
-use idempotency::IdempotencyKeys;
-use large::LargeBodies;
+use record::accept::Remembered;
+use request::callers::refusals::{self, Refusals};
+use request::callers::{KnownCallers, key_uses};
+use request::idempotency::IdempotencyKeys;
+use request::large::LargeBodies;
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
@@ -224,7 +203,7 @@ impl State {
             rates: Rates::per_key(settings.limits.key_rate),
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             refusals: Refusals::start(pool.clone()),
-            _refusals_expiry: callers::refusals::start_expiry(pool.clone(), clock.clone()),
+            _refusals_expiry: refusals::start_expiry(pool.clone(), clock.clone()),
             tokens: ClickTokens::new(pool.clone()),
             _expiry: tokens::start_expiry(pool.clone(), clock.clone(), settings.kafka.clone(), settings.expiry.clone()),
             _session_expiry: sessions::start_expiry(
@@ -256,24 +235,6 @@ impl State {
     pub async fn flush(&self) {
         self.log.flush().await;
     }
-}
-
-/// Every path of this surface, without health and boundary.
-pub fn routes(state: Arc<State>) -> Router {
-    Router::new()
-        // With an API key that has telemetry:write.
-        .route("/events", post(events::post_events))
-        .route("/sessions/start", post(sessions::start_session))
-        .route("/sessions/end", post(sessions::end_session))
-        .route("/sessions/bulk", post(sessions::upload_session))
-        .route("/click-tokens", post(tokens::create_click_token))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), callers::refusals::note_refusal))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), overload::refuse_overload))
-        // With such a key in the header that its provider can send.
-        .route("/drains/{provider}", post(drains::post_drain))
-        // With nothing.
-        .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
-        .with_state(state)
 }
 
 /// The process that `cli` asks for, until its end.

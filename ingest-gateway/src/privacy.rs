@@ -3,8 +3,10 @@
 //!
 //! Must strip, never refuse: a reporter that sends too much still has its event counted.
 
-use crate::raw::{RawObject, as_str};
-use crate::{prune, redact};
+pub(crate) mod prune;
+pub(crate) mod redact;
+
+use crate::request::raw::{RawObject, as_str};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;
 

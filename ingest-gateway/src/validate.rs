@@ -2,18 +2,18 @@
 //!
 //! Must report every fault at once, and must not change an event: that is `normalise`.
 
-mod bind;
 mod context;
-mod envelope_facts;
-mod event;
-mod faults;
+pub(crate) mod aliases;
 pub(crate) mod members;
+mod event;
 mod repeats;
 pub(crate) mod strict;
+mod bind;
+mod envelope_facts;
 
+pub(crate) use crate::request::faults::{Faults, Member};
 pub(crate) use bind::{Binding, Click, Presented, Tokens, bind_session, token_of};
 pub(crate) use context::{Context, ValidEvent};
 pub(crate) use envelope_facts::EnvelopeFacts;
 pub(crate) use event::validate_event;
-pub(crate) use faults::{Faults, Member};
 pub(crate) use members::KNOWN;

@@ -16,6 +16,7 @@ pub mod housekeeping;
 pub mod http;
 pub mod kafka;
 pub mod key_uses;
+pub mod log_throttle;
 pub mod measures;
 pub mod openapi;
 pub mod process;

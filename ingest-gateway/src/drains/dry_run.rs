@@ -7,7 +7,7 @@ use super::fed::observer;
 use super::map::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
 use super::split::Splitter;
-use crate::limits::Limits;
+use crate::request::limits::Limits;
 use chrono::{DateTime, Utc};
 use schemas::bots::BotTable;
 use schemas::identity::{DrainProvider, OrgType};

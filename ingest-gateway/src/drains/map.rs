@@ -4,9 +4,9 @@
 
 use super::formats::{NoRequest, parse};
 use super::line::{Field, Fields, Reason};
-use crate::limits::{EARLIEST_AT_MS, Limits};
-use crate::normalise::{Origin, normalise};
-use crate::raw::require_clean_text;
+use crate::record::normalise::{Origin, normalise};
+use crate::request::limits::{EARLIEST_AT_MS, Limits};
+use crate::request::raw::require_clean_text;
 use crate::validate::{Binding, Context, Faults, validate_event};
 use chrono::{DateTime, SecondsFormat, Utc};
 use schemas::bots::{BotTable, Classified};

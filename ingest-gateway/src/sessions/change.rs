@@ -14,7 +14,7 @@ use sqlx::{Postgres, Transaction};
 use std::collections::HashMap;
 
 /// A change under way; dropped, it has not happened.
-pub(super) struct Change<'a> {
+pub(crate) struct Change<'a> {
     state: &'a State,
     org: OrgId,
     transaction: Transaction<'static, Postgres>,
@@ -23,14 +23,14 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub(super) async fn begin(state: &'a State, org: OrgId) -> Result<Self, ApiError> {
+    pub(crate) async fn begin(state: &'a State, org: OrgId) -> Result<Self, ApiError> {
         let transaction = state.pool.begin().await?;
         Ok(Self { state, org, transaction, begun_at: state.clock.now(), known: HashMap::new() })
     }
 
     /// Merges facts into the session, and withholds from them what its level does not let be kept. Answers whether
     /// `facts.outcome` is the outcome on record.
-    pub(super) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
+    pub(crate) async fn merge(&mut self, facts: &mut SessionFacts) -> Result<bool, ApiError> {
         let (is_outcome_recorded, known) = store::merge(&mut self.transaction, self.org, facts, self.begun_at).await?;
         facts.extra = facts.extra.take().and_then(|extra| privacy::strip_members(&extra, known.level));
         if let Some(extra) = &facts.extra {
@@ -41,7 +41,7 @@ impl<'a> Change<'a> {
     }
 
     /// Ends a session.
-    pub(super) async fn end(
+    pub(crate) async fn end(
         &mut self,
         session: SessionId,
         outcome: Option<&Outcome>,
@@ -51,12 +51,12 @@ impl<'a> Change<'a> {
     }
 
     /// What the session has said by now.
-    pub(super) fn known(&self) -> &HashMap<Session, SessionState> {
+    pub(crate) fn known(&self) -> &HashMap<Session, SessionState> {
         &self.known
     }
 
     /// Makes it so; to be called once the log has the record.
-    pub(super) async fn commit(self) -> Result<(), ApiError> {
+    pub(crate) async fn commit(self) -> Result<(), ApiError> {
         self.transaction.commit().await?;
         self.state.memory.learn(self.known.keys().copied(), &self.known, self.begun_at);
         Ok(())
@@ -64,7 +64,7 @@ impl<'a> Change<'a> {
 }
 
 /// Goes on also when the caller has left: between the log and the commit nobody may stop.
-pub(super) async fn to_the_end<T: Send + 'static>(
+pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::spawn(work).await.map_err(ApiError::internal)?

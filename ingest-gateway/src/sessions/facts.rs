@@ -2,10 +2,11 @@
 //!
 //! Must not store anything, and must never fetch a `manifest_ref`: it is checked as text only.
 
-use crate::limits::Limits;
-use crate::raw::{RawObject, as_array, as_str};
+use crate::privacy::{self, redact};
+use crate::request::bodies;
+use crate::request::limits::Limits;
+use crate::request::raw::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member, members};
-use crate::{bodies, privacy, redact};
 use chrono::{DateTime, Utc};
 use schemas::ids::SessionId;
 use schemas::session::{MAX_PRIOR_SESSIONS, Outcome, OutcomeType, PrivacyLevel, SessionFacts};
@@ -38,12 +39,12 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Refuses a body in which a member this build reads stands twice.
-pub(super) fn require_once(object: &RawObject<'_>) -> Result<(), ApiError> {
+pub(crate) fn require_once(object: &RawObject<'_>) -> Result<(), ApiError> {
     bodies::require_once(object, KNOWN)
 }
 
 /// Everything a body says about `session_id`.
-pub(super) fn read(
+pub(crate) fn read(
     object: &RawObject<'_>,
     session_id: SessionId,
     now: DateTime<Utc>,
@@ -142,7 +143,7 @@ fn own_members(
 /// The outcome that a body carries, with its defaults filled in (docs/api/sessions.md#outcome). It is no part of the conversation:
 /// whatever the session's level, it keeps none of the conversation's members, so that the same outcome said twice is
 /// the same.
-pub(super) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
+pub(crate) fn read_outcome(body: &RawObject<'_>, limits: &Limits, faults: &mut Faults) -> Option<Outcome> {
     let value = body.get("outcome")?;
     let Ok(object) = RawObject::parse(value.get()) else {
         faults.add(Member("outcome"), "wrong_type", "outcome must be an object");

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 /// What became of an attempt to end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// Now or before, with this outcome or without a contradiction.
     Yes,
     /// It ended with another outcome.

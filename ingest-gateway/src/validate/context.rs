@@ -4,8 +4,8 @@
 
 use super::EnvelopeFacts;
 use super::strict::Around;
-use crate::limits::Limits;
-use crate::raw::RawObject;
+use crate::request::limits::Limits;
+use crate::request::raw::RawObject;
 use chrono::{DateTime, Utc};
 use schemas::event::{EventType, SourceRole};
 use schemas::ids::SessionId;

@@ -4,8 +4,8 @@
 //! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
 use super::members::parse_instant;
-use crate::raw::{RawObject, as_str};
-use crate::redact::without_click_tokens;
+use crate::privacy::redact::without_click_tokens;
+use crate::request::raw::{RawObject, as_str};
 use chrono::{DateTime, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use serde::{Deserialize, Serialize};

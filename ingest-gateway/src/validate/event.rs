@@ -2,14 +2,14 @@
 //!
 //! Must not reach for anything outside its arguments.
 
+use super::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
 use super::bind::goes_by_token;
 use super::context::{Context, ValidEvent};
 use super::members::KNOWN;
 use super::{Faults, Member, members, repeats, strict};
-use crate::aliases::{DISPLAYED, OLD_TELEMETRY_ID};
-use crate::limits::MAX_DATA_LEVELS;
 use crate::privacy::TURN;
-use crate::raw::{RawObject, as_str};
+use crate::request::limits::MAX_DATA_LEVELS;
+use crate::request::raw::{RawObject, as_str};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use serde_json::value::RawValue;
 

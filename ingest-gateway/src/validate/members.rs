@@ -2,11 +2,11 @@
 //!
 //! Must not know any rule between members.
 
+use super::aliases::OLD_TELEMETRY_ID;
 use super::{Faults, Member};
-use crate::aliases::OLD_TELEMETRY_ID;
-use crate::limits::{EARLIEST_AT_MS, MAX_DATA_LEVELS};
 use crate::privacy::TURN;
-use crate::raw::{RawObject, as_str, depth};
+use crate::request::limits::{EARLIEST_AT_MS, MAX_DATA_LEVELS};
+use crate::request::raw::{RawObject, as_str, depth};
 use chrono::{DateTime, FixedOffset, Utc};
 use schemas::event::MAX_STRING_BYTES;
 use schemas::event_key::canonical_id;

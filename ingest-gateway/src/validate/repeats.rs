@@ -2,10 +2,10 @@
 //!
 //! Must only look at members that some reader of an event knows; others are somebody's own.
 
-use super::faults::REPEATED;
 use super::{Faults, KNOWN, Member, strict};
 use crate::privacy::TURN;
-use crate::raw::RawObject;
+use crate::request::faults::REPEATED;
+use crate::request::raw::RawObject;
 use std::sync::LazyLock;
 
 /// Adds a fault for every member that this service reads and that stands twice in an event.

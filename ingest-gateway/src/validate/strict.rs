@@ -15,7 +15,7 @@ pub(crate) use together::{check_envelope, check_session};
 
 use super::{Faults, Member};
 use crate::privacy::{self, IP_HASH, TURN};
-use crate::raw::RawObject;
+use crate::request::raw::RawObject;
 use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use shape::check;
@@ -48,7 +48,8 @@ pub(super) use shape::last_part;
 /// Adds what the public rules find in one event. `level` is the envelope's.
 pub(super) fn check_event(event: &RawObject<'_>, around: Around, level: Option<PrivacyLevel>, faults: &mut Faults) {
     check(event, tables::EVENT, faults);
-    let Some(event_type) = event.get("type").and_then(crate::raw::as_str).and_then(|name| EventType::parse(&name)) else {
+    let Some(event_type) = event.get("type").and_then(crate::request::raw::as_str).and_then(|name| EventType::parse(&name))
+    else {
         return;
     };
     check_type(&event_type, faults);

@@ -99,7 +99,7 @@ const TESTS: &[ThreatTest] = &[
 const FOUND: &[ThreatTest] = &[
     ("A1", LINEAR, "a1_every_write_route_goes_over_each_byte_of_a_body_a_bounded_number_of_times_however_deep_it_nests"),
     ("A1", LINEAR, "a1_a_broken_limit_ends_the_work"),
-    ("A1", "ingest-gateway/src/large.rs", "a1_a_large_body_does_not_keep_the_thread_that_serves_others"),
+    ("A1", "ingest-gateway/src/request/large.rs", "a1_a_large_body_does_not_keep_the_thread_that_serves_others"),
     ("S15", SIEGE, "s15_a_thousand_clients_that_never_read_keep_nobody_from_being_served_and_are_cut_off"),
     ("A11", STRANGERS, "a11_a_flood_of_unknown_keys_is_429_after_as_many_look_ups_as_its_address_has_and_known_keys_write_on"),
     ("A11", STRANGERS, "a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up"),

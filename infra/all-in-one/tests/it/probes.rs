@@ -174,7 +174,7 @@ fn s2_every_route_with_an_id_is_probed() {
     let sources = [
         include_str!("../../../../query-api/src/routes.rs"),
         include_str!("../../../../identity-api/src/routes.rs"),
-        include_str!("../../../../ingest-gateway/src/lib.rs"),
+        include_str!("../../../../ingest-gateway/src/routes.rs"),
     ];
     let nameless = |path: &str| {
         let names = path.split('?').next().unwrap().split('/');

@@ -121,8 +121,8 @@ pub(super) const FINGERPRINT: &[Rule] = &[
 ];
 
 const CITED: &[Rule] = &[
-    must("data.citation_type", OneOf(crate::aliases::CITATION_TYPES)),
-    optional("data.position", OneOf(crate::aliases::CITATION_POSITIONS)),
+    must("data.citation_type", OneOf(crate::validate::aliases::CITATION_TYPES)),
+    optional("data.position", OneOf(crate::validate::aliases::CITATION_POSITIONS)),
     optional("data.media_type", Text),
     optional("data.excerpt_tokens", COUNT),
     optional("data.excerpt_chars", COUNT),

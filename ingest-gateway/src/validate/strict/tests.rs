@@ -202,7 +202,7 @@ fn members_above_the_privacy_level_are_refused() {
 fn document_faults(document: &Value, check: impl Fn(&RawObject<'_>, &[&RawValue], &mut Faults)) -> Vec<String> {
     let text = document.to_string();
     let object = RawObject::parse(&text).unwrap();
-    let events = object.get("events").and_then(crate::raw::as_array).unwrap_or_default();
+    let events = object.get("events").and_then(crate::request::raw::as_array).unwrap_or_default();
     let mut faults = Faults::default();
     check(&object, &events, &mut faults);
     faults.names()

@@ -4,7 +4,7 @@
 
 use super::shape::check;
 use super::tables;
-use crate::raw::{RawObject, as_array, as_str};
+use crate::request::raw::{RawObject, as_array, as_str};
 use crate::validate::{Faults, Member};
 use schemas::event_key::canonical_id;
 use serde_json::value::RawValue;

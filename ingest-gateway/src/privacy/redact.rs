@@ -3,7 +3,7 @@
 //!
 //! Must leave every text without a token byte for byte as it is.
 
-use crate::raw::{valid, visit};
+use crate::request::raw::{valid, visit};
 use schemas::log::LogEvent;
 use schemas::secrets::click_tokens_in;
 use schemas::session::SessionFacts;

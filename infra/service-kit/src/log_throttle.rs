@@ -8,11 +8,11 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// When something was last said.
 #[derive(Debug, Default)]
-pub(crate) struct LogThrottle(Option<Instant>);
+pub struct LogThrottle(Option<Instant>);
 
 impl LogThrottle {
     /// Whether it is time to say it again.
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub fn is_due(&mut self) -> bool {
         let is_due = self.0.is_none_or(|last| last.elapsed() >= INTERVAL);
         if is_due {
             self.0 = Some(Instant::now());

@@ -4,7 +4,7 @@
 
 use crate::metrics;
 use crate::privacy::IP_HASH;
-use crate::raw::{RawObject, as_str};
+use crate::request::raw::{RawObject, as_str};
 use schemas::event::EventType;
 use serde_json::value::RawValue;
 

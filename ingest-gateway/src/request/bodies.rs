@@ -2,8 +2,8 @@
 //!
 //! Must not know what the members mean; 400 is decided here, 422 elsewhere.
 
+use super::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};
 use crate::State;
-use crate::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};
 use crate::validate::{Faults, Member};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};

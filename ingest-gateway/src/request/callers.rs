@@ -2,6 +2,7 @@
 //!
 //! Must keep a revocation from being late by more than a second.
 
+pub(crate) mod key_uses;
 pub(crate) mod refusals;
 
 use schemas::ids::OrgId;

@@ -2,9 +2,9 @@
 //!
 //! Must stay deterministic: the same report must give the same key after a retry, on any gateway.
 
-use crate::conversation::Conversation;
-use crate::crawler;
-use crate::redact;
+use super::conversation::Conversation;
+use super::crawler;
+use crate::privacy::redact;
 use crate::validate::{Binding, ValidEvent};
 use schemas::bots::BotTable;
 use schemas::event::{EventFamily, EventType};

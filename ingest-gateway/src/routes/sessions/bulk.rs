@@ -2,13 +2,14 @@
 //!
 //! Must not attach to anybody else's session of the same id.
 
-use super::change::{Change, to_the_end};
-use super::{assigned_id, facts};
+use super::assigned_id;
 use crate::State;
-use crate::batch::Batch;
-use crate::bodies::{self, WriteRequest};
-use crate::limits::Limits;
-use crate::raw::as_array;
+use crate::record::batch::Batch;
+use crate::request::bodies::{self, WriteRequest};
+use crate::request::limits::Limits;
+use crate::request::raw::as_array;
+use crate::sessions::change::{Change, to_the_end};
+use crate::sessions::facts;
 use crate::validate::{Context, Faults, Member, members, strict};
 use axum::Json;
 use axum::body::Body;

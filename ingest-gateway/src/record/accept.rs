@@ -2,9 +2,9 @@
 //!
 //! Must not count before the log has acknowledged.
 
-use crate::bodies::WriteRequest;
-use crate::idempotency::{Claim, Fingerprint};
-use crate::normalised::Normalised;
+use super::normalised::Normalised;
+use crate::request::bodies::WriteRequest;
+use crate::request::idempotency::{Claim, Fingerprint};
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;

@@ -2,7 +2,7 @@
 //!
 //! Must not be part of a key: which edition of the table of bots was asked is not what makes two reports one.
 
-use crate::raw::{RawObject, as_str};
+use crate::request::raw::{RawObject, as_str};
 use schemas::bots::BotTable;
 use schemas::crawler::Crawler;
 use schemas::event::{EventType, SourceRole};

@@ -3,11 +3,13 @@
 //! Must stay the path that requests take, minus everything with state (keys, hosts, tokens, the log): it is what
 //! fuzzing enters, and a copy of the rules would test the copy.
 
-use crate::accept::record;
-use crate::batch::Batch;
-use crate::events::read_events;
-use crate::limits::Limits;
-use crate::sessions::{read_end, read_session, read_start, unnamed_session};
+use super::events::read_events;
+use super::sessions::bulk::{read_session, unnamed_session};
+use super::sessions::end::read_end;
+use super::sessions::start::read_start;
+use crate::record::accept::record;
+use crate::record::batch::Batch;
+use crate::request::limits::Limits;
 use crate::tokens::read_wish;
 use crate::validate::Tokens;
 use chrono::{DateTime, Utc};

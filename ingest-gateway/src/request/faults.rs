@@ -9,7 +9,7 @@ use service_kit::http::ApiError;
 const MAX_LISTED: usize = 100;
 
 /// The fault of a member that is read and stands twice (docs/api/http.md#bodies).
-pub(super) const REPEATED: &str = "repeated";
+pub(crate) const REPEATED: &str = "repeated";
 
 /// Where a fault lies, by member name.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Faults {
 
     /// Every fault as `index.field:code`, in the order of their finding.
     #[cfg(test)]
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let place = |index: Option<usize>| index.map(|index| format!("{index}.")).unwrap_or_default();
         self.found.iter().map(|fault| format!("{}{}:{}", place(fault.index), fault.field, fault.code)).collect()
     }

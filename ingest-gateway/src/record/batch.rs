@@ -2,9 +2,9 @@
 //!
 //! Must not accept part of a batch: it is taken whole or refused whole, with every fault listed.
 
+use super::normalise::{Origin, attributed_site, normalise};
+use super::normalised::Normalised;
 use crate::State;
-use crate::normalise::{Origin, attributed_site, normalise};
-use crate::normalised::Normalised;
 use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
 use schemas::bots::BotTable;
 use schemas::identity::OrgType;

@@ -2,17 +2,19 @@
 //!
 //! Must not accept part of a batch.
 
+mod envelope;
+
 use crate::State;
-use crate::batch::Batch;
-use crate::bodies::WriteRequest;
-use crate::envelope::Envelope;
-use crate::limits::Limits;
+use crate::record::batch::Batch;
+use crate::request::bodies::WriteRequest;
+use crate::request::limits::Limits;
 use crate::validate::Faults;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::http::{Request, StatusCode};
 use chrono::{DateTime, Utc};
+use envelope::Envelope;
 use schemas::log::RecordKind;
 use serde::Serialize;
 use service_kit::auth::{Caller, Reporter};

@@ -3,7 +3,7 @@
 //! Must cost next to nothing: it runs when there is nothing to spare.
 
 use crate::State;
-use crate::publish::overloaded;
+use crate::log::overloaded;
 use axum::extract::{Request, State as Shared};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};

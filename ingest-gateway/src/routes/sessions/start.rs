@@ -2,12 +2,13 @@
 //!
 //! Must answer the same id for the same `Idempotency-Key`.
 
-use super::change::{Change, to_the_end};
-use super::{assigned_id, facts};
+use super::assigned_id;
 use crate::State;
-use crate::bodies::{self, WriteRequest};
-use crate::limits::Limits;
-use crate::raw::RawObject;
+use crate::request::bodies::{self, WriteRequest};
+use crate::request::limits::Limits;
+use crate::request::raw::RawObject;
+use crate::sessions::change::{Change, to_the_end};
+use crate::sessions::facts;
 use crate::validate::Faults;
 use axum::Json;
 use axum::body::Body;

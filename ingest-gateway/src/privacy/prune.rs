@@ -2,7 +2,7 @@
 //!
 //! Must leave every other byte as it is, must not recurse, and must be handed JSON that a parser has accepted.
 
-use crate::raw::{valid, visit};
+use crate::request::raw::{valid, visit};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -237,10 +237,10 @@ mod tests {
 
     #[test]
     fn nesting_costs_nothing_but_its_bytes() {
-        let before = crate::raw::visited_bytes();
+        let before = crate::request::raw::visited_bytes();
         let deep = format!("{}{{\"a\":1,\"x\":1}}{}", "[".repeat(100_000), "]".repeat(100_000));
         let kept = pruned(&deep).unwrap();
         assert!(kept.contains(r#"[{"a":1}]"#));
-        assert!(crate::raw::visited_bytes() - before <= 3 * deep.len() as u64);
+        assert!(crate::request::raw::visited_bytes() - before <= 3 * deep.len() as u64);
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Must answer alike for a session that is not there and for one that is somebody else's.
 
-use super::change::{Change, to_the_end};
-use super::{facts, store};
 use crate::State;
-use crate::bodies::{self, WriteRequest};
-use crate::limits::Limits;
+use crate::request::bodies::{self, WriteRequest};
+use crate::request::limits::Limits;
+use crate::sessions::change::{Change, to_the_end};
+use crate::sessions::{facts, store};
 use crate::validate::{Faults, Member, members};
 use axum::Json;
 use axum::body::Body;

@@ -2,9 +2,10 @@
 //!
 //! Must not reach the log itself: only what [`Conversation::extra`] and [`Conversation::data`] let through does.
 
-use crate::raw::{RawObject, valid};
+use crate::privacy::{self, redact};
+use crate::request::raw::{RawObject, valid};
 use crate::validate::KNOWN;
-use crate::{aliases, privacy, redact};
+use crate::validate::aliases;
 use schemas::event::{EventFamily, EventType};
 use schemas::session::PrivacyLevel;
 use serde_json::value::RawValue;

@@ -2,9 +2,9 @@
 //!
 //! Must not look into events; it finds them and what the envelope says for all of them.
 
-use crate::bodies;
-use crate::limits::Limits;
-use crate::raw::{RawObject, as_array, as_str};
+use crate::request::bodies;
+use crate::request::limits::Limits;
+use crate::request::raw::{RawObject, as_array, as_str};
 use crate::sessions::privacy_level;
 use crate::validate::{Context, EnvelopeFacts, Faults, Member, members, strict};
 use chrono::{DateTime, Utc};

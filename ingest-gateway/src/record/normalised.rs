@@ -3,10 +3,10 @@
 //!
 //! Must not change a key: what is known of a session, and whether PostgreSQL answers, must not change which event it is.
 
+use super::conversation::Conversation;
 use crate::State;
-use crate::conversation::Conversation;
-use crate::idempotency::Fingerprint;
-use crate::publish::record_too_large;
+use crate::log::record_too_large;
+use crate::request::idempotency::Fingerprint;
 use crate::sessions::{EnvelopeReport, NeededFacts, Session, SessionState};
 use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};

@@ -19,12 +19,12 @@ mod drain;
 mod link;
 mod message;
 mod settings;
+mod spill;
 
 pub(crate) use message::too_large as record_too_large;
 pub use settings::Durability;
 
 use crate::metrics;
-use crate::spill::{Refusal, Spill};
 use breaker::Breaker;
 use budget::Budget;
 use drain::Drain;
@@ -37,6 +37,7 @@ use service_kit::health::{PROBE_DEADLINE, Probe};
 use service_kit::http::ApiError;
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
+use spill::{Refusal, Spill};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,0 +1,10 @@
+//! From the checked events of a request to one record that the log has.
+//!
+//! Must not answer before the log has acknowledged, and must not change which event a report is.
+
+pub(crate) mod batch;
+pub(crate) mod normalise;
+mod crawler;
+mod conversation;
+pub(crate) mod normalised;
+pub(crate) mod accept;

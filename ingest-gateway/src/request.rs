@@ -1,0 +1,11 @@
+//! A request before its members mean anything: whose it is, its bytes, the JSON in them, and what it may hold.
+//!
+//! Must not know the rules of events: those are `validate`'s.
+
+pub(crate) mod callers;
+pub(crate) mod bodies;
+pub(crate) mod raw;
+pub(crate) mod faults;
+pub(crate) mod limits;
+pub(crate) mod idempotency;
+pub(crate) mod large;

@@ -1,0 +1,34 @@
+//! The whole surface on one screen: which path is whose, by who may call it; beneath it what the paths of events and sessions do.
+//!
+//! Must hold no rule of its own: `validate` has them.
+
+mod events;
+mod sessions;
+mod overload;
+pub(crate) mod dry_run;
+
+use crate::State;
+use crate::request::callers::refusals;
+use crate::{drains, tokens};
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+/// Every path of this surface, without health and boundary.
+pub fn routes(state: Arc<State>) -> Router {
+    Router::new()
+        // With an API key that has telemetry:write.
+        .route("/events", post(events::post_events))
+        .route("/sessions/start", post(sessions::start::start_session))
+        .route("/sessions/end", post(sessions::end::end_session))
+        .route("/sessions/bulk", post(sessions::bulk::upload_session))
+        .route("/click-tokens", post(tokens::create_click_token))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), refusals::note_refusal))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&state), overload::refuse_overload))
+        // With such a key in the header that its provider can send.
+        .route("/drains/{provider}", post(drains::post_drain))
+        // With nothing.
+        .route("/.well-known/fastly/logging/challenge", get(drains::fastly_challenge))
+        .with_state(state)
+}

@@ -1,0 +1,16 @@
+//! `POST /sessions/start`, `/sessions/end` and `/sessions/bulk`: one file per endpoint.
+//!
+//! Must not let anybody touch a session of another organisation: every statement carries the caller's.
+
+pub(crate) mod start;
+pub(crate) mod end;
+pub(crate) mod bulk;
+
+use schemas::event_key::{EventKey, Identity};
+use schemas::ids::SessionId;
+
+/// An id of ours that a retry gets again.
+fn assigned_id(identity: &Identity<'_>) -> SessionId {
+    let EventKey(bits) = EventKey::of(identity);
+    SessionId(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
+}
