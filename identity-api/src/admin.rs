@@ -12,10 +12,11 @@ mod partners;
 mod print;
 
 use crate::Settings;
-use crate::audit::Author;
-use crate::email_address::EmailAddress;
-use crate::mail::Mailer;
+use crate::access::audit::Author;
 use crate::people;
+use crate::people::mail::Mailer;
+use crate::request::email_address::EmailAddress;
+use crate::request::ownable::ownable;
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Subcommand};
 use schemas::ids::UserId;
@@ -120,5 +121,5 @@ fn email(text: &str) -> Result<EmailAddress, &'static str> {
 }
 
 fn site(text: &str) -> Result<Site, &'static str> {
-    crate::domains::ownable(text)
+    ownable(text)
 }

@@ -3,12 +3,15 @@
 //! Must leave it to the database that a pair has one active delegation at a time. A change and its webhooks are one
 //! transaction; a revocation is in force before its answer is sent.
 
-use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::audit::{self, Author, Change};
-use crate::bodies::{self, rule_broken};
-use crate::organizations::ways_in::{self, LettingIn, Makers};
-use crate::outbox::{self, Event};
-use crate::{State, organizations};
+pub(crate) mod requests;
+
+use crate::State;
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::access::ways_in::{self, LettingIn, Makers};
+use crate::request::bodies::{self, rule_broken};
+use crate::webhooks::outbox::{self, Event};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -115,14 +118,14 @@ pub(crate) async fn create_delegation(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Delegation>), ApiError> {
     let body = state.bodies.read(request).await?;
-    if organizations::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
+    if organization::type_of(&state.pool, actor.org_id).await? != Some(OrgType::ContentOwner) {
         return Err(ApiError::new(Code::Forbidden, "Only a content owner can delegate."));
     }
     let (grantee, scopes) = parse_new_delegation(&body)?;
     if grantee == actor.org_id {
         return Err(rule_broken("grantee_org_id", "grantee_org_id must be another organisation"));
     }
-    match organizations::type_of(&state.pool, grantee).await? {
+    match organization::type_of(&state.pool, grantee).await? {
         None => return Err(ApiError::new(Code::NotFound, "There is no such organisation.")),
         Some(grantee) if grantee.is_platform_or_agent() => {}
         Some(_) => return Err(rule_broken("grantee_org_id", "grantee_org_id must be a platform or agent organisation")),

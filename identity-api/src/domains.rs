@@ -18,9 +18,10 @@ pub use upkeep::Looked;
 pub(crate) use verify::{Verification, verify_domain};
 
 use crate::State;
-use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::bodies::{self, rule_broken};
-use crate::organizations;
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::organization;
+use crate::request::bodies::{self, rule_broken};
+use crate::request::ownable::ownable;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -30,8 +31,6 @@ use clap::Args;
 use schemas::identity::{Domain, OrgType, VerificationMethod};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
-use schemas::receiver::{AllowedReceivers, receiver_url};
-use schemas::site::{Site, is_public_suffix};
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -121,7 +120,7 @@ fn not_found() -> ApiError {
 
 /// Only content owners have domains.
 async fn owners_only(state: &State, actor: &Actor) -> Result<(), ApiError> {
-    if organizations::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
+    if organization::type_of(&state.pool, actor.org_id).await? == Some(OrgType::ContentOwner) {
         return Ok(());
     }
     Err(ApiError::new(Code::Forbidden, "Only a content owner has domains."))
@@ -169,24 +168,6 @@ pub(crate) async fn register_domain(
     Ok((StatusCode::CREATED, Json(domain)))
 }
 
-/// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
-pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
-    let site = Site::from_domain(domain).map_err(|_| "domain must be a host name somebody can own, as in example.com")?;
-    let domain = site.domain();
-    let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
-    if !is_public {
-        return Err("domain is reserved for private networks");
-    }
-    if is_public_suffix(&domain) {
-        return Err("domain is a public suffix, beneath which many own names");
-    }
-    // It would be the owner of what lies beneath the name that begins with `www.` once, and has not proved that one.
-    if domain.starts_with("www.www.") {
-        return Err("domain begins with www. more than once; register it without");
-    }
-    Ok(site)
-}
-
 /// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.
 async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor, most: i64) -> Result<(), ApiError> {
     sqlx::query("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
@@ -224,66 +205,4 @@ pub(crate) async fn release_domain(
         .fetch_one(&mut *transaction)
         .await?;
     if was_released { Ok(StatusCode::NO_CONTENT) } else { Err(not_found()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_many_share_or_nobody_owns_is_refused() {
-        for (domain, canonical) in [
-            ("example.com", "example.com"),
-            ("WWW.Example.COM.", "example.com"),
-            ("www.example.co.uk", "example.co.uk"),
-            ("www.me.github.io", "me.github.io"),
-            ("www.co.uk", "www.co.uk"),
-            ("bücher.example", "xn--bcher-kva.example"),
-            ("example.co.uk", "example.co.uk"),
-            ("me.github.io", "me.github.io"),
-            ("deep.me.github.io", "deep.me.github.io"),
-            ("a.test", "a.test"),
-        ] {
-            assert_eq!(ownable(domain).map(|site| site.domain()).as_deref(), Ok(canonical), "{domain}");
-        }
-        for domain in [
-            "",
-            "com",
-            "co.uk",
-            "CO.UK.",
-            "github.io",
-            "公司.cn",
-            "xn--55qx5d.cn",
-            "s3.amazonaws.com",
-            "blogspot.com",
-            "kawasaki.jp",
-            "x.kawasaki.jp",
-            "www.kawasaki.jp",
-            "www.www.example.com",
-            "compute.amazonaws.com",
-            "localhost",
-            "a.localhost",
-            "printer.local",
-            "db.internal",
-            "x.home.arpa",
-            "127.0.0.1",
-            "[::1]",
-            "2130706433",
-            "*.example.com",
-            "_x.example.com",
-            "example..com",
-            ".example.com",
-            "-",
-            "a b.com",
-            "https://example.com",
-            "example.com/",
-            "example.com:443",
-            "u@example.com",
-            "exa\u{0}mple.com",
-            "example.com\r\n",
-        ] {
-            assert!(ownable(domain).is_err(), "{domain:?}");
-        }
-        assert!(ownable(&format!("{}.com", "a".repeat(64))).is_err());
-    }
 }

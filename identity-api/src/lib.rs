@@ -3,43 +3,29 @@
 //!
 //! Must not read telemetry, and must show a secret only in the response that creates it.
 
-mod access_requests;
-mod actor;
-pub mod admin;
-pub mod api_keys;
-mod audit;
-mod bodies;
-mod delegation_requests;
-mod delegations;
-pub mod domains;
-mod drains;
-pub mod email_address;
-mod founding;
-mod invites;
-pub mod mail;
-mod mails;
-mod members;
-pub mod organizations;
-mod outbox;
-mod partners;
-mod people;
 mod routes;
-mod settings;
-pub mod sign_in;
-mod text_rules;
-pub mod user_sessions;
+pub mod admin;
+mod request;
+mod access;
+mod keys;
+pub mod domains;
+mod delegations;
 pub mod webhooks;
+mod people;
+pub mod organizations;
 
+pub use keys::api_keys;
+pub use people::{mail, sign_in, user_sessions};
+pub use request::email_address;
 pub use routes::routes;
 
-use crate::actor::Credential;
+use crate::access::actor::Credential;
 use crate::domains::upkeep::Upkeep;
 use crate::domains::{DomainSettings, Looked, Verification};
-use crate::mail::{MailSettings, Mailer};
-use crate::sign_in::{SignIn, SignInSettings};
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
+use mail::{MailSettings, Mailer};
 use schemas::ids::{ApiKeyId, OrgId};
 use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
@@ -54,6 +40,7 @@ use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
 use service_kit::{http, openapi, process, server, stores};
+use sign_in::{SignIn, SignInSettings};
 use sqlx::PgPool;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -2,24 +2,27 @@
 //!
 //! Must not let a key stand in for a person.
 
+pub mod sign_in;
+pub mod user_sessions;
+pub mod mail;
+pub(crate) mod removal;
 pub(crate) mod organizations;
 
 use crate::State;
-use crate::actor::SignedIn;
-use crate::audit::{self, Author, Change};
-use crate::email_address::EmailAddress;
-use crate::members::removal::{self, CreatedBy};
-use crate::sign_in::account;
-use crate::user_sessions;
+use crate::access::actor::SignedIn;
+use crate::access::audit::{self, Author, Change};
+use crate::request::email_address::EmailAddress;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
+use removal::CreatedBy;
 use schemas::ids::UserId;
 use schemas::problem::Code;
 use serde::Serialize;
 use serde_json::json;
 use service_kit::auth::Member;
 use service_kit::http::ApiError;
+use sign_in::account;
 use sqlx::{PgConnection, PgPool};
 use std::sync::Arc;
 use uuid::Uuid;

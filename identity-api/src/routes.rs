@@ -3,13 +3,14 @@
 //! Must hold no logic.
 
 use crate::State;
-use crate::drains::{health, rotation};
-use crate::sign_in::{magic_links, oidc, page, session, session_cookie};
+use crate::access::audit;
+use crate::delegations::requests;
+use crate::keys::api_keys;
+use crate::keys::drains::{self, health, rotation};
+use crate::organizations::{access_requests, founding, invites, members, partners, settings};
+use crate::people::sign_in::{magic_links, oidc, page, session, session_cookie};
 use crate::webhooks::{deliveries, endpoint_state, secret};
-use crate::{
-    access_requests, api_keys, audit, delegation_requests, delegations, domains, drains, founding, invites, members, partners,
-    people, settings, webhooks,
-};
+use crate::{delegations, domains, people, webhooks};
 use axum::Router;
 use axum::middleware;
 use axum::routing::{delete, get, patch, post};
@@ -26,11 +27,11 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/delegations/{id}", delete(delegations::revoke_delegation))
         .route(
             "/api/v1/identity/delegation-requests",
-            get(delegation_requests::list_delegation_requests).post(delegation_requests::create_delegation_request),
+            get(requests::list_delegation_requests).post(requests::create_delegation_request),
         )
-        .route("/api/v1/identity/delegation-requests/bulk", post(delegation_requests::create_delegation_requests))
-        .route("/api/v1/identity/delegation-requests/{id}/approve", post(delegation_requests::approve_delegation_request))
-        .route("/api/v1/identity/delegation-requests/{id}/deny", post(delegation_requests::deny_delegation_request))
+        .route("/api/v1/identity/delegation-requests/bulk", post(requests::create_delegation_requests))
+        .route("/api/v1/identity/delegation-requests/{id}/approve", post(requests::approve_delegation_request))
+        .route("/api/v1/identity/delegation-requests/{id}/deny", post(requests::deny_delegation_request))
         .route("/api/v1/identity/domains", get(domains::list_domains).post(domains::register_domain))
         .route("/api/v1/identity/domains/{id}", delete(domains::release_domain))
         .route("/api/v1/identity/domains/{id}/verify", post(domains::verify_domain))

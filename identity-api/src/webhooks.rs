@@ -5,6 +5,7 @@
 //! endpoints whatever arrives at once.
 
 pub(crate) mod deliveries;
+pub(crate) mod outbox;
 pub(crate) mod endpoint_state;
 pub(crate) mod retention;
 pub(crate) mod secret;
@@ -12,10 +13,10 @@ pub(crate) mod secret;
 pub use retention::DeliveryLogSettings;
 
 use crate::State;
-use crate::actor::{Actor, IdentityReader, IdentityWriter};
-use crate::audit::{self, Author, Change};
-use crate::bodies::{self, fault};
-use crate::organizations::ways_in::{self, LettingIn, Makers};
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Author, Change};
+use crate::access::ways_in::{self, LettingIn, Makers};
+use crate::request::bodies::{self, fault};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};

@@ -4,10 +4,10 @@
 
 use super::Office;
 use super::print::Printed;
-use crate::access_requests::{Verdict, review, with_status};
-use crate::bodies;
-use crate::mails;
-use crate::text_rules;
+use crate::organizations::access_requests::{Verdict, review, with_status};
+use crate::organizations::mails;
+use crate::request::bodies;
+use crate::request::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::AccessStatus;

@@ -4,8 +4,8 @@
 
 use super::print::Printed;
 use super::{Office, site};
+use crate::access::organization;
 use crate::domains::registrations::{self, Voucher};
-use crate::organizations;
 use clap::Subcommand;
 use schemas::ids::{DomainId, OrgId};
 use schemas::site::Site;
@@ -48,7 +48,7 @@ impl AdminCommand {
         let mut transaction = office.begin().await?;
         let changed = match self {
             Self::Add { organization, domain } => {
-                organizations::lock(&mut transaction, organization).await?;
+                organization::lock(&mut transaction, organization).await?;
                 registrations::register(&mut transaction, author, organization, &domain, now).await?
             }
             Self::Verify { id } => registrations::vouch(&mut transaction, author, id, Voucher::Operator, now).await?,

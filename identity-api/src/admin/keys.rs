@@ -4,10 +4,10 @@
 
 use super::Office;
 use super::print::Printed;
-use crate::api_keys;
-use crate::bodies;
-use crate::organizations;
-use crate::text_rules;
+use crate::access::organization;
+use crate::keys::api_keys;
+use crate::request::bodies;
+use crate::request::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::{CreatedApiKey, Scope};
@@ -52,8 +52,8 @@ impl AdminCommand {
         match self {
             Self::Mint { organization, name, mut scopes } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
-                let org_type = organizations::type_of(&office.pool, organization).await?;
-                let org_type = org_type.ok_or_else(organizations::no_organization)?;
+                let org_type = organization::type_of(&office.pool, organization).await?;
+                let org_type = org_type.ok_or_else(organization::no_organization)?;
                 if scopes.is_empty() {
                     scopes = Scope::DEFAULT.to_vec();
                 }

@@ -4,8 +4,8 @@
 
 use super::print::Printed;
 use super::{Office, email};
-use crate::email_address::EmailAddress;
 use crate::people;
+use crate::request::email_address::EmailAddress;
 use clap::Subcommand;
 use service_kit::http::ApiError;
 

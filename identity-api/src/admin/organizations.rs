@@ -4,11 +4,12 @@
 
 use super::print::Printed;
 use super::{Office, email, site};
-use crate::bodies;
-use crate::email_address::EmailAddress;
-use crate::founding::{self, Founding};
-use crate::sign_in::account;
-use crate::{members, text_rules};
+use crate::organizations::founding::{self, Founding};
+use crate::organizations::memberships;
+use crate::people::sign_in::account;
+use crate::request::bodies;
+use crate::request::email_address::EmailAddress;
+use crate::request::text_rules;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::identity::{Membership, OrgType, Organization};
@@ -86,7 +87,7 @@ impl AdminCommand {
             Self::Show { id } => {
                 let organization = founding::read(&mut transaction, id).await?;
                 let partnership = founding::partnership(&mut transaction, id).await?;
-                Printed::one(Shown { organization, partnership, members: members::all(&mut transaction, id).await? })
+                Printed::one(Shown { organization, partnership, members: memberships::all(&mut transaction, id).await? })
             }
         }
     }

@@ -4,8 +4,8 @@
 
 use super::Office;
 use super::print::Printed;
-use crate::founding;
-use crate::partners;
+use crate::organizations::founding;
+use crate::organizations::partners;
 use clap::Subcommand;
 use schemas::ids::OrgId;
 use service_kit::http::ApiError;

@@ -2,7 +2,7 @@
 //!
 //! Must let nothing that is stored act on a terminal.
 
-use crate::text_rules;
+use crate::request::text_rules;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;

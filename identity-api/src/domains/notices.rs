@@ -3,8 +3,8 @@
 //! Must name no other organisation: who holds a domain now is told by `/resolve`, and names are strangers' words. Must not fail
 //! a change that is made already.
 
-use crate::email_address::EmailAddress;
-use crate::mail::Mailer;
+use crate::people::mail::Mailer;
+use crate::request::email_address::EmailAddress;
 use chrono::{DateTime, Utc};
 use schemas::identity::domain::{TXT_LABEL, TXT_PREFIX};
 use schemas::ids::OrgId;

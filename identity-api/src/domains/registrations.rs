@@ -4,9 +4,9 @@
 
 use super::ownership::Basis;
 use super::{Row, not_found, ownership};
-use crate::audit::{self, Author, Change};
-use crate::bodies::rule_broken;
-use crate::organizations;
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::request::bodies::rule_broken;
 use chrono::{DateTime, Utc};
 use schemas::identity::{Domain, OrgType};
 use schemas::ids::{DomainId, OrgId};
@@ -47,7 +47,7 @@ pub(crate) async fn register(
     site: &Site,
     now: DateTime<Utc>,
 ) -> Result<Domain, ApiError> {
-    if organizations::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
+    if organization::type_of(&mut *transaction, org).await? != Some(OrgType::ContentOwner) {
         return Err(rule_broken("domain", "only a content owner has domains"));
     }
     let registered = insert(transaction, author, org, site, now).await?;

@@ -6,8 +6,8 @@
 use super::notices::{self, Notice};
 use super::proof::{Claim, ProofFinder};
 use super::{Row, ownership};
-use crate::audit::{self, Author, Change};
-use crate::mail::Mailer;
+use crate::access::audit::{self, Author, Change};
+use crate::people::mail::Mailer;
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use schemas::identity::VerificationMethod;
 use schemas::ids::OrgId;

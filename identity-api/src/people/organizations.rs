@@ -4,7 +4,7 @@
 
 use super::Operator;
 use crate::State;
-use crate::bodies::paging::Paging;
+use crate::request::bodies::paging::Paging;
 use axum::Json;
 use axum::extract::State as Shared;
 use chrono::{DateTime, Utc};

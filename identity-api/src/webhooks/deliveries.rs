@@ -5,9 +5,9 @@
 
 use super::not_found;
 use crate::State;
-use crate::actor::{IdentityReader, IdentityWriter};
-use crate::audit::{self, Change};
-use crate::bodies::paging::Paging;
+use crate::access::actor::{IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Change};
+use crate::request::bodies::paging::Paging;
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use axum::http::StatusCode;

@@ -2,12 +2,12 @@
 //!
 //! Must drop what waits for an endpoint when it is disabled: nothing from before is sent after it was enabled again.
 
+use super::outbox::{self, Event};
 use super::{Row, deliveries, not_found};
 use crate::State;
-use crate::actor::{Actor, IdentityWriter};
-use crate::audit::{self, Change};
-use crate::bodies::{self, rule_broken};
-use crate::outbox::{self, Event};
+use crate::access::actor::{Actor, IdentityWriter};
+use crate::access::audit::{self, Change};
+use crate::request::bodies::{self, rule_broken};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};

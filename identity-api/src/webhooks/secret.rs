@@ -4,8 +4,8 @@
 
 use super::{COLUMNS, Row, not_found};
 use crate::State;
-use crate::actor::IdentityWriter;
-use crate::audit::{self, Change};
+use crate::access::actor::IdentityWriter;
+use crate::access::audit::{self, Change};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use schemas::ids::WebhookEndpointId;

@@ -18,7 +18,7 @@ const TESTS: &[ThreatTest] = &[
     ("X24", "identity-api/tests/it/credentials.rs", "a_key_may_do_what_its_scopes_say_and_no_more"),
     ("X24", "query-api/tests/it/visibility.rs", "only_a_valid_key_with_telemetry_read_reads"),
     ("X25", USER_SESSIONS, "x25_signing_in_ends_the_session_that_was_presented_and_opens_one_of_the_servers_choice"),
-    ("X25", "identity-api/src/sign_in/cookies.rs", "x25_cookies_are_for_this_host_and_not_for_scripts"),
+    ("X25", "identity-api/src/people/sign_in/cookies.rs", "x25_cookies_are_for_this_host_and_not_for_scripts"),
     ("X25", USER_SESSIONS, "s4_signing_out_counts_at_once_in_every_process_and_takes_the_cookie_back"),
     ("X25", "identity-api/tests/it/audit.rs", "x25_whose_role_changes_signs_in_again"),
     ("X25", "identity-api/tests/it/audit.rs", "x25_who_becomes_an_operator_or_no_longer_is_one_signs_in_again"),
@@ -121,7 +121,7 @@ const HEAD: &str = "identity-api/src/domains/head.rs";
 const KEY_MAKERS: &str = "identity-api/tests/it/key_makers.rs";
 const WAYS_IN: &str = "identity-api/tests/it/ways_in.rs";
 const MAIL_NAMES: &str = "identity-api/tests/it/mail_names.rs";
-const NAMES: &str = "identity-api/src/text_rules/names.rs";
+const NAMES: &str = "identity-api/src/request/text_rules/names.rs";
 const ORGANIZATIONS: &str = "identity-api/tests/it/organizations.rs";
 const RACES: &str = "identity-api/tests/it/races.rs";
 const REQUESTS: &str = "identity-api/tests/it/delegation_requests.rs";

@@ -16,10 +16,10 @@ use source::{Modules, crate_roots};
 use std::collections::BTreeMap;
 
 /// How many modules of each crate stand in a circle. A number here may only fall; a crate that is not listed has none.
-const KNOWN: &[(&str, usize)] = &[("identity-api", 7)];
+const KNOWN: &[(&str, usize)] = &[];
 
 /// How many modules stand in the root of each service. A number here may only fall; ten are enough to be read at a glance.
-const ROOT_MODULES: [(&str, usize); 4] = [("ingest-gateway", 10), ("stream-workers", 10), ("query-api", 9), ("identity-api", 26)];
+const ROOT_MODULES: [(&str, usize); 4] = [("ingest-gateway", 10), ("stream-workers", 10), ("query-api", 9), ("identity-api", 10)];
 
 #[test]
 fn n4_no_service_has_more_root_modules_than_are_known() {

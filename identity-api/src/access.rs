@@ -1,0 +1,8 @@
+//! Who acts, for which organisation, what they may let others into, and the trail of it.
+//!
+//! Must not know what is changed.
+
+pub(crate) mod actor;
+pub(crate) mod organization;
+pub(crate) mod ways_in;
+pub(crate) mod audit;

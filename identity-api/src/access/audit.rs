@@ -1,0 +1,94 @@
+//! The audit trail: who changed what, written in the transaction of the change.
+//!
+//! Must hold no secret, and must never be updated. Reading it is `trail`; beside it, why
+//! reports were refused is `refused_reports`.
+
+pub(crate) mod refused_reports;
+pub(crate) mod trail;
+
+use super::actor::{Actor, Credential};
+use chrono::{DateTime, Utc};
+use schemas::ids::{ApiKeyId, OrgId, UserId};
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// One change.
+pub(crate) struct Change {
+    /// `<object>.<what happened>`.
+    pub(crate) action: &'static str,
+    pub(crate) object_kind: &'static str,
+    pub(crate) object_id: Uuid,
+    /// What the object's own row does not keep.
+    pub(crate) detail: Value,
+}
+
+/// Who changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// The holder of a key.
+    Key(ApiKeyId),
+    /// A person, in their own name.
+    User(UserId),
+    /// A person, as an operator.
+    Operator(UserId),
+    /// Whoever works at the machine itself, in nobody's name.
+    System,
+}
+
+impl Author {
+    /// As tables name them: the kind and the id.
+    pub(crate) fn name(self) -> (&'static str, Option<Uuid>) {
+        match self {
+            Self::Key(key) => ("key", Some(key.0)),
+            Self::User(user) => ("user", Some(user.0)),
+            Self::Operator(user) => ("operator", Some(user.0)),
+            Self::System => ("system", None),
+        }
+    }
+}
+
+impl From<Credential> for Author {
+    fn from(credential: Credential) -> Self {
+        match credential {
+            Credential::Key(key) => Self::Key(key),
+            Credential::User(user) => Self::User(user),
+        }
+    }
+}
+
+/// Writes down what somebody changed for their organisation.
+pub(crate) async fn record(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    at: DateTime<Utc>,
+    change: Change,
+) -> Result<(), sqlx::Error> {
+    record_by(transaction, actor.credential.into(), Some(actor.org_id), at, change).await
+}
+
+/// Writes a change down; it is kept when the caller's transaction is. `organization` is whom it concerns.
+pub(crate) async fn record_by(
+    transaction: &mut PgConnection,
+    author: Author,
+    organization: Option<OrgId>,
+    at: DateTime<Utc>,
+    change: Change,
+) -> Result<(), sqlx::Error> {
+    let (kind, id) = author.name();
+    sqlx::query(
+        "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(at)
+    .bind(kind)
+    .bind(id)
+    .bind(organization.map(|org| org.0))
+    .bind(change.action)
+    .bind(change.object_kind)
+    .bind(change.object_id)
+    .bind(change.detail)
+    .execute(transaction)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Why an organisation's reports were refused (docs/api/identity.md#refused-reports). ingest-gateway counts them.
+//!
+//! Must show an organisation its own only, and must not write.
+
+use crate::State;
+use crate::access::actor::IdentityReader;
+use crate::request::bodies::paging::Paging;
+use axum::Json;
+use axum::extract::State as Shared;
+use chrono::{DateTime, TimeDelta, Utc};
+use schemas::problem::Code;
+use serde::{Deserialize, Serialize};
+use service_kit::http::{ApiError, Parameters, parse_instant};
+use std::sync::Arc;
+
+const REFUSALS: &str = include_str!("refused_reports.sql");
+/// How far back is looked when nothing is said.
+const USUAL: TimeDelta = TimeDelta::days(7);
+
+/// One reason, and how often it was one.
+#[derive(Serialize, sqlx::FromRow)]
+pub(crate) struct Refusal {
+    route: String,
+    status: i16,
+    code: String,
+    /// The member, and the rule of it that was broken; empty where the answer named none.
+    field: String,
+    rule: String,
+    requests: i64,
+    #[serde(serialize_with = "schemas::instant::serialize")]
+    last_at: DateTime<Utc>,
+    last_request_id: String,
+}
+
+/// Since when, and which part.
+#[derive(Deserialize)]
+pub(crate) struct Filter {
+    since: Option<String>,
+    limit: Option<i64>,
+    offset: Option<i64>,
+}
+
+/// `GET /api/v1/identity/refused-reports`: the latest first.
+pub(crate) async fn list_refused_reports(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Parameters(which): Parameters<Filter>,
+) -> Result<Json<Vec<Refusal>>, ApiError> {
+    let paging = Paging::parse(which.limit, which.offset)?;
+    let since = match which.since.as_deref().map(parse_instant) {
+        None => state.now() - USUAL,
+        Some(Some(since)) => since,
+        Some(None) => return Err(ApiError::new(Code::InvalidParameter, "since must be an RFC 3339 instant with an offset.")),
+    };
+    let listed = sqlx::query_as(REFUSALS).bind(actor.org_id.0).bind(since).bind(paging.limit).bind(paging.offset);
+    Ok(Json(listed.fetch_all(&state.pool).await?))
+}

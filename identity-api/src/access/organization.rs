@@ -1,0 +1,45 @@
+//! The row of an organisation: what it is, who belongs to it, and holding it until a change is made.
+//!
+//! Must not change anything.
+
+use schemas::identity::{OrgType, Role, UnknownName};
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+pub(crate) fn no_organization() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such organisation.")
+}
+
+/// What an organisation is; it never changes. `None` when there is no such organisation.
+pub(crate) async fn type_of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Option<OrgType>, sqlx::Error> {
+    let name: Option<String> =
+        sqlx::query_scalar("SELECT org_type FROM organizations WHERE id = $1").bind(org.0).fetch_optional(store).await?;
+    name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
+}
+
+/// Holds the organisation's row until the transaction ends.
+pub(crate) async fn lock(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
+    let found: Option<Uuid> = sqlx::query_scalar("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(org.0)
+        .fetch_optional(transaction)
+        .await?;
+    found.map(drop).ok_or_else(no_organization)
+}
+
+/// What a person is in an organisation.
+pub(crate) async fn role_of(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Option<Role>, sqlx::Error> {
+    let name: Option<String> = sqlx::query_scalar("SELECT role FROM memberships WHERE organization_id = $1 AND user_id = $2")
+        .bind(org.0)
+        .bind(user.0)
+        .fetch_optional(connection)
+        .await?;
+    name.map(|name| name.parse().map_err(|unknown: UnknownName| sqlx::Error::Decode(unknown.into()))).transpose()
+}
+
+/// Whether an operator trusts it as a partner.
+pub(crate) async fn is_trusted(store: impl PgExecutor<'_>, org: OrgId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT is_trusted_partner FROM organizations WHERE id = $1").bind(org.0).fetch_one(store).await
+}

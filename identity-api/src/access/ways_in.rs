@@ -1,0 +1,79 @@
+//! Who may let others in, by keys, drains, delegations and webhook endpoints, and what a key may grant (docs/api/identity.md#what-a-member-may-do).
+//!
+//! Must judge whoever lets others in under the lock under which people are removed: who is removed leaves nothing of it behind, not
+//! even what was being made.
+
+use super::actor::{Actor, Credential};
+use super::audit::Author;
+use super::organization;
+use schemas::identity::{Role, Scope};
+use schemas::ids::{ApiKeyId, OrgId, UserId};
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// What only owners may do, and keys with `identity:write`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LettingIn {
+    /// Keys: minting and revoking.
+    Keys,
+    /// Drains: setting one up, rotating its key, deleting it.
+    Drains,
+    /// Delegations: granting one, also by approving a request.
+    Delegations,
+    /// Webhook endpoints: setting one up.
+    Webhooks,
+}
+
+impl LettingIn {
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Keys => "Only an owner of the organisation may mint and revoke its keys.",
+            Self::Drains => "Only an owner of the organisation may set up, rotate and delete its drains.",
+            Self::Delegations => "Only an owner of the organisation may let others read its telemetry.",
+            Self::Webhooks => "Only an owner of the organisation may set up its webhook endpoints.",
+        }
+    }
+}
+
+/// Holds the organisation's row; 403 for a member who is no owner, 401 for a key that is revoked by now.
+pub(crate) async fn require_owner(transaction: &mut PgConnection, actor: &Actor, to: LettingIn) -> Result<(), ApiError> {
+    organization::lock(transaction, actor.org_id).await?;
+    match actor.credential {
+        Credential::Key(key) => held(transaction, key).await.map(drop),
+        Credential::User(user) => match organization::role_of(transaction, actor.org_id, user).await? {
+            Some(Role::Owner) => Ok(()),
+            Some(Role::Member) | None => Err(ApiError::new(Code::Forbidden, to.refusal())),
+        },
+    }
+}
+
+/// What a key holds; it stays as it is until the transaction ends.
+async fn held(transaction: &mut PgConnection, key: ApiKeyId) -> Result<Vec<Scope>, ApiError> {
+    let names: Option<Vec<String>> =
+        sqlx::query_scalar("SELECT scopes FROM api_keys WHERE id = $1 AND revoked_at IS NULL FOR SHARE")
+            .bind(key.0)
+            .fetch_optional(transaction)
+            .await?;
+    let names = names.ok_or_else(ApiError::unauthenticated)?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+/// Refuses what a key does not hold itself; people grant whatever there is.
+pub(crate) async fn require_held(transaction: &mut PgConnection, author: Author, scopes: &[Scope]) -> Result<(), ApiError> {
+    let Author::Key(key) = author else { return Ok(()) };
+    let held = held(transaction, key).await?;
+    let Some(lacking) = scopes.iter().find(|scope| !held.contains(scope)) else { return Ok(()) };
+    let detail = format!("A key grants at most its own scopes, and this one lacks {}; name the scopes.", lacking.as_str());
+    Err(ApiError::new(Code::MissingScope, detail))
+}
+
+/// By whom delegations were granted and webhook endpoints set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Makers<'a> {
+    /// A person, as a member of an organisation.
+    pub(crate) member: Option<(OrgId, UserId)>,
+    /// Keys, of whatever organisation.
+    pub(crate) keys: &'a [Uuid],
+}

@@ -1,0 +1,181 @@
+//! Delegation requests: listed on both sides, approved or denied by the grantor.
+//!
+//! Must not decide a transition: that is `schemas::identity::DelegationRequest`, told the time under the row's lock,
+//! so that of several answers one wins. Filing them is `filing`.
+
+mod filing;
+
+pub(crate) use filing::{create_delegation_request, create_delegation_requests};
+
+use crate::State;
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Change};
+use crate::delegations::{self, Pair, Side};
+use axum::Json;
+use axum::extract::{Path, State as Shared};
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use schemas::identity::{Delegation, DelegationRequest, InvalidTransition, RequestState};
+use schemas::ids::{DelegationId, DelegationRequestId, OrgId};
+use schemas::problem::Code;
+use serde_json::json;
+use service_kit::http::{ApiError, Parameters};
+use sqlx::{PgConnection, PgPool};
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    requester_org_id: Uuid,
+    requester_name: String,
+    grantor_org_id: Uuid,
+    grantor_name: String,
+    domain: String,
+    scopes: Vec<String>,
+    status: String,
+    created_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+    resolved_at: Option<DateTime<Utc>>,
+    delegation_id: Option<Uuid>,
+}
+
+impl TryFrom<Row> for DelegationRequest {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        let state = RequestState::of(&row.status, row.resolved_at, row.delegation_id.map(DelegationId));
+        let state = state.ok_or_else(|| ApiError::internal(anyhow::anyhow!("request {} has no state", row.id)))?;
+        Ok(Self {
+            id: DelegationRequestId(row.id),
+            requester_org_id: OrgId(row.requester_org_id),
+            requester_name: row.requester_name,
+            grantor_org_id: OrgId(row.grantor_org_id),
+            grantor_name: row.grantor_name,
+            domain: row.domain,
+            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
+            state,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+        })
+    }
+}
+
+/// `GET /api/v1/identity/delegation-requests`: pending ones, oldest first.
+pub(crate) async fn list_delegation_requests(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Parameters(side): Parameters<Side>,
+) -> Result<Json<Vec<DelegationRequest>>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
+         JOIN organizations q ON q.id = r.requester_org_id JOIN organizations g ON g.id = r.grantor_org_id \
+         WHERE r.status = 'pending' AND r.expires_at > $4 \
+         AND (($2 AND r.grantor_org_id = $1) OR ($3 AND r.requester_org_id = $1)) ORDER BY r.created_at, r.id",
+    )
+    .bind(actor.org_id.0)
+    .bind(side.with_grantor())
+    .bind(side.with_grantee())
+    .bind(state.now())
+    .fetch_all(&state.pool)
+    .await?;
+    rows.into_iter().map(DelegationRequest::try_from).collect::<Result<_, _>>().map(Json)
+}
+
+/// `POST /api/v1/identity/delegation-requests/{id}/approve`: 201 with the delegation that comes of it.
+pub(crate) async fn approve_delegation_request(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Delegation>), ApiError> {
+    let (id, pair) = addressed_to(&state.pool, &actor, &id).await?;
+    let mut transaction = state.pool.begin().await?;
+    // The pair before the row, as filing does: the other way round, each would wait for the other.
+    pair.lock(&mut transaction).await?;
+    let request = locked(&mut transaction, id).await?;
+    let now = state.now();
+    let delegation_id = DelegationId(Uuid::now_v7());
+    let approved = request.approve(delegation_id, now).map_err(refused)?;
+    let delegation = delegations::grant(&mut transaction, &actor, pair, delegation_id, &approved.scopes, now).await?;
+    resolve(&mut transaction, &actor, &approved, "delegation_request.approved").await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(delegation)))
+}
+
+/// `POST /api/v1/identity/delegation-requests/{id}/deny`
+pub(crate) async fn deny_delegation_request(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let (id, _) = addressed_to(&state.pool, &actor, &id).await?;
+    let mut transaction = state.pool.begin().await?;
+    let request = locked(&mut transaction, id).await?;
+    let denied = request.deny(state.now()).map_err(refused)?;
+    resolve(&mut transaction, &actor, &denied, "delegation_request.denied").await?;
+    transaction.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such delegation request.")
+}
+
+fn refused(invalid: InvalidTransition) -> ApiError {
+    match invalid {
+        InvalidTransition::AlreadyResolved => ApiError::new(Code::Conflict, "The delegation request is already resolved."),
+        InvalidTransition::Expired => ApiError::new(Code::Expired, "The delegation request is expired; it can be filed again."),
+    }
+}
+
+/// The request, when the caller is the one who may answer it: 403 for who filed it, 404 for everybody else.
+async fn addressed_to(pool: &PgPool, actor: &Actor, id: &str) -> Result<(DelegationRequestId, Pair), ApiError> {
+    let id: DelegationRequestId = id.parse().map_err(|_| not_found())?;
+    let parties: Option<(Uuid, Uuid)> =
+        sqlx::query_as("SELECT grantor_org_id, requester_org_id FROM delegation_requests WHERE id = $1")
+            .bind(id.0)
+            .fetch_optional(pool)
+            .await?;
+    let (grantor, requester) = parties.ok_or_else(not_found)?;
+    let pair = Pair { grantor: OrgId(grantor), grantee: OrgId(requester) };
+    if pair.grantor == actor.org_id {
+        return Ok((id, pair));
+    }
+    if pair.grantee == actor.org_id {
+        return Err(ApiError::new(Code::Forbidden, "Only the organisation that is asked can answer a delegation request."));
+    }
+    Err(not_found())
+}
+
+/// The request as it stands, and as it stays until the transaction ends.
+async fn locked(transaction: &mut PgConnection, id: DelegationRequestId) -> Result<DelegationRequest, ApiError> {
+    let row: Option<Row> = sqlx::query_as(
+        "SELECT r.*, q.name AS requester_name, g.name AS grantor_name FROM delegation_requests r \
+         JOIN organizations q ON q.id = r.requester_org_id JOIN organizations g ON g.id = r.grantor_org_id \
+         WHERE r.id = $1 FOR NO KEY UPDATE OF r",
+    )
+    .bind(id.0)
+    .fetch_optional(transaction)
+    .await?;
+    row.ok_or_else(not_found)?.try_into()
+}
+
+async fn resolve(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    request: &DelegationRequest,
+    action: &'static str,
+) -> Result<(), ApiError> {
+    let resolved_at = request.state.resolved_at();
+    sqlx::query("UPDATE delegation_requests SET status = $2, resolved_at = $3, delegation_id = $4 WHERE id = $1")
+        .bind(request.id.0)
+        .bind(request.state.status())
+        .bind(resolved_at)
+        .bind(request.state.delegation_id().map(|id| id.0))
+        .execute(&mut *transaction)
+        .await?;
+    let detail = json!({"requester_org_id": request.requester_org_id, "delegation_id": request.state.delegation_id()});
+    let change = Change { action, object_kind: "delegation_request", object_id: request.id.0, detail };
+    audit::record(transaction, actor, resolved_at.unwrap_or(request.created_at), change).await?;
+    Ok(())
+}

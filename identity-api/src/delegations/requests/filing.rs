@@ -1,0 +1,299 @@
+//! Filing delegation requests, one or up to a hundred in a call.
+//!
+//! Must leave it to the database that a pair has one pending request at a time. In a bulk call each item stands
+//! alone: what goes wrong with one is undone and told for that one.
+
+use super::{State, locked};
+use crate::access::actor::{Actor, IdentityWriter};
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::delegations::Pair;
+use crate::request::bodies::{self, fault, rule_broken};
+use crate::webhooks::outbox::{self, Event};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{Delegation, DelegationRequest, MAX_BULK_REQUESTS, OrgType, REQUEST_LIFETIME, Scope};
+use schemas::ids::DelegationRequestId;
+use schemas::problem::Code;
+use schemas::site::Site;
+use schemas::webhook::{Data, EventType};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use service_kit::http::ApiError;
+use sqlx::{Acquire, PgConnection};
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What may be said of a new request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRequest {
+    domain: Option<String>,
+    scopes: Option<Vec<String>>,
+}
+
+/// A request that breaks no rule, and whom it is addressed to.
+struct Filing {
+    pair: Pair,
+    domain: String,
+    scopes: Vec<Scope>,
+}
+
+/// `POST /api/v1/identity/delegation-requests`
+pub(crate) async fn create_delegation_request(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<DelegationRequest>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let filing = address(&state, &actor, bodies::object(&body)?).await?;
+    let mut transaction = state.pool.begin().await?;
+    filing.pair.lock(&mut transaction).await?;
+    let filed = file(&mut transaction, &actor, &filing, state.now()).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(filed)))
+}
+
+/// Checks a request and finds who is asked.
+async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
+    let site = new.domain.ok_or_else(|| fault("domain", "domain is required"));
+    let site = site.and_then(|domain| Site::from_domain(&domain).map_err(|why| fault("domain", format!("domain is {why}"))));
+    let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
+    let (site, scopes) = match (site, scopes) {
+        (Ok(site), Ok(scopes)) => (site, scopes),
+        (site, scopes) => {
+            let faults = site.err().into_iter().chain(scopes.err()).collect();
+            return Err(ApiError::faults(Code::InvalidRequest, faults));
+        }
+    };
+    let owner = state.directory.owner_of(&site).await?;
+    let owner = owner.ok_or_else(|| ApiError::new(Code::NotFound, "No organisation has verified this domain."))?;
+    if owner.id == actor.org_id {
+        return Err(rule_broken("domain", "domain belongs to the organisation that asks"));
+    }
+    let org_type = organization::type_of(&state.pool, actor.org_id).await?;
+    if !org_type.is_some_and(OrgType::is_platform_or_agent) {
+        return Err(ApiError::new(Code::Forbidden, "Only a platform or agent organisation can ask for a delegation."));
+    }
+    Ok(Filing { pair: Pair { grantor: owner.id, grantee: actor.org_id }, domain: site.domain(), scopes })
+}
+
+/// Files one request; the caller holds the pair's lock.
+async fn file(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    filing: &Filing,
+    now: DateTime<Utc>,
+) -> Result<DelegationRequest, ApiError> {
+    let Pair { grantor, grantee } = filing.pair;
+    // What nobody answered in time must not stand in the way of asking again.
+    let expired: Vec<Uuid> = sqlx::query_scalar(
+        "UPDATE delegation_requests SET status = 'expired' \
+         WHERE requester_org_id = $1 AND grantor_org_id = $2 AND status = 'pending' AND expires_at <= $3 RETURNING id",
+    )
+    .bind(grantee.0)
+    .bind(grantor.0)
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for object_id in expired {
+        let change =
+            Change { action: "delegation_request.expired", object_kind: "delegation_request", object_id, detail: json!({}) };
+        audit::record_by(transaction, Author::System, Some(grantor), now, change).await?;
+    }
+    let is_delegated: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM delegations WHERE grantor_org_id = $1 AND grantee_org_id = $2 AND revoked_at IS NULL)",
+    )
+    .bind(grantor.0)
+    .bind(grantee.0)
+    .fetch_one(&mut *transaction)
+    .await?;
+    if is_delegated {
+        return Err(ApiError::new(Code::Conflict, "There is an active delegation from the owner of this domain."));
+    }
+    let names: Vec<&str> = filing.scopes.iter().map(|scope| scope.as_str()).collect();
+    let id: Option<Uuid> = sqlx::query_scalar(
+        "INSERT INTO delegation_requests (requester_org_id, grantor_org_id, domain, scopes, created_at, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (requester_org_id, grantor_org_id) WHERE status = 'pending' DO NOTHING RETURNING id",
+    )
+    .bind(grantee.0)
+    .bind(grantor.0)
+    .bind(&filing.domain)
+    .bind(names)
+    .bind(now)
+    .bind(now + REQUEST_LIFETIME)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    let id = id.ok_or_else(|| ApiError::new(Code::Conflict, "The owner of this domain has a pending request already."))?;
+    let filed = locked(transaction, DelegationRequestId(id)).await?;
+    let data = Data::DelegationRequest(Box::new(filed.clone()));
+    let event = Event { to: &[grantor], kind: EventType::DelegationRequestCreated, at: now, data };
+    outbox::announce(transaction, event).await?;
+    let detail = json!({"grantor_org_id": grantor, "domain": filing.domain, "scopes": filing.scopes});
+    let change = Change { action: "delegation_request.created", object_kind: "delegation_request", object_id: id, detail };
+    audit::record(transaction, actor, now, change).await?;
+    Ok(filed)
+}
+
+/// The 200 of a bulk call (docs/api/identity.md#bulk-delegation-requests).
+#[derive(Serialize)]
+pub(crate) struct BulkAnswer {
+    results: Vec<ItemAnswer>,
+    summary: Summary,
+}
+
+#[derive(Serialize)]
+struct ItemAnswer {
+    index: usize,
+    /// As it was sent.
+    domain: Value,
+    status: ItemStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<DelegationRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ItemError>,
+}
+
+#[derive(Serialize)]
+struct ItemError {
+    code: &'static str,
+    detail: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ItemStatus {
+    Created,
+    NotFound,
+    Conflict,
+    Error,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    total: usize,
+    created: usize,
+    not_found: usize,
+    conflict: usize,
+    error: usize,
+}
+
+/// `POST /api/v1/identity/delegation-requests/bulk`
+pub(crate) async fn create_delegation_requests(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<Json<BulkAnswer>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    let items: Vec<Box<RawValue>> = bodies::array(&body)?;
+    if items.len() > MAX_BULK_REQUESTS {
+        return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
+    }
+    // A call costs what its requests would cost one by one; the call itself has paid for the first.
+    if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
+        state.rates.admit_many(actor.credential, others)?;
+    }
+    let (mut domains, mut filings) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+    for item in items {
+        domains.push(sent_domain(&item));
+        filings.push(match bodies::object(item.get().as_bytes()) {
+            Ok(new) => address(&state, &actor, new).await,
+            Err(refusal) => Err(refusal),
+        });
+    }
+    let filed = file_all(&state, &actor, filings).await?;
+    let results: Vec<ItemAnswer> =
+        domains.into_iter().zip(filed).enumerate().map(|(index, (domain, filed))| ItemAnswer::of(index, domain, filed)).collect();
+    let count = |status| results.iter().filter(|result| result.status == status).count();
+    let summary = Summary {
+        total: results.len(),
+        created: count(ItemStatus::Created),
+        not_found: count(ItemStatus::NotFound),
+        conflict: count(ItemStatus::Conflict),
+        error: count(ItemStatus::Error),
+    };
+    Ok(Json(BulkAnswer { results, summary }))
+}
+
+fn sent_domain(item: &RawValue) -> Value {
+    let item: Value = serde_json::from_str(item.get()).unwrap_or_default();
+    item.get("domain").cloned().unwrap_or_default()
+}
+
+/// One transaction with a savepoint for each item: a connection that is lost leaves nothing behind.
+async fn file_all(
+    state: &State,
+    actor: &Actor,
+    filings: Vec<Result<Filing, ApiError>>,
+) -> Result<Vec<Result<DelegationRequest, ApiError>>, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    // All locks first and in one order, so that two bulk calls cannot wait for each other.
+    let pairs: BTreeSet<Pair> = filings.iter().flatten().map(|filing| filing.pair).collect();
+    for pair in pairs {
+        pair.lock(&mut transaction).await?;
+    }
+    let now = state.now();
+    let mut filed = Vec::with_capacity(filings.len());
+    for (index, filing) in in_order(filings) {
+        let outcome = match filing {
+            Ok(filing) => file_alone(&mut transaction, actor, &filing, now).await?,
+            Err(refusal) => Err(refusal),
+        };
+        filed.push((index, outcome));
+    }
+    transaction.commit().await?;
+    filed.sort_unstable_by_key(|(index, _)| *index);
+    Ok(filed.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+/// By whom they are addressed to, which is the order of the outbox; those to the same one as they came.
+fn in_order(filings: Vec<Result<Filing, ApiError>>) -> Vec<(usize, Result<Filing, ApiError>)> {
+    let mut filings: Vec<_> = filings.into_iter().enumerate().collect();
+    filings.sort_by_key(|(_, filing)| filing.as_ref().ok().map(|filing| filing.pair));
+    filings
+}
+
+/// Files one request of several; what is refused leaves nothing behind. Fails when the connection does.
+async fn file_alone(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    filing: &Filing,
+    now: DateTime<Utc>,
+) -> Result<Result<DelegationRequest, ApiError>, ApiError> {
+    let mut savepoint = transaction.begin().await?;
+    let outcome = file(&mut savepoint, actor, filing, now).await;
+    match &outcome {
+        Ok(_) => savepoint.commit().await?,
+        Err(refusal) => {
+            savepoint.rollback().await?;
+            if refusal.code().status() >= 500 {
+                tracing::error!("a request of a bulk call failed: {refusal:?}");
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+impl ItemAnswer {
+    fn of(index: usize, domain: Value, filed: Result<DelegationRequest, ApiError>) -> Self {
+        match filed {
+            Ok(request) => Self { index, domain, status: ItemStatus::Created, request: Some(request), error: None },
+            Err(refusal) => {
+                let status = match refusal.code() {
+                    Code::NotFound => ItemStatus::NotFound,
+                    Code::Conflict => ItemStatus::Conflict,
+                    _ => ItemStatus::Error,
+                };
+                let error = ItemError { code: refusal.code().as_str(), detail: refusal.detail().to_owned() };
+                Self { index, domain, status, request: None, error: Some(error) }
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
+//!
+//! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. What a key
+//! may hold, and whose are revoked with a person, is `makers`; who may mint, `ways_in`.
+
+mod makers;
+
+pub(crate) use makers::revoke_made_by;
+
+use crate::State;
+use crate::access::actor::{IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::access::ways_in::{self, LettingIn};
+use crate::request::bodies;
+use crate::request::text_rules;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{ApiKey, CreatedApiKey, KeyMaker, OrgType, Scope};
+use schemas::ids::{ApiKeyId, DrainId, OrgId};
+use schemas::problem::Code;
+use schemas::secrets::PlainApiKey;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What this service itself has seen of keys; the other surfaces keep tables of their own.
+pub(crate) const TELL_USES: &str = "UPDATE api_keys SET last_used_at = greatest(last_used_at, now() - make_interval(secs => ago)) \
+     FROM unnest($1::uuid[], $2::float8[]) AS used (key, ago) WHERE id = key";
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    organization_id: Uuid,
+    name: String,
+    prefix: String,
+    scopes: Vec<String>,
+    created_at: DateTime<Utc>,
+    last_used_at: Option<DateTime<Utc>>,
+    revoked_at: Option<DateTime<Utc>>,
+    created_by_kind: String,
+    created_by: Option<Uuid>,
+    created_by_name: Option<String>,
+    drain_id: Option<Uuid>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<Row> for ApiKey {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        let kind = row.created_by_kind.parse().map_err(ApiError::internal)?;
+        Ok(Self {
+            id: ApiKeyId(row.id),
+            organization_id: OrgId(row.organization_id),
+            name: row.name,
+            prefix: row.prefix,
+            scopes: row.scopes.iter().filter_map(|scope| scope.parse().ok()).collect(),
+            drain_id: row.drain_id.map(DrainId),
+            created_at: row.created_at,
+            last_used_at: row.last_used_at,
+            created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+        })
+    }
+}
+
+/// `GET /api/v1/identity/api-keys`
+pub(crate) async fn list_api_keys(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<Vec<ApiKey>>, ApiError> {
+    Ok(Json(of(&state.pool, actor.org_id).await?))
+}
+
+/// The keys of an organisation, oldest first.
+pub(crate) async fn of(store: impl PgExecutor<'_>, org: OrgId) -> Result<Vec<ApiKey>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as("SELECT * FROM api_keys_shown WHERE organization_id = $1 ORDER BY created_at, id")
+        .bind(org.0)
+        .fetch_all(store)
+        .await?;
+    rows.into_iter().map(ApiKey::try_from).collect()
+}
+
+/// What a caller may say of a new key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewApiKey {
+    name: Option<String>,
+    scopes: Option<Vec<String>>,
+}
+
+/// `POST /api/v1/identity/api-keys`
+pub(crate) async fn create_api_key(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    let (name, scopes) = parse_new_key(&body)?;
+    let org_type = organization::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
+    let holder = Holder { org: actor.org_id, org_type };
+    let grants = Grants::Scopes(&scopes);
+    let (api_key, key) = issue(&mut transaction, actor.credential.into(), holder, &name, grants, state.now()).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(CreatedApiKey { api_key, key: key.reveal().to_owned() })))
+}
+
+/// Whose a new key is.
+#[derive(Clone, Copy)]
+pub(crate) struct Holder {
+    pub(crate) org: OrgId,
+    pub(crate) org_type: OrgType,
+}
+
+/// What a new key is good for.
+#[derive(Clone, Copy)]
+pub(crate) enum Grants<'a> {
+    /// Whatever these scopes open.
+    Scopes(&'a [Scope]),
+    /// Feeding one drain.
+    Feeding(DrainId),
+}
+
+impl Grants<'_> {
+    /// What whoever grants it must hold.
+    fn takes(&self) -> &[Scope] {
+        match self {
+            Self::Scopes(scopes) => scopes,
+            Self::Feeding(_) => &[Scope::TelemetryWrite],
+        }
+    }
+
+    /// What is stored: a key of a drain has no scope, so that whoever does not know drains refuses it.
+    fn stored(&self) -> (Vec<&'static str>, Option<Uuid>) {
+        match self {
+            Self::Scopes(scopes) => (scopes.iter().map(|scope| scope.as_str()).collect(), None),
+            Self::Feeding(drain) => (Vec::new(), Some(drain.0)),
+        }
+    }
+}
+
+/// Mints a key and writes it down, with who made it. The caller has looked whether they may; what they may grant is looked at here.
+pub(crate) async fn issue(
+    transaction: &mut PgConnection,
+    author: Author,
+    holder: Holder,
+    name: &str,
+    grants: Grants<'_>,
+    now: DateTime<Utc>,
+) -> Result<(ApiKey, PlainApiKey), ApiError> {
+    organization::lock(transaction, holder.org).await?;
+    makers::require_grantable(transaction, author, holder.org, grants.takes()).await?;
+    let (api_key, key) = mint(transaction, author, holder, name, grants).await?;
+    let mut detail = json!({"name": api_key.name, "prefix": api_key.prefix, "scopes": api_key.scopes});
+    if let Some(drain) = api_key.drain_id {
+        detail["drain_id"] = json!(drain);
+    }
+    let change = Change { action: "api_key.created", object_kind: "api_key", object_id: api_key.id.0, detail };
+    audit::record_by(transaction, author, Some(holder.org), now, change).await?;
+    Ok((api_key, key))
+}
+
+fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
+    let new: NewApiKey = bodies::object(body)?;
+    let name = new.name.or_else(|| Some("API key".to_owned()));
+    let name = text_rules::label("name", name).map_err(bodies::refuse)?;
+    let scopes = bodies::scopes(new.scopes, &Scope::ALL, &Scope::DEFAULT).map_err(bodies::refuse)?;
+    Ok((name, scopes))
+}
+
+async fn mint(
+    transaction: &mut PgConnection,
+    author: Author,
+    holder: Holder,
+    name: &str,
+    grants: Grants<'_>,
+) -> Result<(ApiKey, PlainApiKey), ApiError> {
+    let key = PlainApiKey::mint(holder.org_type);
+    let (scopes, drain) = grants.stored();
+    let (kind, maker) = author.name();
+    let id: Uuid = sqlx::query_scalar(
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes, created_by_kind, created_by, drain_id) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
+    )
+    .bind(holder.org.0)
+    .bind(name)
+    .bind(key.shown_prefix())
+    .bind(key.hash().as_bytes().as_slice())
+    .bind(scopes)
+    .bind(kind)
+    .bind(maker)
+    .bind(drain)
+    .fetch_one(&mut *transaction)
+    .await?;
+    let row: Row = sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1").bind(id).fetch_one(transaction).await?;
+    Ok((row.try_into()?, key))
+}
+
+/// Mints a key at the machine itself, in nobody's name.
+pub async fn mint_api_key(
+    pool: &PgPool,
+    org: OrgId,
+    org_type: OrgType,
+    name: &str,
+    scopes: &[Scope],
+    now: DateTime<Utc>,
+) -> anyhow::Result<PlainApiKey> {
+    let minting = async {
+        let mut transaction = pool.begin().await?;
+        let (holder, grants) = (Holder { org, org_type }, Grants::Scopes(scopes));
+        let (_, key) = issue(&mut transaction, Author::System, holder, name, grants, now).await?;
+        transaction.commit().await?;
+        Ok(key)
+    };
+    minting.await.map_err(|refusal: ApiError| anyhow::anyhow!(refusal.in_one_line()))
+}
+
+/// `DELETE /api/v1/identity/api-keys/{id}`: 200 with the revoked key, also when it was revoked before.
+pub(crate) async fn revoke_api_key(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<Json<ApiKey>, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
+    let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
+    let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;
+    transaction.commit().await?;
+    Ok(Json(revoked))
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such API key.")
+}
+
+/// Revokes a key of an organisation, or of any; one that was revoked before stays as it is.
+pub(crate) async fn revoke(
+    transaction: &mut PgConnection,
+    author: Author,
+    id: ApiKeyId,
+    of: Option<OrgId>,
+    now: DateTime<Utc>,
+) -> Result<ApiKey, ApiError> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2) AND revoked_at IS NULL",
+    )
+    .bind(id.0)
+    .bind(of.map(|org| org.0))
+    .execute(&mut *transaction)
+    .await?;
+    let row: Option<Row> =
+        sqlx::query_as("SELECT * FROM api_keys_shown WHERE id = $1 AND ($2::uuid IS NULL OR organization_id = $2)")
+            .bind(id.0)
+            .bind(of.map(|org| org.0))
+            .fetch_optional(&mut *transaction)
+            .await?;
+    let key: ApiKey = row.ok_or_else(not_found)?.try_into()?;
+    if revoked.rows_affected() == 1 {
+        let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: id.0, detail: json!({}) };
+        audit::record_by(transaction, author, Some(key.organization_id), now, change).await?;
+    }
+    Ok(key)
+}

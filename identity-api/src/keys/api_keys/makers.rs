@@ -1,0 +1,65 @@
+//! What a key may hold, and whose keys are revoked with a person.
+
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::access::ways_in;
+use chrono::{DateTime, Utc};
+use schemas::identity::Scope;
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Refuses what cannot be granted: by a key what it does not hold itself, by anybody to provision where nobody is trusted.
+/// The caller holds the organisation's row, so trust stays what it is.
+pub(super) async fn require_grantable(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    scopes: &[Scope],
+) -> Result<(), ApiError> {
+    ways_in::require_held(transaction, author, scopes).await?;
+    if scopes.contains(&Scope::PartnerProvision) && !organization::is_trusted(&mut *transaction, org).await? {
+        let detail = "partner:provision is granted only where an operator trusts the organisation as a partner.";
+        return Err(ApiError::new(Code::Forbidden, detail));
+    }
+    Ok(())
+}
+
+/// Keys that somebody made, those that these made, and so on. The revoked ones too: what they made is still there.
+const MADE: &str = "WITH RECURSIVE made AS ( \
+        SELECT id FROM api_keys WHERE created_by = $1 AND created_by_kind = ANY($2) AND ($3::uuid IS NULL OR organization_id = $3) \
+        UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.created_by_kind = 'key') \
+    SELECT id FROM made ORDER BY id";
+
+/// Revokes the keys that a person made in these ways, in one organisation or in all, by whatever chain of keys. Answers all of them,
+/// those that were revoked before, too.
+pub(crate) async fn revoke_made_by(
+    transaction: &mut PgConnection,
+    author: Author,
+    (person, kinds, org): (UserId, &[&str], Option<OrgId>),
+    now: DateTime<Utc>,
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    loop {
+        let made: Vec<Uuid> =
+            sqlx::query_scalar(MADE).bind(person.0).bind(kinds).bind(org.map(|org| org.0)).fetch_all(&mut *transaction).await?;
+        let revoked: Vec<(Uuid, Uuid)> = sqlx::query_as(
+            "UPDATE api_keys SET revoked_at = $2 WHERE id = ANY($1) AND revoked_at IS NULL RETURNING id, organization_id",
+        )
+        .bind(&made)
+        .bind(now)
+        .fetch_all(&mut *transaction)
+        .await?;
+        for (key, org) in &revoked {
+            let detail = json!({"of": person});
+            let change = Change { action: "api_key.revoked", object_kind: "api_key", object_id: *key, detail };
+            audit::record_by(transaction, author, Some(OrgId(*org)), now, change).await?;
+        }
+        if revoked.is_empty() {
+            return Ok(made);
+        }
+        // Once more: one of them may have been minting a key, and was waited for.
+    }
+}

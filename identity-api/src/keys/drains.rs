@@ -1,0 +1,237 @@
+//! Drains: the log streams of an organisation, and the key that feeds each (docs/api/identity.md#drains).
+//!
+//! Must show a key only in the answer that makes it, must store a provider's secret sealed, and must keep an organisation at its
+//! number of drains whatever arrives at once. What a caller may say of a new one is `new_drain`, another key is `rotation`, how one
+//! fares `health`.
+
+pub(crate) mod health;
+mod new_drain;
+pub(crate) mod rotation;
+
+use super::api_keys::{self, Grants, Holder};
+use crate::State;
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::access::ways_in::{self, LettingIn};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use new_drain::CheckedDrain;
+use schemas::identity::{CreatedDrain, Drain, KeyMaker, MAX_DRAINS};
+use schemas::ids::{ApiKeyId, DrainId, OrgId};
+use schemas::problem::Code;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::{PgConnection, PgExecutor};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What is shown of a drain; an operator is nobody's to name.
+macro_rules! shown {
+    ($which:literal) => {
+        concat!(
+            "SELECT d.id, d.organization_id, d.name, d.provider, d.hosts, d.role, d.sampling, d.secret_sealed IS NOT NULL AS has_secret, \
+             d.fastly_service_id, d.created_by_kind, d.created_by, CASE d.created_by_kind \
+                 WHEN 'user' THEN (SELECT u.email FROM users u WHERE u.id = d.created_by) \
+                 WHEN 'key' THEN (SELECT k.name FROM api_keys k WHERE k.id = d.created_by) \
+             END AS created_by_name, d.created_at \
+             FROM drains d WHERE d.deleted_at IS NULL AND ",
+            $which
+        )
+    };
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    organization_id: Uuid,
+    name: String,
+    provider: String,
+    hosts: Vec<String>,
+    role: String,
+    sampling: f64,
+    has_secret: bool,
+    fastly_service_id: Option<String>,
+    created_by_kind: String,
+    created_by: Option<Uuid>,
+    created_by_name: Option<String>,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<Row> for Drain {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        let kind = row.created_by_kind.parse().map_err(ApiError::internal)?;
+        Ok(Self {
+            id: DrainId(row.id),
+            organization_id: OrgId(row.organization_id),
+            name: row.name,
+            path: format!("/drains/{}", row.provider),
+            provider: row.provider.parse().map_err(ApiError::internal)?,
+            hosts: row.hosts,
+            role: row.role.parse().map_err(ApiError::internal)?,
+            sampling: row.sampling,
+            has_secret: row.has_secret,
+            fastly_service_id: row.fastly_service_id,
+            created_by: KeyMaker { kind, id: row.created_by, name: row.created_by_name },
+            created_at: row.created_at,
+        })
+    }
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such drain.")
+}
+
+/// `GET /api/v1/identity/drains`: oldest first; deleted ones are gone.
+pub(crate) async fn list_drains(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<Vec<Drain>>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(shown!("d.organization_id = $1 ORDER BY d.created_at, d.id"))
+        .bind(actor.org_id.0)
+        .fetch_all(&state.pool)
+        .await?;
+    rows.into_iter().map(Drain::try_from).collect::<Result<_, _>>().map(Json)
+}
+
+/// `GET /api/v1/identity/drains/{id}`
+pub(crate) async fn show_drain(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Path(id): Path<String>,
+) -> Result<Json<Drain>, ApiError> {
+    find(&state.pool, &actor, &id).await.map(Json)
+}
+
+/// One of the organisation's drains, by the id that stood in the path.
+async fn find(store: impl PgExecutor<'_>, actor: &Actor, id: &str) -> Result<Drain, ApiError> {
+    let id: DrainId = id.parse().map_err(|_| not_found())?;
+    let row: Option<Row> = sqlx::query_as(shown!("d.id = $1 AND d.organization_id = $2"))
+        .bind(id.0)
+        .bind(actor.org_id.0)
+        .fetch_optional(store)
+        .await?;
+    row.ok_or_else(not_found)?.try_into()
+}
+
+/// `POST /api/v1/identity/drains`: by whoever may mint keys, for it makes one.
+pub(crate) async fn create_drain(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<CreatedDrain>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let sites = state.directory.owned_sites(actor.org_id).await?;
+    let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    let holder = holder(&mut transaction, &actor).await?;
+    let wanted = new_drain::parse(&body, holder.org_type, &sites)?;
+    admit_one_more(&mut transaction, &actor).await?;
+    let now = state.now();
+    let drain = insert(&mut transaction, &state, &actor, &wanted, now).await?;
+    let detail = json!({"name": drain.name, "provider": drain.provider, "hosts": drain.hosts});
+    let change = Change { action: "drain.created", object_kind: "drain", object_id: drain.id.0, detail };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    let created = with_key(&mut transaction, &actor, holder, drain, now).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+async fn holder(transaction: &mut PgConnection, actor: &Actor) -> Result<Holder, ApiError> {
+    let org_type = organization::type_of(transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
+    Ok(Holder { org: actor.org_id, org_type })
+}
+
+/// The caller holds the organisation's row: whoever counts next sees this drain.
+async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result<(), ApiError> {
+    let drains: i64 = sqlx::query_scalar("SELECT count(*) FROM drains WHERE organization_id = $1 AND deleted_at IS NULL")
+        .bind(actor.org_id.0)
+        .fetch_one(transaction)
+        .await?;
+    if drains < MAX_DRAINS {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, format!("The organisation has {MAX_DRAINS} drains; delete one first.")))
+}
+
+async fn insert(
+    transaction: &mut PgConnection,
+    state: &State,
+    actor: &Actor,
+    wanted: &CheckedDrain,
+    now: DateTime<Utc>,
+) -> Result<Drain, ApiError> {
+    let id = Uuid::now_v7();
+    let sealed = wanted.secret.as_ref().map(|secret| state.sealer.seal(secret, id.as_bytes())).transpose();
+    let (kind, maker) = Author::from(actor.credential).name();
+    sqlx::query(
+        "INSERT INTO drains (id, organization_id, name, provider, hosts, role, sampling, secret_sealed, fastly_service_id, \
+         created_by_kind, created_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    )
+    .bind(id)
+    .bind(actor.org_id.0)
+    .bind(&wanted.name)
+    .bind(wanted.provider.as_str())
+    .bind(&wanted.hosts)
+    .bind(wanted.role.as_str())
+    .bind(wanted.sampling)
+    .bind(sealed.map_err(ApiError::internal)?)
+    .bind(&wanted.fastly_service_id)
+    .bind(kind)
+    .bind(maker)
+    .bind(now)
+    .execute(&mut *transaction)
+    .await?;
+    find(transaction, actor, &id.to_string()).await
+}
+
+/// The drain with a key of its own, shown this once.
+async fn with_key(
+    transaction: &mut PgConnection,
+    actor: &Actor,
+    holder: Holder,
+    drain: Drain,
+    now: DateTime<Utc>,
+) -> Result<CreatedDrain, ApiError> {
+    let grants = Grants::Feeding(drain.id);
+    let (_, key) = api_keys::issue(transaction, actor.credential.into(), holder, &drain.name, grants, now).await?;
+    Ok(CreatedDrain { drain, key: key.reveal().to_owned() })
+}
+
+/// `DELETE /api/v1/identity/drains/{id}`: 204, also when it was deleted before. Its keys are revoked; what it has brought stays.
+pub(crate) async fn delete_drain(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    let id: DrainId = id.parse().map_err(|_| not_found())?;
+    let now = state.now();
+    let known: Option<bool> =
+        sqlx::query_scalar("SELECT deleted_at IS NOT NULL FROM drains WHERE id = $1 AND organization_id = $2")
+            .bind(id.0)
+            .bind(actor.org_id.0)
+            .fetch_optional(&mut *transaction)
+            .await?;
+    if known.ok_or_else(not_found)? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    sqlx::query("UPDATE drains SET deleted_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(&mut *transaction).await?;
+    let change = Change { action: "drain.deleted", object_kind: "drain", object_id: id.0, detail: json!({}) };
+    audit::record(&mut transaction, &actor, now, change).await?;
+    let keys: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM api_keys WHERE drain_id = $1 AND revoked_at IS NULL ORDER BY id")
+        .bind(id.0)
+        .fetch_all(&mut *transaction)
+        .await?;
+    for key in keys {
+        api_keys::revoke(&mut transaction, actor.credential.into(), ApiKeyId(key), Some(actor.org_id), now).await?;
+    }
+    transaction.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,159 @@
+//! `GET /api/v1/identity/drains/{id}/health`: what a drain has sent in the last hours, and what became of it
+//! (docs/api/identity.md#health-of-a-drain).
+//!
+//! Must only read what the gateway has written down, all of it at one moment, and must not call an hour without a line a zero.
+
+use super::find;
+use crate::State;
+use crate::access::actor::IdentityReader;
+use axum::Json;
+use axum::extract::{Path, State as Shared};
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use schemas::identity::{
+    BadLine, DrainFigures, DrainHealth, DrainHour, DroppedLines, HEALTH_BAD_LINES, HEALTH_HOURS, RefusedLines,
+};
+use schemas::ids::DrainId;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Hours = BTreeMap<DateTime<Utc>, DrainFigures>;
+
+/// The last hours, the one under way among them.
+pub(crate) async fn show_health(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+    Path(id): Path<String>,
+) -> Result<Json<DrainHealth>, ApiError> {
+    let mut moment = state.pool.begin().await?;
+    sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY").execute(&mut *moment).await?;
+    let drain = find(&mut *moment, &actor, &id).await?.id;
+    let now = state.now().duration_trunc(TimeDelta::hours(1)).map_err(ApiError::internal)?;
+    let first = now - TimeDelta::hours(HEALTH_HOURS - 1);
+    let mut told = figures(&mut moment, drain, first).await?;
+    add_dropped(&mut moment, drain, first, &mut told).await?;
+    add_refused(&mut moment, drain, first, &mut told).await?;
+    let (last_batch_at, bad_lines) = (last_batch(&mut moment, drain).await?, bad_lines(&mut moment, drain).await?);
+    let hours = (0..HEALTH_HOURS).map(|number| first + TimeDelta::hours(number));
+    let hours = hours.map(|hour| DrainHour { hour, coverage: told.contains_key(&hour), figures: told.get(&hour).cloned() });
+    let hours = hours.collect();
+    let figures = whole(told.into_values());
+    Ok(Json(DrainHealth { drain_id: drain, last_batch_at, figures, bad_lines, hours }))
+}
+
+/// One row of an hour with a line.
+type HourRow = (DateTime<Utc>, i64, i64, i64, i64, i64, i64);
+
+async fn figures(moment: &mut PgConnection, drain: DrainId, first: DateTime<Utc>) -> Result<Hours, sqlx::Error> {
+    let rows: Vec<HourRow> = sqlx::query_as(
+        "SELECT hour, sum(lines)::bigint, sum(kept)::bigint, sum(people)::bigint, sum(bad)::bigint, sum(bytes)::bigint, max(lag_ms) \
+         FROM drain_hours WHERE source = $1 AND hour >= $2 GROUP BY hour HAVING sum(lines) > 0",
+    )
+    .bind(drain.0)
+    .bind(first)
+    .fetch_all(moment)
+    .await?;
+    let read = |(hour, lines, kept, people, bad, bytes, lag): HourRow| {
+        let figures = DrainFigures {
+            lines: count(lines),
+            kept: count(kept),
+            people: count(people),
+            bad: count(bad),
+            bytes: count(bytes),
+            lag_ms: Some(count(lag)),
+            ..DrainFigures::default()
+        };
+        (hour, figures)
+    };
+    Ok(rows.into_iter().map(read).collect())
+}
+
+async fn add_dropped(
+    moment: &mut PgConnection,
+    drain: DrainId,
+    first: DateTime<Utc>,
+    hours: &mut Hours,
+) -> Result<(), sqlx::Error> {
+    let rows: Vec<(DateTime<Utc>, String, i64)> = sqlx::query_as(
+        "SELECT hour, reason, sum(number::bigint)::bigint FROM drain_hours CROSS JOIN LATERAL jsonb_each_text(dropped) AS each (reason, number) \
+         WHERE source = $1 AND hour >= $2 GROUP BY hour, reason ORDER BY 3 DESC, reason",
+    )
+    .bind(drain.0)
+    .bind(first)
+    .fetch_all(moment)
+    .await?;
+    for (hour, reason, number) in rows {
+        if let Some(figures) = hours.get_mut(&hour) {
+            figures.dropped.push(DroppedLines { reason, count: count(number) });
+        }
+    }
+    Ok(())
+}
+
+async fn add_refused(
+    moment: &mut PgConnection,
+    drain: DrainId,
+    first: DateTime<Utc>,
+    hours: &mut Hours,
+) -> Result<(), sqlx::Error> {
+    let rows: Vec<(DateTime<Utc>, i32, i64)> = sqlx::query_as(
+        "SELECT hour, status::int, sum(told::bigint)::bigint FROM drain_hours \
+         CROSS JOIN LATERAL jsonb_each(refused) AS by_bot (bot, statuses) \
+         CROSS JOIN LATERAL jsonb_each_text(statuses) AS by_status (status, told) \
+         WHERE source = $1 AND hour >= $2 GROUP BY 1, 2 ORDER BY 2",
+    )
+    .bind(drain.0)
+    .bind(first)
+    .fetch_all(moment)
+    .await?;
+    for (hour, status, number) in rows {
+        if let Some(figures) = hours.get_mut(&hour) {
+            figures.refused.push(RefusedLines { status: u16::try_from(status).unwrap_or_default(), count: count(number) });
+        }
+    }
+    Ok(())
+}
+
+async fn last_batch(moment: &mut PgConnection, drain: DrainId) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    sqlx::query_scalar("SELECT received_at FROM drain_hours WHERE source = $1 ORDER BY received_at DESC LIMIT 1")
+        .bind(drain.0)
+        .fetch_optional(moment)
+        .await
+}
+
+async fn bad_lines(moment: &mut PgConnection, drain: DrainId) -> Result<Vec<BadLine>, sqlx::Error> {
+    let rows: Vec<(String, String, DateTime<Utc>)> = sqlx::query_as(
+        "SELECT reason, excerpt, seen_at FROM drain_bad_lines WHERE source = $1 ORDER BY seen_at DESC, n LIMIT $2",
+    )
+    .bind(drain.0)
+    .bind(HEALTH_BAD_LINES)
+    .fetch_all(moment)
+    .await?;
+    Ok(rows.into_iter().map(|(reason, excerpt, seen_at)| BadLine { reason, excerpt, seen_at }).collect())
+}
+
+/// All hours together.
+fn whole(hours: impl Iterator<Item = DrainFigures>) -> DrainFigures {
+    let (mut dropped, mut refused) = (BTreeMap::<String, u64>::new(), BTreeMap::<u16, u64>::new());
+    let mut whole = DrainFigures::default();
+    for hour in hours {
+        whole.lines += hour.lines;
+        whole.kept += hour.kept;
+        whole.people += hour.people;
+        whole.bad += hour.bad;
+        whole.bytes += hour.bytes;
+        whole.lag_ms = whole.lag_ms.max(hour.lag_ms);
+        hour.dropped.into_iter().for_each(|one| *dropped.entry(one.reason).or_default() += one.count);
+        hour.refused.into_iter().for_each(|one| *refused.entry(one.status).or_default() += one.count);
+    }
+    whole.dropped = dropped.into_iter().map(|(reason, count)| DroppedLines { reason, count }).collect();
+    whole.dropped.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    whole.refused = refused.into_iter().map(|(status, count)| RefusedLines { status, count }).collect();
+    whole
+}
+
+/// What is counted is never negative.
+fn count(stored: i64) -> u64 {
+    stored.try_into().unwrap_or_default()
+}

@@ -1,0 +1,190 @@
+//! Operators review access requests.
+//!
+//! Must not decide a transition: that is `schemas::identity::AccessRequest`, under the row's lock, so that of several
+//! answers one wins. An approval, its organisation and its owner are one transaction.
+
+use super::Row;
+use crate::State;
+use crate::access::audit::{self, Author, Change};
+use crate::organizations::founding::{self, Founding};
+use crate::organizations::mails;
+use crate::people::Operator;
+use crate::request::bodies;
+use crate::request::text_rules;
+use axum::Json;
+use axum::body::{Body, HttpBody};
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode, header};
+use chrono::{DateTime, Utc};
+use schemas::identity::{AccessRequest, AccessStatus, AlreadyReviewed, Review};
+use schemas::ids::{AccessRequestId, UserId};
+use schemas::problem::Code;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::{ApiError, Parameters};
+use sqlx::{PgConnection, PgExecutor};
+use std::sync::Arc;
+
+/// Which to list; all when no status is named.
+#[derive(Deserialize)]
+pub(crate) struct WithStatus {
+    status: Option<AccessStatus>,
+}
+
+/// `GET /api/v1/identity/operator/access-requests`: everybody's, oldest first.
+pub(crate) async fn list_access_requests_to_review(
+    Shared(state): Shared<Arc<State>>,
+    Operator(_): Operator,
+    Parameters(wanted): Parameters<WithStatus>,
+) -> Result<Json<Vec<AccessRequest>>, ApiError> {
+    with_status(&state.pool, wanted.status).await.map(Json)
+}
+
+/// Everybody's requests of a status, oldest first.
+pub(crate) async fn with_status(
+    store: impl PgExecutor<'_>,
+    status: Option<AccessStatus>,
+) -> Result<Vec<AccessRequest>, ApiError> {
+    let rows: Vec<Row> =
+        sqlx::query_as("SELECT * FROM access_requests WHERE $1::text IS NULL OR status = $1 ORDER BY created_at, id")
+            .bind(status.map(AccessStatus::as_str))
+            .fetch_all(store)
+            .await?;
+    rows.into_iter().map(AccessRequest::try_from).collect()
+}
+
+/// What an operator decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Approve,
+    Reject,
+}
+
+/// `POST /api/v1/identity/operator/access-requests/{id}/approve`: 201, for an organisation comes of it.
+pub(crate) async fn approve_access_request(
+    Shared(state): Shared<Arc<State>>,
+    operator: Operator,
+    Path(id): Path<String>,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<AccessRequest>), ApiError> {
+    let approved = answer(&state, operator, &id, request, Verdict::Approve).await?;
+    Ok((StatusCode::CREATED, Json(approved)))
+}
+
+/// `POST /api/v1/identity/operator/access-requests/{id}/reject`
+pub(crate) async fn reject_access_request(
+    Shared(state): Shared<Arc<State>>,
+    operator: Operator,
+    Path(id): Path<String>,
+    request: Request<Body>,
+) -> Result<Json<AccessRequest>, ApiError> {
+    answer(&state, operator, &id, request, Verdict::Reject).await.map(Json)
+}
+
+async fn answer(
+    state: &State,
+    Operator(operator): Operator,
+    id: &str,
+    request: Request<Body>,
+    verdict: Verdict,
+) -> Result<AccessRequest, ApiError> {
+    let note = read_note(state, request).await?;
+    let id = find(id)?;
+    let mut transaction = state.pool.begin().await?;
+    let reviewed = review(&mut transaction, Some(operator), id, verdict, note, state.now()).await?;
+    transaction.commit().await?;
+    mails::send_verdict(&state.pool, &state.mailer, &reviewed).await;
+    Ok(reviewed)
+}
+
+/// What an operator may add for the requester.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    note: Option<String>,
+}
+
+/// The body is optional, as all of its members are.
+async fn read_note(state: &State, request: Request<Body>) -> Result<Option<String>, ApiError> {
+    if request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_ENCODING) {
+        return Ok(None);
+    }
+    let body = state.bodies.read(request).await?;
+    let Note { note } = bodies::object(&body)?;
+    note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)
+}
+
+fn no_request() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such access request.")
+}
+
+/// What is no id names no request.
+fn find(id: &str) -> Result<AccessRequestId, ApiError> {
+    id.parse().map_err(|_| no_request())
+}
+
+/// Answers a request, in an operator's name or in nobody's.
+pub(crate) async fn review(
+    transaction: &mut PgConnection,
+    operator: Option<UserId>,
+    id: AccessRequestId,
+    verdict: Verdict,
+    note: Option<String>,
+    now: DateTime<Utc>,
+) -> Result<AccessRequest, ApiError> {
+    let author = operator.map_or(Author::System, Author::Operator);
+    let row: Option<Row> = sqlx::query_as("SELECT * FROM access_requests WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(id.0)
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let request: AccessRequest = row.ok_or_else(no_request)?.try_into()?;
+    let review = Review { at: now, by: operator, note };
+    let reviewed = match verdict {
+        Verdict::Reject => request.reject(review),
+        Verdict::Approve => {
+            let founding = Founding {
+                name: &request.org_name,
+                org_type: request.org_type,
+                owner: Some(request.user_id),
+                site: None,
+                provisioned_by: None,
+            };
+            // Founded before it is known whether the request may be approved: a refusal undoes the transaction.
+            let org = founding::found(transaction, author, founding, now).await?;
+            request.approve(org, review)
+        }
+    };
+    let reviewed =
+        reviewed.map_err(|AlreadyReviewed| ApiError::new(Code::Conflict, "The access request is already reviewed."))?;
+    keep(transaction, author, &reviewed, now).await?;
+    Ok(reviewed)
+}
+
+async fn keep(
+    transaction: &mut PgConnection,
+    author: Author,
+    request: &AccessRequest,
+    now: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    let (state, review) = (&request.state, request.state.review());
+    sqlx::query(
+        "UPDATE access_requests SET status = $2, reviewed_at = $3, reviewed_by = $4, reviewer_note = $5, approved_org_id = $6 \
+         WHERE id = $1",
+    )
+    .bind(request.id.0)
+    .bind(state.status().as_str())
+    .bind(review.map(|review| review.at))
+    .bind(review.and_then(|review| review.by).map(|user| user.0))
+    .bind(review.and_then(|review| review.note.as_deref()))
+    .bind(state.approved_org_id().map(|org| org.0))
+    .execute(&mut *transaction)
+    .await?;
+    let action = match state.status() {
+        AccessStatus::Approved => "access_request.approved",
+        AccessStatus::Rejected | AccessStatus::Pending => "access_request.rejected",
+    };
+    let detail = json!({"user_id": request.user_id, "approved_org_id": state.approved_org_id()});
+    let change = Change { action, object_kind: "access_request", object_id: request.id.0, detail };
+    audit::record_by(transaction, author, state.approved_org_id(), now, change).await?;
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Organisations: founded, listed and shown (docs/api/identity.md#organisations).
+//!
+//! Must let a person found a content owner only; for the other types an operator decides (`access_requests`).
+
+use super::memberships::{self, Standing};
+use crate::State;
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::domains::registrations;
+use crate::people::{self, Person};
+use crate::request::bodies;
+use crate::request::text_rules::{self, Faults};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{OrgType, Organization, OrganizationSettings, Role};
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use schemas::site::Site;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Most organisations that one person founds without asking anybody.
+const MAX_FOUNDED: i64 = 20;
+
+/// What a new organisation starts with.
+pub(crate) struct Founding<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) org_type: OrgType,
+    pub(crate) owner: Option<UserId>,
+    pub(crate) site: Option<&'a Site>,
+    pub(crate) provisioned_by: Option<OrgId>,
+}
+
+/// Creates an organisation with its owner and its domain, as far as they are named.
+pub(crate) async fn found(
+    transaction: &mut PgConnection,
+    author: Author,
+    founding: Founding<'_>,
+    now: DateTime<Utc>,
+) -> Result<OrgId, ApiError> {
+    let id = OrgId(Uuid::now_v7());
+    sqlx::query(
+        "INSERT INTO organizations (id, name, org_type, provisioned_by, created_at, founded_by) VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(id.0)
+    .bind(founding.name)
+    .bind(founding.org_type.as_str())
+    .bind(founding.provisioned_by.map(|org| org.0))
+    .bind(now)
+    .bind(if let Author::User(founder) = author { Some(founder.0) } else { None })
+    .execute(&mut *transaction)
+    .await?;
+    let detail = json!({"name": founding.name, "org_type": founding.org_type, "provisioned_by": founding.provisioned_by});
+    let change = Change { action: "organization.created", object_kind: "organization", object_id: id.0, detail };
+    audit::record_by(transaction, author, Some(id), now, change).await?;
+    if let Some(owner) = founding.owner {
+        memberships::add(transaction, author, id, owner, Role::Owner, now).await?;
+    }
+    if let Some(site) = founding.site {
+        registrations::register(transaction, author, id, site, now).await?;
+    }
+    Ok(id)
+}
+
+/// What a person may say of a new organisation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOrganization {
+    name: Option<String>,
+    org_type: Option<String>,
+    domain: Option<String>,
+}
+
+/// `POST /api/v1/identity/organizations`
+pub(crate) async fn create_organization(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Organization>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let (name, site) = parse_new_organization(&body)?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    require_room(&mut transaction, person.user_id).await?;
+    let founding = Founding {
+        name: &name,
+        org_type: OrgType::ContentOwner,
+        owner: Some(person.user_id),
+        site: Some(&site),
+        provisioned_by: None,
+    };
+    let id = found(&mut transaction, person.author(), founding, now).await?;
+    let organization = read(&mut transaction, id).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(organization)))
+}
+
+/// Of several at once, each counts the ones before it.
+async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result<(), ApiError> {
+    people::lock(transaction, founder).await?;
+    let founded: i64 = sqlx::query_scalar("SELECT count(*) FROM organizations WHERE founded_by = $1")
+        .bind(founder.0)
+        .fetch_one(transaction)
+        .await?;
+    if founded < MAX_FOUNDED {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, format!("You have founded {MAX_FOUNDED} organisations; an operator can add more.")))
+}
+
+fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
+    let new: NewOrganization = bodies::object(body)?;
+    let mut faults = Faults::default();
+    let org_type: Option<OrgType> = faults.take(text_rules::one_of("org_type", new.org_type, &OrgType::ALL.map(OrgType::as_str)));
+    // Whatever else is wrong with it: the answer to this is elsewhere.
+    match org_type {
+        Some(OrgType::Platform) => return Err(by_request("platform", "/api/v1/identity/platform-access-requests")),
+        Some(OrgType::Agent) => return Err(by_request("agent", "/api/v1/identity/agent-access-requests")),
+        Some(OrgType::ContentOwner) | None => {}
+    }
+    let name = faults.take(text_rules::name("name", new.name));
+    let site = faults.take(text_rules::domain("domain", new.domain));
+    match (org_type, name, site) {
+        (Some(_), Some(name), Some(site)) => Ok((name, site)),
+        _ => Err(faults.refuse()),
+    }
+}
+
+fn by_request(kind: &str, path: &'static str) -> ApiError {
+    let detail = format!("An organisation of type {kind} is created by an operator; ask for it with POST {path}.");
+    ApiError::new(Code::Forbidden, detail).see(path)
+}
+
+/// `GET /api/v1/identity/organizations`: the caller's own, oldest first.
+pub(crate) async fn list_organizations(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+) -> Result<Json<Vec<Organization>>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let own: Vec<Uuid> = sqlx::query_scalar("SELECT organization_id FROM memberships WHERE user_id = $1")
+        .bind(person.user_id.0)
+        .fetch_all(&mut *connection)
+        .await?;
+    Ok(Json(read_all(&mut connection, &own).await?))
+}
+
+/// `GET /api/v1/identity/organizations/{id}`
+pub(crate) async fn show_organization(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path(id): Path<String>,
+) -> Result<Json<Organization>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let standing = Standing::of(&mut connection, &id, person.user_id).await?;
+    read(&mut connection, standing.org).await.map(Json)
+}
+
+/// An organisation that is there.
+pub(crate) async fn read(connection: &mut PgConnection, id: OrgId) -> Result<Organization, ApiError> {
+    let found = read_all(connection, &[id.0]).await?;
+    found.into_iter().next().ok_or_else(organization::no_organization)
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    name: String,
+    org_type: String,
+    share_sessions_via_click_tokens: bool,
+    visible_in_click_token_lookups: bool,
+    created_at: DateTime<Utc>,
+}
+
+/// Those of the named organisations that exist, oldest first.
+pub(crate) async fn read_all(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Organization>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT id, name, org_type, share_sessions_via_click_tokens, visible_in_click_token_lookups, created_at \
+         FROM organizations WHERE id = ANY($1) ORDER BY created_at, id",
+    )
+    .bind(ids)
+    .fetch_all(&mut *connection)
+    .await?;
+    let domains = registrations::of(connection, ids).await?;
+    let with_domains = |row: Row| {
+        let id = OrgId(row.id);
+        let domains: Vec<_> = domains.iter().filter(|domain| domain.organization_id == id).cloned().collect();
+        Ok(Organization {
+            id,
+            name: row.name,
+            org_type: row.org_type.parse().map_err(ApiError::internal)?,
+            domain: domains.first().map(|domain| domain.domain.clone()),
+            domains,
+            created_at: row.created_at,
+            settings: OrganizationSettings {
+                organization_id: id,
+                share_sessions_via_click_tokens: row.share_sessions_via_click_tokens,
+                visible_in_click_token_lookups: row.visible_in_click_token_lookups,
+            },
+        })
+    };
+    rows.into_iter().map(with_domains).collect()
+}
+
+/// What partnership means for an organisation; only operators see it.
+#[derive(Debug, Serialize, sqlx::FromRow)]
+pub(crate) struct Partnership {
+    id: Uuid,
+    name: String,
+    is_trusted_partner: bool,
+    provisioned_by: Option<Uuid>,
+}
+
+pub(crate) async fn partnership(connection: &mut PgConnection, id: OrgId) -> Result<Partnership, ApiError> {
+    let row = sqlx::query_as("SELECT id, name, is_trusted_partner, provisioned_by FROM organizations WHERE id = $1")
+        .bind(id.0)
+        .fetch_optional(connection)
+        .await?;
+    row.ok_or_else(organization::no_organization)
+}
+
+/// Every organisation, or those of a type.
+pub(crate) async fn ids_of(connection: &mut PgConnection, org_type: Option<OrgType>) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar("SELECT id FROM organizations WHERE $1::text IS NULL OR org_type = $1")
+        .bind(org_type.map(OrgType::as_str))
+        .fetch_all(connection)
+        .await
+}

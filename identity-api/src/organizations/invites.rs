@@ -1,0 +1,256 @@
+//! Invites: an owner, or a partner that provisioned the organisation, invites by e-mail; who signs in with that
+//! address claims the membership, once.
+//!
+//! Must show a token to nobody but the invited mailbox: only its hash is stored. Claiming is `claim`.
+
+mod claim;
+mod quota;
+
+pub(crate) use claim::claim_invite;
+
+use super::mails::{self, Letter};
+use super::memberships::Standing;
+use crate::State;
+use crate::access::audit::{self, Author, Change};
+use crate::people::Person;
+use crate::people::sign_in::InviteQuota;
+use crate::request::bodies;
+use crate::request::email_address::EmailAddress;
+use crate::request::text_rules::{self, Faults};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{INVITE_LIFETIME, Invite, Role};
+use schemas::ids::{InviteId, OrgId, UserId};
+use schemas::problem::Code;
+use schemas::secrets::PlainInvite;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Most open invites of one organisation: nobody makes this service write to half the world.
+const MAX_OPEN_INVITES: i64 = 100;
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    organization_id: Uuid,
+    email: String,
+    role: String,
+    created_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+    mailed_at: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<Row> for Invite {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        Ok(Self {
+            id: InviteId(row.id),
+            organization_id: OrgId(row.organization_id),
+            email: row.email,
+            role: row.role.parse().map_err(ApiError::internal)?,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            mailed_at: row.mailed_at,
+        })
+    }
+}
+
+/// Whom to invite to what.
+pub(crate) struct Invitation<'a> {
+    pub(crate) org: OrgId,
+    pub(crate) email: &'a EmailAddress,
+    pub(crate) role: Role,
+    /// Whom to tell of the claim.
+    pub(crate) provisioned_by: Option<OrgId>,
+    pub(crate) quota: InviteQuota,
+}
+
+/// Writes an invite down; the caller holds the organisation's row, and mails the token once all is kept.
+pub(crate) async fn invite(
+    transaction: &mut PgConnection,
+    author: Author,
+    invitation: Invitation<'_>,
+    now: DateTime<Utc>,
+) -> Result<Letter, ApiError> {
+    let Invitation { org, email: to, role, provisioned_by, quota } = invitation;
+    let email = to.as_str();
+    require_no_member(transaction, org, email).await?;
+    quota::require(transaction, quota, author, email, now).await?;
+    // A new invite is the one that counts: the mail with the one before may be lost, or its time over.
+    let replaced: Vec<Uuid> = sqlx::query_scalar(
+        "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND email = $2 \
+         AND claimed_at IS NULL AND withdrawn_at IS NULL RETURNING id",
+    )
+    .bind(org.0)
+    .bind(email)
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for object_id in replaced {
+        let change = Change { action: "invite.withdrawn", object_kind: "invite", object_id, detail: json!({"replaced": true}) };
+        audit::record_by(transaction, author, Some(org), now, change).await?;
+    }
+    require_room(transaction, org, now).await?;
+    let token = PlainInvite::mint();
+    let (person, key) = quota::inviter(author);
+    let row: Row = sqlx::query_as(
+        "INSERT INTO invites (id, organization_id, email, role, token_hash, provisioned_by, created_at, expires_at, invited_by, invited_by_key) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, organization_id, email, role, created_at, expires_at, mailed_at",
+    )
+    .bind(Uuid::now_v7())
+    .bind(org.0)
+    .bind(email)
+    .bind(role.as_str())
+    .bind(token.hash().as_bytes().as_slice())
+    .bind(provisioned_by.map(|org| org.0))
+    .bind(now)
+    .bind(now + INVITE_LIFETIME)
+    .bind(person)
+    .bind(key)
+    .fetch_one(&mut *transaction)
+    .await?;
+    let detail = json!({"email": email, "role": role});
+    let change = Change { action: "invite.created", object_kind: "invite", object_id: row.id, detail };
+    audit::record_by(transaction, author, Some(org), now, change).await?;
+    Ok(Letter { invite: row.try_into()?, to: to.clone(), token })
+}
+
+/// Withdraws the open invites of an organisation, or those that somebody has made in it or was to come in by; the caller
+/// holds the organisation's row.
+pub(crate) async fn withdraw_open(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    of: Option<UserId>,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let withdrawn: Vec<Uuid> = sqlx::query_scalar(
+        "UPDATE invites SET withdrawn_at = $3 WHERE organization_id = $1 AND claimed_at IS NULL AND withdrawn_at IS NULL \
+         AND ($2::uuid IS NULL OR invited_by = $2 OR email = (SELECT lower(email) FROM users WHERE id = $2)) RETURNING id",
+    )
+    .bind(org.0)
+    .bind(of.map(|user| user.0))
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for object_id in withdrawn {
+        let detail = json!({"of_member": of});
+        let change = Change { action: "invite.withdrawn", object_kind: "invite", object_id, detail };
+        audit::record_by(transaction, author, Some(org), now, change).await?;
+    }
+    Ok(())
+}
+
+async fn require_no_member(transaction: &mut PgConnection, org: OrgId, email: &str) -> Result<(), ApiError> {
+    let is_member: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id \
+         WHERE m.organization_id = $1 AND lower(u.email) = $2)",
+    )
+    .bind(org.0)
+    .bind(email)
+    .fetch_one(transaction)
+    .await?;
+    if is_member { Err(ApiError::new(Code::Conflict, "The person is a member of the organisation.")) } else { Ok(()) }
+}
+
+async fn require_room(transaction: &mut PgConnection, org: OrgId, now: DateTime<Utc>) -> Result<(), ApiError> {
+    let open: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM invites WHERE organization_id = $1 AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2",
+    )
+    .bind(org.0)
+    .bind(now)
+    .fetch_one(transaction)
+    .await?;
+    if open < MAX_OPEN_INVITES {
+        return Ok(());
+    }
+    let detail = format!("The organisation has {MAX_OPEN_INVITES} open invites; withdraw one first.");
+    Err(ApiError::new(Code::Conflict, detail))
+}
+
+/// Whom an owner wants in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewMember {
+    email: Option<String>,
+    role: Option<String>,
+}
+
+/// `POST /api/v1/identity/organizations/{id}/members`: 201 with an invite; the token goes by mail.
+pub(crate) async fn invite_member(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path(org): Path<String>,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Invite>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let new: NewMember = bodies::object(&body)?;
+    let mut transaction = state.pool.begin().await?;
+    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let mut faults = Faults::default();
+    let email = faults.take(text_rules::email("email", new.email));
+    let role = new.role.or_else(|| Some(Role::Member.as_str().to_owned()));
+    let role = faults.take(text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)));
+    let (Some(email), Some(role)) = (email, role) else { return Err(faults.refuse()) };
+    let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
+    let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::CREATED, Json(mails::send_invite(&state, letter).await)))
+}
+
+/// `GET /api/v1/identity/organizations/{id}/invites`: open ones, oldest first.
+pub(crate) async fn list_invites(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path(org): Path<String>,
+) -> Result<Json<Vec<Invite>>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT id, organization_id, email, role, created_at, expires_at, mailed_at FROM invites WHERE organization_id = $1 \
+         AND claimed_at IS NULL AND withdrawn_at IS NULL AND expires_at > $2 ORDER BY created_at, id",
+    )
+    .bind(org.0)
+    .bind(state.now())
+    .fetch_all(&mut *connection)
+    .await?;
+    rows.into_iter().map(Invite::try_from).collect::<Result<_, _>>().map(Json)
+}
+
+/// `DELETE /api/v1/identity/organizations/{id}/invites/{invite_id}`: 204, also when it was withdrawn before.
+pub(crate) async fn withdraw_invite(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path((org, id)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let no_invite = || ApiError::new(Code::NotFound, "There is no such invite.");
+    let id: InviteId = id.parse().map_err(|_| no_invite())?;
+    let found: Option<(bool, bool)> = sqlx::query_as(
+        "SELECT claimed_at IS NOT NULL, withdrawn_at IS NOT NULL FROM invites WHERE id = $1 AND organization_id = $2 FOR NO KEY UPDATE",
+    )
+    .bind(id.0)
+    .bind(org.0)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    match found.ok_or_else(no_invite)? {
+        (true, _) => return Err(ApiError::new(Code::Conflict, "The invite is already claimed; remove the member.")),
+        (false, true) => return Ok(StatusCode::NO_CONTENT),
+        (false, false) => {}
+    }
+    let now = state.now();
+    sqlx::query("UPDATE invites SET withdrawn_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(&mut *transaction).await?;
+    let change = Change { action: "invite.withdrawn", object_kind: "invite", object_id: id.0, detail: json!({}) };
+    audit::record_by(&mut transaction, person.author(), Some(org), now, change).await?;
+    transaction.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,110 @@
+//! Claiming an invite: the token and the address it was mailed to, both, make a member.
+//!
+//! Must tell who is not the invited person nothing about the invite but that it is not theirs.
+
+use crate::State;
+use crate::access::audit::{self, Change};
+use crate::access::organization;
+use crate::organizations::memberships;
+use crate::people::Person;
+use crate::request::bodies::{self, rule_broken};
+use crate::webhooks::outbox::{self, Event};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::Request;
+use chrono::{DateTime, Utc};
+use schemas::identity::Membership;
+use schemas::ids::{InviteId, OrgId};
+use schemas::problem::Code;
+use schemas::secrets::PlainInvite;
+use schemas::webhook::{Data, EventType, InviteData};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What the mail said.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    token: Option<String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    organization_id: Uuid,
+    email: String,
+    role: String,
+    provisioned_by: Option<Uuid>,
+    expires_at: DateTime<Utc>,
+    withdrawn_at: Option<DateTime<Utc>>,
+    claimed_at: Option<DateTime<Utc>>,
+}
+
+/// `POST /api/v1/identity/invites/claim`: 200 with the membership.
+pub(crate) async fn claim_invite(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    request: Request<Body>,
+) -> Result<Json<Membership>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    let claim: Claim = bodies::object(&body)?;
+    let token = claim.token.ok_or_else(|| rule_broken("token", "token is required"))?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let row = open(&mut transaction, &PlainInvite::presented(&token), &person, now).await?;
+    let (id, org) = (InviteId(row.id), OrgId(row.organization_id));
+    let role = row.role.parse().map_err(ApiError::internal)?;
+    memberships::add(&mut transaction, person.author(), org, person.user_id, role, now).await?;
+    sqlx::query("UPDATE invites SET claimed_at = $2, claimed_by = $3 WHERE id = $1")
+        .bind(id.0)
+        .bind(now)
+        .bind(person.user_id.0)
+        .execute(&mut *transaction)
+        .await?;
+    if let Some(partner) = row.provisioned_by {
+        let data = Data::Invite(InviteData { id, organization_id: org, email: row.email, claimed_at: now });
+        let event = Event { to: &[OrgId(partner)], kind: EventType::InviteClaimed, at: now, data };
+        outbox::announce(&mut transaction, event).await?;
+    }
+    let change = Change { action: "invite.claimed", object_kind: "invite", object_id: id.0, detail: json!({"role": role}) };
+    audit::record_by(&mut transaction, person.author(), Some(org), now, change).await?;
+    let membership = memberships::read(&mut transaction, org, person.user_id).await?;
+    transaction.commit().await?;
+    Ok(Json(membership))
+}
+
+/// The invite, when this person can claim it now. The organisation is locked before the invite, as everywhere.
+async fn open(transaction: &mut PgConnection, token: &PlainInvite, person: &Person, now: DateTime<Utc>) -> Result<Row, ApiError> {
+    let no_invite = || ApiError::new(Code::NotFound, "There is no such invite.");
+    let hash = token.hash();
+    let org: Option<Uuid> = sqlx::query_scalar("SELECT organization_id FROM invites WHERE token_hash = $1")
+        .bind(hash.as_bytes().as_slice())
+        .fetch_optional(&mut *transaction)
+        .await?;
+    organization::lock(transaction, OrgId(org.ok_or_else(no_invite)?)).await?;
+    let row: Row = sqlx::query_as(
+        "SELECT id, organization_id, email, role, provisioned_by, expires_at, withdrawn_at, claimed_at \
+         FROM invites WHERE token_hash = $1 FOR NO KEY UPDATE",
+    )
+    .bind(hash.as_bytes().as_slice())
+    .fetch_one(transaction)
+    .await?;
+    if !row.email.eq_ignore_ascii_case(&person.email) {
+        return Err(ApiError::new(Code::Forbidden, "The invite is for another address; sign in with the one it was mailed to."));
+    }
+    if row.withdrawn_at.is_some() {
+        return Err(no_invite());
+    }
+    if row.claimed_at.is_some() {
+        return Err(ApiError::new(Code::Conflict, "The invite is already claimed."));
+    }
+    if now >= row.expires_at {
+        return Err(ApiError::new(Code::Expired, "The invite is expired; ask for a new one."));
+    }
+    Ok(row)
+}

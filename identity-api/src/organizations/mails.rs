@@ -1,0 +1,99 @@
+//! What mails about organisations say, and sending them once what they tell of is kept.
+//!
+//! Must not fail a change that is made already: a mail that does not go out is logged, and the answer says so where
+//! the caller can do something about it. Must not log what a mail says.
+
+use crate::State;
+use crate::domains::registrations::Voucher;
+use crate::people::mail::Mailer;
+use crate::request::email_address::EmailAddress;
+use chrono::{DateTime, Utc};
+use schemas::identity::{AccessRequest, AccessState, Invite};
+use schemas::ids::{InviteId, OrgId};
+use schemas::instant;
+use schemas::secrets::PlainInvite;
+use sqlx::PgPool;
+
+/// An invite that is written down, and what only its mail may say.
+pub(crate) struct Letter {
+    pub(crate) invite: Invite,
+    pub(crate) to: EmailAddress,
+    pub(crate) token: PlainInvite,
+}
+
+/// Mails an invite, and notes when; without that note the invite has to be made again.
+pub(crate) async fn send_invite(state: &State, letter: Letter) -> Invite {
+    let Letter { invite, to, token } = letter;
+    let (id, now) = (invite.id, state.now());
+    match mail_invite(state, &invite, &to, &token).await {
+        Ok(()) => Invite { mailed_at: note_mailed(&state.pool, id, now).await.then_some(now), ..invite },
+        Err(error) => {
+            tracing::error!(invite = %id, "an invite could not be mailed: {error:#}");
+            invite
+        }
+    }
+}
+
+/// The link first, where there is a page for people; programs find the token in a line of its own.
+async fn mail_invite(state: &State, invite: &Invite, to: &EmailAddress, token: &PlainInvite) -> anyhow::Result<()> {
+    let organization = shown_name(&state.pool, invite.organization_id).await?;
+    let until = instant::text(invite.expires_at);
+    let link = state.sign_in.invite_link(token);
+    let open =
+        link.map(|link| format!("Open this link to accept, signed in with this address:\n\n{link}\n\n")).unwrap_or_default();
+    let text = format!(
+        "You are invited to {organization} as {role}.\n\n{open}\
+         It can be accepted once, until {until}. The organisation's id is {id}. Programs sign in with this address and claim the invite with this token:\n\n\
+         {token}\n\n\
+         POST /api/v1/identity/invites/claim {{\"token\": \"...\"}}\n\n\
+         Whoever did not expect this mail can ignore it.\n",
+        role = invite.role.as_str(),
+        id = invite.organization_id,
+        token = token.reveal(),
+    );
+    state.mailer.send(to, &format!("You are invited to {organization}"), &text).await
+}
+
+/// What a mail to somebody else may call an organisation: its name beside a domain that it holds. Whoever has proved nothing
+/// could have called themselves anything, and does not get their words into our mails; a partner's word is good while it is
+/// trusted (docs/api/identity.md#names).
+async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
+    let named: Option<(String, String)> = sqlx::query_as(
+        "SELECT o.name, d.domain FROM organizations o JOIN domains d ON d.organization_id = o.id \
+         WHERE o.id = $1 AND d.verified_at IS NOT NULL AND d.released_at IS NULL AND (d.verification_method IS DISTINCT FROM $2 \
+             OR EXISTS (SELECT FROM organizations p WHERE p.id = o.provisioned_by AND p.is_trusted_partner)) \
+         ORDER BY d.verified_at, d.id LIMIT 1",
+    )
+    .bind(org.0)
+    .bind(Voucher::Partner.method())
+    .fetch_optional(pool)
+    .await?;
+    Ok(named.map_or_else(|| "an organisation".to_owned(), |(name, domain)| format!("{name} ({domain})")))
+}
+
+async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
+    let noted = sqlx::query("UPDATE invites SET mailed_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(pool).await;
+    noted.inspect_err(|error| tracing::error!(invite = %id, "that an invite was mailed could not be noted: {error}")).is_ok()
+}
+
+/// Tells the requester what came of an access request.
+pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) {
+    if let Err(error) = mail_verdict(pool, mailer, request).await {
+        tracing::error!(access_request = %request.id, "a verdict could not be mailed: {error:#}");
+    }
+}
+
+async fn mail_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) -> anyhow::Result<()> {
+    let email: String =
+        sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_one(pool).await?;
+    let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address is {why}"))?;
+    let name = &request.org_name;
+    let (verdict, review) = match &request.state {
+        AccessState::Pending => return Ok(()),
+        AccessState::Approved { review, .. } => ("approved", review),
+        AccessState::Rejected { review } => ("rejected", review),
+    };
+    let note = review.note.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
+    let text = format!("Your request for the {} organisation {name} is {verdict}.\n{note}", request.org_type.as_str());
+    mailer.send(&to, &format!("Your request for {name} is {verdict}"), &text).await
+}

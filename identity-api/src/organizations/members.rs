@@ -1,0 +1,137 @@
+//! Members of an organisation: listed by any of them, changed by owners.
+//!
+//! Must never leave an organisation without the last of its owners: whoever changes members holds the organisation's
+//! row, and is judged by who they are under that lock.
+
+use super::invites;
+use super::memberships::{Standing, all, no_member, read};
+use crate::State;
+use crate::access::audit::{self, Change};
+use crate::people::Person;
+use crate::people::removal::{self, CreatedBy, Keeping};
+use crate::people::user_sessions;
+use crate::request::bodies;
+use crate::request::text_rules::{self, Faults};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State as Shared};
+use axum::http::{Request, StatusCode};
+use schemas::identity::{Membership, Role};
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::{ApiError, Parameters};
+use sqlx::PgConnection;
+use std::sync::Arc;
+
+/// `GET /api/v1/identity/organizations/{id}/members`: oldest first.
+pub(crate) async fn list_members(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path(org): Path<String>,
+) -> Result<Json<Vec<Membership>>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    let org = Standing::of(&mut connection, &org, person.user_id).await?.org;
+    all(&mut connection, org).await.map(Json)
+}
+
+/// What an owner may say of a member.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemberChange {
+    role: Option<String>,
+    keep_keys: Option<bool>,
+}
+
+/// `PATCH /api/v1/identity/organizations/{id}/members/{user_id}`
+pub(crate) async fn change_member(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path((org, user)): Path<(String, String)>,
+    request: Request<Body>,
+) -> Result<Json<Membership>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    let change: MemberChange = bodies::object(&body)?;
+    let mut transaction = state.pool.begin().await?;
+    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let keep_keys = change.keep_keys.unwrap_or(false);
+    let mut faults = Faults::default();
+    let role: Option<Role> = faults.take(text_rules::one_of("role", change.role, &Role::ALL.map(Role::as_str)));
+    let role = role.ok_or_else(|| faults.refuse())?;
+    let member = member_named(&mut transaction, org, &user).await?;
+    if member.role == role {
+        return Ok(Json(member));
+    }
+    if member.role == Role::Owner {
+        require_another_owner(&mut transaction, org).await?;
+    }
+    sqlx::query("UPDATE memberships SET role = $3 WHERE organization_id = $1 AND user_id = $2")
+        .bind(org.0)
+        .bind(member.user_id.0)
+        .bind(role.as_str())
+        .execute(&mut *transaction)
+        .await?;
+    let detail = json!({"role": role, "keep_keys": keep_keys});
+    let change = Change { action: "member.changed", object_kind: "user", object_id: member.user_id.0, detail };
+    let (author, now) = (person.author(), state.now());
+    audit::record_by(&mut transaction, author, Some(org), now, change).await?;
+    if role == Role::Member {
+        invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
+        if !keep_keys {
+            removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
+        }
+    }
+    user_sessions::end_all(&mut transaction, author, member.user_id, now).await?;
+    transaction.commit().await?;
+    Ok(Json(Membership { role, ..member }))
+}
+
+/// `DELETE /api/v1/identity/organizations/{id}/members/{user_id}?keep_keys=`: in force before the answer is sent. A parameter, not
+/// a body: what stands in the body of a DELETE gets lost on the way.
+pub(crate) async fn remove_member(
+    Shared(state): Shared<Arc<State>>,
+    person: Person,
+    Path((org, user)): Path<(String, String)>,
+    Parameters(Keeping { keep_keys }): Parameters<Keeping>,
+) -> Result<StatusCode, ApiError> {
+    let mut transaction = state.pool.begin().await?;
+    let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
+    let member = member_named(&mut transaction, org, &user).await?;
+    if member.role == Role::Owner {
+        require_another_owner(&mut transaction, org).await?;
+    }
+    sqlx::query("DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2")
+        .bind(org.0)
+        .bind(member.user_id.0)
+        .execute(&mut *transaction)
+        .await?;
+    let detail = json!({"role": member.role, "keep_keys": keep_keys});
+    let change = Change { action: "member.removed", object_kind: "user", object_id: member.user_id.0, detail };
+    let (author, now) = (person.author(), state.now());
+    audit::record_by(&mut transaction, author, Some(org), now, change).await?;
+    // Or who is removed comes back by an invite of their own making.
+    invites::withdraw_open(&mut transaction, author, org, Some(member.user_id), now).await?;
+    if !keep_keys {
+        removal::take_back(&mut transaction, author, CreatedBy::Member(org, member.user_id), now).await?;
+    }
+    transaction.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn member_named(transaction: &mut PgConnection, org: OrgId, user: &str) -> Result<Membership, ApiError> {
+    let user: UserId = user.parse().map_err(|_| no_member())?;
+    read(transaction, org, user).await
+}
+
+/// The caller holds the organisation's row, so the count stays true until the transaction ends.
+async fn require_another_owner(transaction: &mut PgConnection, org: OrgId) -> Result<(), ApiError> {
+    let owners: i64 = sqlx::query_scalar("SELECT count(*) FROM memberships WHERE organization_id = $1 AND role = 'owner'")
+        .bind(org.0)
+        .fetch_one(transaction)
+        .await?;
+    if owners > 1 {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Conflict, "An organisation keeps its last owner; make somebody else an owner first."))
+}

@@ -1,0 +1,117 @@
+//! Who belongs to an organisation, and as what.
+//!
+//! Must judge an owner under the lock of the organisation's row: whoever changes its members holds it.
+
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization::{lock, no_organization, role_of};
+use chrono::{DateTime, Utc};
+use schemas::identity::{Membership, Role};
+use schemas::ids::{OrgId, UserId};
+use schemas::problem::Code;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// What somebody is in an organisation; who is nothing in it hears that it is not there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) org: OrgId,
+    role: Role,
+}
+
+impl Standing {
+    /// By the organisation's id as it came in the path.
+    pub(crate) async fn of(connection: &mut PgConnection, org: &str, user: UserId) -> Result<Self, ApiError> {
+        let org: OrgId = org.parse().map_err(|_| no_organization())?;
+        let role = role_of(connection, org, user).await?.ok_or_else(no_organization)?;
+        Ok(Self { org, role })
+    }
+
+    /// An owner who holds the organisation's row: nobody else changes its members until the transaction ends.
+    pub(crate) async fn of_owner(transaction: &mut PgConnection, org: &str, user: UserId) -> Result<OrgId, ApiError> {
+        let id: OrgId = org.parse().map_err(|_| no_organization())?;
+        lock(transaction, id).await?;
+        match Self::of(transaction, org, user).await?.role {
+            Role::Owner => Ok(id),
+            Role::Member => Err(ApiError::new(Code::Forbidden, "Only an owner of the organisation may change its members.")),
+        }
+    }
+}
+
+pub(crate) fn no_member() -> ApiError {
+    ApiError::new(Code::NotFound, "There is no such member.")
+}
+
+/// Makes a person a member; one who is there gains what `role` adds, and loses nothing.
+pub(crate) async fn add(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    user: UserId,
+    role: Role,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let changed = sqlx::query(
+        "INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (organization_id, user_id) DO UPDATE SET role = 'owner' WHERE excluded.role = 'owner' AND memberships.role <> 'owner'",
+    )
+    .bind(org.0)
+    .bind(user.0)
+    .bind(role.as_str())
+    .bind(now)
+    .execute(&mut *transaction)
+    .await?;
+    if changed.rows_affected() == 0 {
+        return Ok(());
+    }
+    let change = Change { action: "member.added", object_kind: "user", object_id: user.0, detail: json!({"role": role}) };
+    audit::record_by(transaction, author, Some(org), now, change).await
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    organization_id: Uuid,
+    user_id: Uuid,
+    email: String,
+    role: String,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<Row> for Membership {
+    type Error = ApiError;
+
+    fn try_from(row: Row) -> Result<Self, ApiError> {
+        Ok(Self {
+            organization_id: OrgId(row.organization_id),
+            user_id: UserId(row.user_id),
+            email: row.email,
+            role: row.role.parse().map_err(ApiError::internal)?,
+            created_at: row.created_at,
+        })
+    }
+}
+
+/// Every member, oldest first.
+pub(crate) async fn all(connection: &mut PgConnection, org: OrgId) -> Result<Vec<Membership>, ApiError> {
+    let rows: Vec<Row> = sqlx::query_as(
+        "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id \
+         WHERE m.organization_id = $1 ORDER BY m.created_at, m.user_id",
+    )
+    .bind(org.0)
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Membership::try_from).collect()
+}
+
+/// One member, in an organisation that is locked.
+pub(crate) async fn read(connection: &mut PgConnection, org: OrgId, user: UserId) -> Result<Membership, ApiError> {
+    let row: Option<Row> = sqlx::query_as(
+        "SELECT m.*, u.email FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = $1 AND m.user_id = $2",
+    )
+    .bind(org.0)
+    .bind(user.0)
+    .fetch_optional(connection)
+    .await?;
+    row.ok_or_else(no_member)?.try_into()
+}

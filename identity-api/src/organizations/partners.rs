@@ -1,0 +1,189 @@
+//! Trusted partners: they provision organisations of content owners and attest domains of those.
+//!
+//! Must serve a key with `partner:provision` of an organisation an operator trusts, and nobody else. What a partner
+//! did not provision is not there for it.
+
+mod invite;
+
+pub(crate) use invite::invite_first_owner;
+
+use super::founding::{self, Founding};
+use super::invites::{self, Invitation};
+use super::mails;
+use crate::State;
+use crate::access::actor::Credential;
+use crate::access::audit::{self, Author, Change};
+use crate::access::organization;
+use crate::domains::registrations::{self, Voucher};
+use crate::request::bodies;
+use crate::request::email_address::EmailAddress;
+use crate::request::text_rules::{self, Faults};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, State as Shared};
+use axum::http::request::Parts;
+use axum::http::{Request, StatusCode};
+use chrono::{DateTime, Utc};
+use schemas::identity::{Domain, Invite, OrgType, Organization, Role, Scope};
+use schemas::ids::{DomainId, OrgId};
+use schemas::problem::Code;
+use schemas::site::Site;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use service_kit::auth::Caller;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A key that may provision.
+pub(crate) struct Partner {
+    org: OrgId,
+    author: Author,
+}
+
+impl FromRequestParts<Arc<State>> for Partner {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        state.rates.admit(Credential::Key(caller.key_id))?;
+        state.partner_rates.admit(caller.org_id)?;
+        caller.require(Scope::PartnerProvision)?;
+        if !organization::is_trusted(&state.pool, caller.org_id).await? {
+            return Err(ApiError::new(Code::Forbidden, "The organisation is not a trusted partner."));
+        }
+        Ok(Self { org: caller.org_id, author: Author::Key(caller.key_id) })
+    }
+}
+
+/// An operator trusts an organisation, or no longer does.
+pub(crate) async fn set_trust(
+    transaction: &mut PgConnection,
+    author: Author,
+    org: OrgId,
+    is_trusted: bool,
+    now: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    organization::lock(transaction, org).await?;
+    let changed = sqlx::query("UPDATE organizations SET is_trusted_partner = $2 WHERE id = $1 AND is_trusted_partner <> $2")
+        .bind(org.0)
+        .bind(is_trusted)
+        .execute(&mut *transaction)
+        .await?;
+    if changed.rows_affected() == 0 {
+        return Ok(());
+    }
+    let action = if is_trusted { "partner.trusted" } else { "partner.untrusted" };
+    let change = Change { action, object_kind: "organization", object_id: org.0, detail: json!({}) };
+    audit::record_by(transaction, author, Some(org), now, change).await?;
+    Ok(())
+}
+
+/// What a partner may say of an owner.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOwner {
+    name: Option<String>,
+    domain: Option<String>,
+    attest: Option<bool>,
+    admin_email: Option<String>,
+}
+
+/// A provisioning that breaks no rule.
+struct Provisioning {
+    name: String,
+    site: Site,
+    is_attested: bool,
+    admin_email: Option<EmailAddress>,
+}
+
+/// The 201 of a provisioned owner.
+#[derive(Serialize)]
+pub(crate) struct Provisioned {
+    organization: Organization,
+    /// Absent when nobody was named to be invited.
+    invite: Option<Invite>,
+}
+
+/// `POST /api/v1/identity/partner/organizations`
+pub(crate) async fn provision_organization(
+    Shared(state): Shared<Arc<State>>,
+    partner: Partner,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<Provisioned>), ApiError> {
+    let body = state.bodies.read(request).await?;
+    let new = parse_new_owner(&body)?;
+    let now = state.now();
+    let mut transaction = state.pool.begin().await?;
+    let founding = Founding {
+        name: &new.name,
+        org_type: OrgType::ContentOwner,
+        owner: None,
+        site: Some(&new.site),
+        provisioned_by: Some(partner.org),
+    };
+    let org = founding::found(&mut transaction, partner.author, founding, now).await?;
+    if registrations::is_anothers(&mut transaction, org, &new.site).await? {
+        return Err(registrations::owned_by_another());
+    }
+    let registered = founding::read(&mut transaction, org).await?;
+    if let (true, Some(domain)) = (new.is_attested, registered.domains.first()) {
+        registrations::vouch(&mut transaction, partner.author, domain.id, Voucher::Partner, now).await?;
+    }
+    let mut letter = None;
+    if let Some(email) = &new.admin_email {
+        let invitation =
+            Invitation { org, email, role: Role::Owner, provisioned_by: Some(partner.org), quota: state.sign_in.invites };
+        letter = Some(invites::invite(&mut transaction, partner.author, invitation, now).await?);
+    }
+    let organization = founding::read(&mut transaction, org).await?;
+    transaction.commit().await?;
+    let invite = match letter {
+        Some(letter) => Some(mails::send_invite(&state, letter).await),
+        None => None,
+    };
+    Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))
+}
+
+fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {
+    let new: NewOwner = bodies::object(body)?;
+    let mut faults = Faults::default();
+    let name = faults.take(text_rules::name("name", new.name));
+    let site = faults.take(text_rules::domain("domain", new.domain));
+    let admin_email = match new.admin_email {
+        None => Some(None),
+        given => faults.take(text_rules::email("admin_email", given)).map(Some),
+    };
+    match (name, site, admin_email) {
+        (Some(name), Some(site), Some(admin_email)) => {
+            Ok(Provisioning { name, site, is_attested: new.attest.unwrap_or(false), admin_email })
+        }
+        _ => Err(faults.refuse()),
+    }
+}
+
+/// `POST /api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest`: 200, also when it is verified already.
+pub(crate) async fn attest_domain(
+    Shared(state): Shared<Arc<State>>,
+    partner: Partner,
+    Path((org, domain)): Path<(String, String)>,
+) -> Result<Json<Domain>, ApiError> {
+    let not_found = || ApiError::new(Code::NotFound, "There is no such domain of an organisation that you provisioned.");
+    let org: OrgId = org.parse().map_err(|_| not_found())?;
+    let domain: DomainId = domain.parse().map_err(|_| not_found())?;
+    let mut transaction = state.pool.begin().await?;
+    let is_provisioned: Option<Uuid> = sqlx::query_scalar(
+        "SELECT d.id FROM domains d JOIN organizations o ON o.id = d.organization_id \
+         WHERE d.id = $1 AND o.id = $2 AND o.provisioned_by = $3 AND d.released_at IS NULL",
+    )
+    .bind(domain.0)
+    .bind(org.0)
+    .bind(partner.org.0)
+    .fetch_optional(&mut *transaction)
+    .await?;
+    is_provisioned.ok_or_else(not_found)?;
+    let attested = registrations::vouch(&mut transaction, partner.author, domain, Voucher::Partner, state.now()).await?;
+    transaction.commit().await?;
+    Ok(Json(attested))
+}

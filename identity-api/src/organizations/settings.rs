@@ -1,0 +1,92 @@
+//! The settings flags of an organisation (docs/api/identity.md#settings).
+//!
+//! Must change one column by one statement, so that changes of two flags at once keep both.
+
+use crate::State;
+use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
+use crate::access::audit::{self, Change};
+use crate::access::organization;
+use crate::request::bodies::{self, rule_broken};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::http::Request;
+use schemas::identity::{OrgType, OrganizationSettings};
+use schemas::problem::Code;
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use std::sync::Arc;
+
+/// `GET /api/v1/identity/settings`
+pub(crate) async fn show_settings(
+    Shared(state): Shared<Arc<State>>,
+    IdentityReader(actor): IdentityReader,
+) -> Result<Json<OrganizationSettings>, ApiError> {
+    let mut connection = state.pool.acquire().await?;
+    read(&mut connection, &actor).await.map(Json)
+}
+
+/// Which flags to set.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changes {
+    share_sessions_via_click_tokens: Option<bool>,
+    visible_in_click_token_lookups: Option<bool>,
+}
+
+/// `PATCH /api/v1/identity/settings`
+pub(crate) async fn change_settings(
+    Shared(state): Shared<Arc<State>>,
+    IdentityWriter(actor): IdentityWriter,
+    request: Request<Body>,
+) -> Result<Json<OrganizationSettings>, ApiError> {
+    let body = state.bodies.read(request).await?;
+    let changes: Changes = bodies::object(&body)?;
+    let asked = [
+        (
+            "share_sessions_via_click_tokens",
+            changes.share_sessions_via_click_tokens,
+            OrganizationSettings::has_sharing as fn(OrgType) -> bool,
+            "UPDATE organizations SET share_sessions_via_click_tokens = $2 WHERE id = $1",
+        ),
+        (
+            "visible_in_click_token_lookups",
+            changes.visible_in_click_token_lookups,
+            OrganizationSettings::has_visibility,
+            "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1",
+        ),
+    ];
+    if asked.iter().all(|(_, value, ..)| value.is_none()) {
+        return Err(rule_broken("body", "the body must set at least one flag"));
+    }
+    let own = organization::type_of(&state.pool, actor.org_id).await?;
+    if let Some((flag, ..)) = asked.iter().find(|(_, value, has, _)| value.is_some() && !own.is_some_and(has)) {
+        return Err(ApiError::new(Code::Forbidden, format!("The flag {flag} is not one of an organisation of this type.")));
+    }
+    let mut transaction = state.pool.begin().await?;
+    for (flag, value, _, update) in asked {
+        let Some(value) = value else { continue };
+        sqlx::query(update).bind(actor.org_id.0).bind(value).execute(&mut *transaction).await?;
+        let change = Change {
+            action: "settings.changed",
+            object_kind: "organization",
+            object_id: actor.org_id.0,
+            detail: json!({flag: value}),
+        };
+        audit::record(&mut transaction, &actor, state.now(), change).await?;
+    }
+    let settings = read(&mut transaction, &actor).await?;
+    transaction.commit().await?;
+    Ok(Json(settings))
+}
+
+async fn read(connection: &mut PgConnection, actor: &Actor) -> Result<OrganizationSettings, ApiError> {
+    let (share_sessions_via_click_tokens, visible_in_click_token_lookups): (bool, bool) =
+        sqlx::query_as("SELECT share_sessions_via_click_tokens, visible_in_click_token_lookups FROM organizations WHERE id = $1")
+            .bind(actor.org_id.0)
+            .fetch_one(connection)
+            .await?;
+    Ok(OrganizationSettings { organization_id: actor.org_id, share_sessions_via_click_tokens, visible_in_click_token_lookups })
+}

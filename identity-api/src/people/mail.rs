@@ -1,0 +1,230 @@
+//! Sending mail: over SMTP, or as one `.eml` file a mail where no server is set.
+//!
+//! Must not log what a mail says: it holds tokens. Must not decide who gets mail.
+
+use crate::request::email_address::EmailAddress;
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Body, Mailbox};
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use service_kit::settings::Hidden;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use url::Url;
+use uuid::Uuid;
+
+/// What one step of a conversation with a mail server may take.
+const SMTP_TIMEOUT: Duration = Duration::from_secs(10);
+/// A line that every mail server takes (RFC 5322).
+const MAX_LINE_BYTES: usize = 998;
+/// Who sends, where only files are written.
+const LOCAL_SENDER: &str = "Telemetry <telemetry@localhost>";
+
+/// Where mail goes; only serving needs it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MailSettings {
+    /// Mail server, as in `smtps://user:password@mail.example.com` or, with STARTTLS, `smtp://host:587?tls=required`
+    #[arg(long, env = "TELEMETRY_SMTP_URL", value_name = "URL", hide_env_values = true)]
+    pub smtp_url: Option<Hidden>,
+    /// Sender of every mail, as in `Telemetry <telemetry@example.com>`; needed with a mail server
+    #[arg(long, env = "TELEMETRY_MAIL_FROM", value_name = "ADDRESS")]
+    pub mail_from: Option<String>,
+    /// Folder that gets one `.eml` file a mail when no mail server is set, the newest last by name
+    #[arg(long, env = "TELEMETRY_MAIL_DIR", value_name = "DIR")]
+    pub mail_dir: Option<PathBuf>,
+}
+
+/// Whether nothing is said to the mail server before TLS, whatever it offers.
+fn must_encrypt(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let said: Vec<_> = url.query_pairs().filter(|(name, _)| name == "tls").map(|(_, value)| value).collect();
+    let is_demanded = |value: &str| matches!(value, "required" | "wrapper");
+    said.iter().all(|value| is_demanded(value)) && (url.scheme() == "smtps" || !said.is_empty())
+}
+
+impl MailSettings {
+    /// Refuses files, which hold whole sign-in links, and a mail server that is spoken to in the open.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        let Some(url) = &self.smtp_url else {
+            let folder = self.mail_dir.as_deref().unwrap_or(Path::new("")).display();
+            bail!("TELEMETRY_MAIL_DIR={folder}: production sends mail; set TELEMETRY_SMTP_URL and TELEMETRY_MAIL_FROM instead");
+        };
+        ensure!(
+            must_encrypt(url.reveal()),
+            "TELEMETRY_SMTP_URL: production wants TLS to the mail server; write smtps://, or end it with ?tls=required"
+        );
+        Ok(())
+    }
+
+    /// What sends, or one line that names the fix.
+    pub fn mailer(&self) -> anyhow::Result<Mailer> {
+        let from = match (&self.mail_from, &self.smtp_url) {
+            (Some(from), _) => from.as_str(),
+            (None, None) => LOCAL_SENDER,
+            (None, Some(_)) => bail!("TELEMETRY_MAIL_FROM is not set: name the sender of mail beside TELEMETRY_SMTP_URL"),
+        };
+        let from: Mailbox = from.parse().ok().with_context(|| {
+            format!("TELEMETRY_MAIL_FROM={from:?}: not an address; write it as in `Telemetry <telemetry@example.com>`")
+        })?;
+        let outlet = match (&self.smtp_url, &self.mail_dir) {
+            (Some(url), _) => Outlet::Server(smtp(url)?),
+            (None, Some(folder)) => Outlet::Folder(folder.clone()),
+            (None, None) => {
+                bail!("mail cannot be sent: set TELEMETRY_SMTP_URL, or TELEMETRY_MAIL_DIR to keep each mail as a file")
+            }
+        };
+        Ok(Mailer { from, outlet })
+    }
+}
+
+fn smtp(url: &Hidden) -> anyhow::Result<AsyncSmtpTransport<Tokio1Executor>> {
+    // What lettre says of a bad address may repeat the password.
+    let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url.reveal()).map_err(|_| {
+        anyhow::anyhow!("TELEMETRY_SMTP_URL: not a mail server; write it as in smtps://user:password@mail.example.com")
+    })?;
+    Ok(builder.timeout(Some(SMTP_TIMEOUT)).build())
+}
+
+/// Sends mail; cheap to clone.
+#[derive(Clone)]
+pub struct Mailer {
+    from: Mailbox,
+    outlet: Outlet,
+}
+
+#[derive(Clone)]
+enum Outlet {
+    Server(AsyncSmtpTransport<Tokio1Executor>),
+    Folder(PathBuf),
+}
+
+impl Mailer {
+    /// Sends one mail and waits until the server has it, or the file is there.
+    pub async fn send(&self, to: &EmailAddress, subject: &str, text: &str) -> anyhow::Result<()> {
+        let to: Address = to.as_str().parse().context("a parsed address is an address")?;
+        // Names that people chose may stand in a subject: nothing in them may end the line.
+        let subject: String = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mail = Message::builder()
+            .from(self.from.clone())
+            .to(Mailbox::new(None, to))
+            .subject(subject)
+            .header(ContentType::TEXT_PLAIN)
+            .body(body(text))?;
+        match &self.outlet {
+            Outlet::Server(server) => server.send(mail).await.map(drop).context("the mail server did not take a mail"),
+            Outlet::Folder(folder) => {
+                let folder = folder.clone();
+                let bytes = mail.formatted();
+                tokio::task::spawn_blocking(move || keep(&folder, &bytes)).await?
+            }
+        }
+    }
+}
+
+/// Plain ASCII goes as it is, so that a link or a command in a file can be copied whole: the library would fold it.
+fn body(text: &str) -> Body {
+    let text = text.replace(['\0', '\r'], "");
+    let lines = text.lines().collect::<Vec<_>>().join("\r\n") + "\r\n";
+    if text.is_ascii() && text.lines().all(|line| line.len() <= MAX_LINE_BYTES) {
+        return Body::dangerous_pre_encoded(lines.into_bytes(), ContentTransferEncoding::SevenBit);
+    }
+    Body::new(lines)
+}
+
+/// Appears whole or not at all, for its owner only. The name is a time with a counter, so names sort as mails do.
+fn keep(folder: &Path, mail: &[u8]) -> anyhow::Result<()> {
+    let name = Uuid::now_v7();
+    let fresh = folder.join(format!(".{name}.new"));
+    let kept = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?.write_all(mail)?;
+        fs::rename(&fresh, folder.join(format!("{name}.eml")))
+    });
+    kept.with_context(|| format!("TELEMETRY_MAIL_DIR={}: a mail cannot be kept", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn refusal(settings: &MailSettings) -> String {
+        settings.mailer().err().unwrap().to_string()
+    }
+
+    #[test]
+    fn only_a_setting_of_tls_itself_demands_tls() {
+        for url in [
+            "smtps://mail.test",
+            "smtps://u:p@mail.test?tls=required",
+            "smtp://mail.test:587?tls=required",
+            "smtp://mail.test?tls=wrapper",
+        ] {
+            assert!(must_encrypt(url), "{url}");
+        }
+        for url in [
+            "smtp://mail.test",
+            "smtp://u:tls=required@mail.test",
+            "smtp://mail.test?nottls=required",
+            "smtp://mail.test?tls=opportunistic&x=tls=required",
+            "smtp://mail.test?tls=required&tls=opportunistic",
+            "smtps://mail.test?tls=opportunistic",
+        ] {
+            assert!(!must_encrypt(url), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_server_each_mail_is_a_file_and_the_newest_is_last() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("mail");
+        let mailer = MailSettings { mail_dir: Some(folder.clone()), ..MailSettings::default() }.mailer().unwrap();
+        let to = EmailAddress::parse("jane@example.com").unwrap();
+        for number in 0..50 {
+            mailer.send(&to, "Gr\u{fc}\u{df}e\r\nBcc: evil@example.com", &format!("mail {number}\n")).await.unwrap();
+        }
+        let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        assert_eq!(names.len(), 50, "and nothing else is left");
+        for (number, path) in names.iter().enumerate() {
+            let mail = fs::read_to_string(path).unwrap();
+            let (head, body) = mail.split_once("\r\n\r\n").unwrap();
+            assert_eq!(body.trim_end(), format!("mail {number}"), "{}", path.display());
+            assert!(head.contains("To: jane@example.com") && !head.contains("\r\nBcc"), "{head}");
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_long_line_of_ascii_is_not_folded_and_everything_else_is_encoded() {
+        let long = "x".repeat(900);
+        assert_eq!(body(&format!("{long}\nb\n")).as_ref(), format!("{long}\r\nb\r\n").as_bytes());
+        for encoded in ["Gr\u{fc}\u{df}e", "\0\r", &"x".repeat(999)] {
+            let body = body(encoded);
+            assert!(body.as_ref().is_ascii() && !body.as_ref().contains(&0), "{encoded}");
+            assert!(body.as_ref().split(|byte| *byte == b'\n').all(|line| line.len() <= 998), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_send_are_refused_in_one_line_that_does_not_repeat_a_password() {
+        let nothing = refusal(&MailSettings::default());
+        assert!(nothing.contains("TELEMETRY_SMTP_URL") && nothing.contains("TELEMETRY_MAIL_DIR"), "{nothing}");
+        let server = |url: &str, from: Option<&str>| MailSettings {
+            smtp_url: Some(url.to_owned().into()),
+            mail_from: from.map(str::to_owned),
+            mail_dir: None,
+        };
+        assert!(refusal(&server("smtps://mail.example.com", None)).starts_with("TELEMETRY_MAIL_FROM is not set"));
+        assert!(refusal(&server("smtps://mail.example.com", Some("nobody"))).starts_with("TELEMETRY_MAIL_FROM=\"nobody\""));
+        for url in ["", "hunter2", "http://user:hunter2@mail.example.com", "smtp://"] {
+            let refused = refusal(&server(url, Some("a@example.com")));
+            assert!(refused.starts_with("TELEMETRY_SMTP_URL") && !refused.contains("hunter2"), "{refused}");
+        }
+        let shown = format!("{:?}", server("smtps://user:hunter2@mail.example.com", None));
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

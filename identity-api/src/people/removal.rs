@@ -1,0 +1,76 @@
+//! What becomes of what somebody made who is removed, or is no owner any more (docs/api/identity.md#who-is-removed).
+//!
+//! Must be in force when the transaction ends, also for what is being made at that moment.
+
+use crate::access::audit::{self, Author, Change};
+use crate::access::ways_in::Makers;
+use crate::keys::api_keys;
+use crate::{delegations, webhooks};
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, UserId};
+use serde::Deserialize;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// What becomes of what somebody made who is removed, or is no owner any more.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Keeping {
+    /// It stays: keys, and delegations and webhook endpoints with them.
+    #[serde(default)]
+    pub(crate) keep_keys: bool,
+}
+
+/// Whose to take back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CreatedBy {
+    /// A person's, in an organisation.
+    Member(OrgId, UserId),
+    /// A person's, as an operator, in every organisation.
+    Operator(UserId),
+}
+
+/// Revokes the keys that somebody made, by whatever chain of keys, and takes back the delegations, webhook endpoints and open
+/// invites that the person or these keys made.
+pub(crate) async fn take_back(
+    transaction: &mut PgConnection,
+    author: Author,
+    maker: CreatedBy,
+    now: DateTime<Utc>,
+) -> Result<(), ApiError> {
+    let (person, kinds, org): (UserId, &[&str], Option<OrgId>) = match maker {
+        CreatedBy::Member(org, person) => (person, &["user", "operator"], Some(org)),
+        CreatedBy::Operator(person) => (person, &["operator"], None),
+    };
+    let keys = api_keys::revoke_made_by(transaction, author, (person, kinds, org), now).await?;
+    withdraw_invites_of(transaction, author, &keys, now).await?;
+    let makers = Makers { member: org.map(|org| (org, person)), keys: &keys };
+    delegations::revoke_made_by(transaction, author, makers, now).await?;
+    webhooks::delete_made_by(transaction, author, makers, now).await?;
+    Ok(())
+}
+
+/// Or a partner's first owner comes in by an invite that a removed person's key has made.
+async fn withdraw_invites_of(
+    transaction: &mut PgConnection,
+    author: Author,
+    keys: &[Uuid],
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let withdrawn: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "UPDATE invites SET withdrawn_at = $2 WHERE invited_by_key = ANY($1) AND claimed_at IS NULL AND withdrawn_at IS NULL \
+         RETURNING id, organization_id",
+    )
+    .bind(keys)
+    .bind(now)
+    .fetch_all(&mut *transaction)
+    .await?;
+    for (invite, org) in withdrawn {
+        let detail = json!({"of_revoked_key": true});
+        let change = Change { action: "invite.withdrawn", object_kind: "invite", object_id: invite, detail };
+        audit::record_by(transaction, author, Some(OrgId(org)), now, change).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! How people sign in, and what of a browser is believed: one file per way in, the session itself, and the guard before
+//! every handler.
+//!
+//! Must open a session only after an address or a provider's subject was proved, and must tell nobody whether an account
+//! exists.
+
+pub(crate) mod account;
+mod cookies;
+pub(crate) mod expiry;
+pub(crate) mod magic_links;
+pub(crate) mod oidc;
+pub(crate) mod page;
+pub(crate) mod session;
+pub(crate) mod session_cookie;
+mod session_response;
+pub(crate) mod session_use;
+mod settings;
+
+pub use settings::SignInSettings;
+
+use super::user_sessions::Lifetimes;
+use crate::State;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use cookies::Cookies;
+use schemas::secrets::PlainInvite;
+use service_kit::client_address::{ClientAddress, ClientSettings};
+use service_kit::http::ApiError;
+use service_kit::rates::Rates;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+/// The checked settings, and what signing in keeps while the process runs.
+pub(crate) struct SignIn {
+    /// Where people reach this surface.
+    pub(crate) public_url: Url,
+    /// Page that a mail links to, when it is not this surface's own.
+    page: Option<Url>,
+    /// Pages that may act by the cookie, as browsers spell origins.
+    origins: Vec<String>,
+    cookies: Cookies,
+    clients: ClientSettings,
+    rates: Rates<ClientAddress>,
+    pub(crate) lifetimes: Lifetimes,
+    pub(crate) invites: InviteQuota,
+    mails_per_account: u32,
+    outbox: magic_links::Outbox,
+    providers: oidc::Providers,
+    seen: session_use::Seen,
+}
+
+impl SignIn {
+    /// Mails that were promised and are not sent yet.
+    pub(crate) fn mails(&self) -> &TaskTracker {
+        &self.outbox.mails
+    }
+
+    /// The page that a mail links to: the operator's, or this surface's own.
+    fn page(&self) -> Url {
+        let own = || {
+            let mut own = self.public_url.clone();
+            own.set_path(&format!("{}{}", own.path().trim_end_matches('/'), magic_links::LINK));
+            own
+        };
+        self.page.clone().unwrap_or_else(own)
+    }
+
+    /// Where an invite's mail leads: beneath the page of sign-in mails, where one is named; programs alone claim otherwise.
+    pub(crate) fn invite_link(&self, token: &PlainInvite) -> Option<Url> {
+        let mut link = self.page.clone()?;
+        link.path_segments_mut().ok()?.pop_if_empty().push("invite");
+        link.query_pairs_mut().append_pair("token", token.reveal());
+        Some(link)
+    }
+
+    /// An absolute address of this surface.
+    fn address_of(&self, path: &str) -> String {
+        format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))
+    }
+}
+
+/// Invites within an hour; 0 is no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InviteQuota {
+    /// Of who invites.
+    pub(crate) of_inviter: u32,
+    /// To one address, whoever invites.
+    pub(crate) to_address: u32,
+}
+
+/// Somebody who is not signed in yet, within the rate of their address.
+pub(crate) struct Visitor;
+
+impl FromRequestParts<Arc<State>> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
+        let sign_in = &state.sign_in;
+        sign_in.rates.admit(sign_in.clients.client(&parts.extensions, &parts.headers))?;
+        Ok(Self)
+    }
+}

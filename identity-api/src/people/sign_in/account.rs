@@ -1,0 +1,34 @@
+//! The account that a proved address opens.
+//!
+//! Must be asked only after the address was proved.
+
+use crate::access::audit::{self, Author, Change};
+use crate::request::email_address::EmailAddress;
+use chrono::{DateTime, Utc};
+use schemas::ids::UserId;
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// The person with this address, created when nobody has it: by `author`, or by signing in themselves.
+pub(crate) async fn of_address(
+    connection: &mut PgConnection,
+    author: Option<Author>,
+    email: &EmailAddress,
+    now: DateTime<Utc>,
+) -> Result<UserId, sqlx::Error> {
+    // The update changes nothing; it makes the statement return the row that another sign-in has just inserted. Only a
+    // row that was inserted has no `xmax`.
+    let (id, is_new): (Uuid, bool) = sqlx::query_as(
+        "INSERT INTO users (email) VALUES ($1) ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id, xmax = 0",
+    )
+    .bind(email.as_str())
+    .fetch_one(&mut *connection)
+    .await?;
+    if is_new {
+        let author = author.unwrap_or(Author::User(UserId(id)));
+        let change = Change { action: "user.created", object_kind: "user", object_id: id, detail: json!({}) };
+        audit::record_by(connection, author, None, now, change).await?;
+    }
+    Ok(UserId(id))
+}

@@ -1,0 +1,61 @@
+//! Whose account a provider's word opens.
+//!
+//! Must go by the provider's subject once it is known, and by the address only when the provider has verified it: an
+//! address can be given to somebody else, a subject cannot.
+
+use crate::access::audit::{self, Author, Change};
+use crate::people::sign_in::account;
+use crate::request::email_address::EmailAddress;
+use chrono::{DateTime, Utc};
+use schemas::ids::UserId;
+use schemas::problem::Code;
+use serde_json::json;
+use service_kit::http::ApiError;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// What a provider has signed.
+pub(super) struct Proved {
+    pub(super) issuer: String,
+    pub(super) subject: String,
+    /// Only when the provider verified it.
+    pub(super) email: Option<String>,
+}
+
+impl Proved {
+    /// The account, linked to this subject from now on.
+    pub(super) async fn account(&self, connection: &mut PgConnection, now: DateTime<Utc>) -> Result<UserId, ApiError> {
+        let unverified = || ApiError::new(Code::Forbidden, "The provider does not vouch for an e-mail address of this account.");
+        let email = self.email.as_deref().and_then(|email| EmailAddress::parse(email).ok()).ok_or_else(unverified)?;
+        if let Some(known) = self.known(connection).await? {
+            return Ok(known);
+        }
+        let user = account::of_address(connection, None, &email, now).await?;
+        let linked = sqlx::query(
+            "INSERT INTO user_identities (issuer, subject, user_id, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        )
+        .bind(&self.issuer)
+        .bind(&self.subject)
+        .bind(user.0)
+        .bind(now)
+        .execute(&mut *connection)
+        .await?;
+        if linked.rows_affected() == 1 {
+            let detail = json!({"issuer": self.issuer, "subject": self.subject});
+            let change = Change { action: "user.identity_linked", object_kind: "user", object_id: user.0, detail };
+            audit::record_by(connection, Author::User(user), None, now, change).await?;
+        }
+        // Nothing was inserted when the same sign-in went on elsewhere, or when the account has another subject there.
+        let taken = "This address is of an account that signs in at this provider as somebody else.";
+        self.known(connection).await?.ok_or_else(|| ApiError::new(Code::Forbidden, taken))
+    }
+
+    async fn known(&self, connection: &mut PgConnection) -> Result<Option<UserId>, sqlx::Error> {
+        let user: Option<Uuid> = sqlx::query_scalar("SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2")
+            .bind(&self.issuer)
+            .bind(&self.subject)
+            .fetch_optional(connection)
+            .await?;
+        Ok(user.map(UserId))
+    }
+}

@@ -1,0 +1,94 @@
+//! The session itself: who am I, and signing out.
+//!
+//! Must show nothing about organisations that the person is not a member of.
+
+use super::cookies::Cookie;
+use super::session_response::User;
+use crate::State;
+use crate::access::actor::SignedIn;
+use crate::people::user_sessions;
+use axum::Json;
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, UserId};
+use serde::Serialize;
+use service_kit::auth::presented_session;
+use service_kit::http::ApiError;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The 200 of `GET …/auth/session`.
+#[derive(Serialize)]
+pub(crate) struct Whoami {
+    user: User,
+    is_operator: bool,
+    /// At the latest; sooner when the session lies idle until `idle_until`.
+    #[serde(serialize_with = "schemas::instant::serialize")]
+    expires_at: DateTime<Utc>,
+    #[serde(serialize_with = "schemas::instant::serialize")]
+    idle_until: DateTime<Utc>,
+    memberships: Vec<Membership>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Membership {
+    #[sqlx(try_from = "Uuid")]
+    organization_id: Org,
+    name: String,
+    org_type: String,
+    role: String,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Org(OrgId);
+
+impl From<Uuid> for Org {
+    fn from(id: Uuid) -> Self {
+        Self(OrgId(id))
+    }
+}
+
+/// Id, address, operator, the two ends.
+type Row = (Uuid, String, bool, DateTime<Utc>, DateTime<Utc>);
+
+/// `GET /api/v1/identity/auth/session`
+pub(crate) async fn show_session(
+    Shared(state): Shared<Arc<State>>,
+    SignedIn(member): SignedIn,
+    headers: HeaderMap,
+) -> Result<Json<Whoami>, ApiError> {
+    let session = presented_session(&headers).ok_or_else(ApiError::unauthenticated)?;
+    // Read together with the person, so that the answer is of one instant.
+    let row: Option<Row> = sqlx::query_as(
+        "SELECT u.id, u.email, u.is_operator, s.expires_at, least(s.idle_until, s.expires_at) FROM user_sessions s \
+         JOIN users u ON u.id = s.user_id WHERE s.token_hash = $1 AND s.ended_at IS NULL",
+    )
+    .bind(session.hash().as_bytes().as_slice())
+    .fetch_optional(&state.pool)
+    .await?;
+    let (id, email, is_operator, expires_at, idle_until) = row.ok_or_else(ApiError::unauthenticated)?;
+    let memberships: Vec<Membership> = sqlx::query_as(
+        "SELECT o.id AS organization_id, o.name, o.org_type, m.role FROM memberships m \
+         JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = $1 ORDER BY o.name, o.id",
+    )
+    .bind(member.user_id.0)
+    .fetch_all(&state.pool)
+    .await?;
+    Ok(Json(Whoami { user: User { id: UserId(id), email }, is_operator, expires_at, idle_until, memberships }))
+}
+
+/// `DELETE /api/v1/identity/auth/session`: 204; the session has ended for every process before the answer is sent.
+pub(crate) async fn end_session(
+    Shared(state): Shared<Arc<State>>,
+    SignedIn(_): SignedIn,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, ApiError> {
+    let session = presented_session(&headers).ok_or_else(ApiError::unauthenticated)?;
+    let mut transaction = state.pool.begin().await?;
+    user_sessions::end(&mut transaction, &session.hash(), state.now()).await?;
+    transaction.commit().await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Session))]))
+}

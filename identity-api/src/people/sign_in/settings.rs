@@ -1,0 +1,174 @@
+//! The settings of sign-in, sessions and their rates.
+//!
+//! Must refuse a combination that cannot work before anything is served, and must not repeat a secret.
+
+use super::cookies::Cookies;
+use super::{InviteQuota, SignIn, magic_links, oidc, session_use};
+use crate::people::user_sessions::Lifetimes;
+use anyhow::{Context, ensure};
+use chrono::TimeDelta;
+use clap::Args;
+use schemas::receiver::AllowedReceivers;
+use service_kit::client_address::ClientSettings;
+use service_kit::egress::Egress;
+use service_kit::http::Transport;
+use service_kit::rates::Rates;
+use service_kit::settings::Hidden;
+use std::net::SocketAddr;
+use url::Url;
+
+const DEFAULT_SESSION_HOURS: u32 = 30 * 24;
+const DEFAULT_IDLE_HOURS: u32 = 7 * 24;
+const DEFAULT_SIGN_IN_KEEP: u32 = 30;
+const DEFAULT_SIGN_IN_RATE: u32 = 60;
+const DEFAULT_MAILS: u32 = 5;
+const DEFAULT_INVITES: u32 = 60;
+const DEFAULT_INVITES_TO_ADDRESS: u32 = 5;
+const DEFAULT_IDENTITY_RATE: u32 = 200;
+
+/// How people sign in; only serving needs it.
+#[derive(Args, Clone, Debug)]
+pub struct SignInSettings {
+    /// Address under which people reach this surface; with http, cookies go without Secure [default: http:// and the
+    /// address it listens on, when only this machine reaches that]
+    #[arg(long, env = "TELEMETRY_PUBLIC_URL", value_name = "URL", value_parser = web_address)]
+    pub public_url: Option<Url>,
+    /// More origins whose pages may act by the session cookie
+    #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
+    pub allowed_origins: Vec<Url>,
+    /// Page that sign-in mails link to, with ?token=, and invites beneath it, at /invite [default: this surface's own, and no
+    /// link in invites]
+    #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
+    pub sign_in_url: Option<Url>,
+    /// Hours after which a session ends, however much it is used
+    #[arg(long, env = "TELEMETRY_SESSION_HOURS", default_value_t = DEFAULT_SESSION_HOURS, value_parser = hours())]
+    pub session_hours: u32,
+    /// Hours after which a session ends when nobody uses it
+    #[arg(long, env = "TELEMETRY_SESSION_IDLE_HOURS", default_value_t = DEFAULT_IDLE_HOURS, value_parser = hours())]
+    pub session_idle_hours: u32,
+    /// Days after its end that a session, or a link that was mailed, is deleted
+    #[arg(long, env = "TELEMETRY_SIGN_IN_KEEP", default_value_t = DEFAULT_SIGN_IN_KEEP, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub sign_in_keep: u32,
+    /// Sign-in requests a minute of one client address; 0: no limit
+    #[arg(long, env = "TELEMETRY_SIGN_IN_RATE", default_value_t = DEFAULT_SIGN_IN_RATE)]
+    pub sign_in_rate: u32,
+    /// Sign-in mails that one account gets in a quarter of an hour; more are silently not sent
+    #[arg(long, env = "TELEMETRY_SIGN_IN_MAILS", default_value_t = DEFAULT_MAILS)]
+    pub sign_in_mails: u32,
+    /// Invites an hour of one person, or of one key of a partner; 0: no limit
+    #[arg(long, env = "TELEMETRY_INVITES", default_value_t = DEFAULT_INVITES)]
+    pub invites: u32,
+    /// Invites an hour to one address, whoever invites; 0: no limit
+    #[arg(long, env = "TELEMETRY_INVITES_TO_ADDRESS", default_value_t = DEFAULT_INVITES_TO_ADDRESS)]
+    pub invites_to_address: u32,
+    /// Identity requests a second that one key or person may send for ever; twice as many at once; 0: no limit
+    #[arg(long, env = "TELEMETRY_IDENTITY_RATE", default_value_t = DEFAULT_IDENTITY_RATE)]
+    pub identity_rate: u32,
+    /// OpenID Connect providers: [{"id", "issuer", "client_id", "client_secret", "scopes"}], the last two optional
+    #[arg(long, env = "TELEMETRY_OIDC_PROVIDERS", value_name = "JSON", hide_env_values = true)]
+    pub oidc_providers: Option<Hidden>,
+    /// OpenID Connect providers that need not be public HTTPS servers on port 443; on this machine they may do without TLS
+    #[arg(
+        long,
+        env = "TELEMETRY_OIDC_ALLOW",
+        default_value = "",
+        value_name = "HOST:PORT[,HOST:PORT…]",
+        hide_default_value = true
+    )]
+    pub oidc_allow: AllowedReceivers,
+    /// Who asks, and how often strangers may
+    #[command(flatten)]
+    pub clients: ClientSettings,
+}
+
+impl Default for SignInSettings {
+    fn default() -> Self {
+        Self {
+            public_url: None,
+            allowed_origins: Vec::new(),
+            sign_in_url: None,
+            session_hours: DEFAULT_SESSION_HOURS,
+            session_idle_hours: DEFAULT_IDLE_HOURS,
+            sign_in_keep: DEFAULT_SIGN_IN_KEEP,
+            sign_in_rate: DEFAULT_SIGN_IN_RATE,
+            sign_in_mails: DEFAULT_MAILS,
+            invites: DEFAULT_INVITES,
+            invites_to_address: DEFAULT_INVITES_TO_ADDRESS,
+            identity_rate: DEFAULT_IDENTITY_RATE,
+            oidc_providers: None,
+            oidc_allow: AllowedReceivers::default(),
+            clients: ClientSettings::default(),
+        }
+    }
+}
+
+impl SignInSettings {
+    /// The same, reachable where it listens when nothing else was said and nobody else can reach it.
+    #[must_use]
+    pub fn at(mut self, listen: SocketAddr) -> Self {
+        if self.public_url.is_none() && listen.ip().is_loopback() {
+            self.public_url = Url::parse(&format!("http://{listen}")).ok();
+        }
+        self
+    }
+
+    /// Refuses an address under which the cookie of a session would travel in the open.
+    pub(crate) fn harden(&self) -> anyhow::Result<()> {
+        self.clients.harden()?;
+        if let Some(url) = self.public_url.as_ref().filter(|url| url.scheme() != "https") {
+            anyhow::bail!("TELEMETRY_PUBLIC_URL={url}: production wants TLS, or cookies go without Secure; write https://");
+        }
+        Ok(())
+    }
+
+    /// How people reach this surface, when that has been said.
+    pub fn transport(&self) -> Option<Transport> {
+        let is_https = self.public_url.as_ref()?.scheme() == "https";
+        Some(if is_https { Transport::Https } else { Transport::Plain })
+    }
+
+    pub(crate) fn checked(&self, egress: Egress) -> anyhow::Result<SignIn> {
+        let public_url = self.public_url.clone().context(
+            "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
+        )?;
+        ensure!(
+            self.session_idle_hours <= self.session_hours,
+            "TELEMETRY_SESSION_IDLE_HOURS={} is above TELEMETRY_SESSION_HOURS={}: lower it",
+            self.session_idle_hours,
+            self.session_hours
+        );
+        if !self.oidc_allow.is_empty() {
+            tracing::warn!(allowed = %self.oidc_allow, "TELEMETRY_OIDC_ALLOW is set: more than public servers on port 443 may vouch for people");
+        }
+        let egress = egress.for_operators(self.oidc_allow.clone());
+        let origins = [&public_url].into_iter().chain(&self.allowed_origins);
+        Ok(SignIn {
+            origins: origins.map(|url| url.origin().ascii_serialization()).collect(),
+            cookies: Cookies { transport: self.transport().unwrap_or(Transport::Plain) },
+            page: self.sign_in_url.clone(),
+            clients: self.clients.clone(),
+            rates: Rates::per_minute(self.sign_in_rate),
+            lifetimes: Lifetimes {
+                idle: TimeDelta::hours(self.session_idle_hours.into()),
+                absolute: TimeDelta::hours(self.session_hours.into()),
+            },
+            invites: InviteQuota { of_inviter: self.invites, to_address: self.invites_to_address },
+            mails_per_account: self.sign_in_mails,
+            outbox: magic_links::Outbox::default(),
+            providers: oidc::Providers::of(self.oidc_providers.as_ref(), &public_url, &egress)?,
+            seen: session_use::Seen::default(),
+            public_url,
+        })
+    }
+}
+
+/// At least one, and no more than ten years.
+fn hours() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=87_600)
+}
+
+fn web_address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = url.filter(|url| url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
+    url.ok_or_else(|| "not a web address; write it as in https://telemetry.example.com".to_owned())
+}

@@ -1,0 +1,86 @@
+//! Which hosts somebody can own.
+//!
+//! Must not know who owns them.
+
+use schemas::receiver::{AllowedReceivers, receiver_url};
+use schemas::site::{Site, is_public_suffix};
+
+/// The canonical host, when somebody can own it: public, and not one that many share (`co.uk`, `github.io`).
+pub(crate) fn ownable(domain: &str) -> Result<Site, &'static str> {
+    let site = Site::from_domain(domain).map_err(|_| "domain must be a host name somebody can own, as in example.com")?;
+    let domain = site.domain();
+    let is_public = receiver_url(&format!("https://{domain}/"), &AllowedReceivers::default()).is_ok();
+    if !is_public {
+        return Err("domain is reserved for private networks");
+    }
+    if is_public_suffix(&domain) {
+        return Err("domain is a public suffix, beneath which many own names");
+    }
+    // It would be the owner of what lies beneath the name that begins with `www.` once, and has not proved that one.
+    if domain.starts_with("www.www.") {
+        return Err("domain begins with www. more than once; register it without");
+    }
+    Ok(site)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_share_or_nobody_owns_is_refused() {
+        for (domain, canonical) in [
+            ("example.com", "example.com"),
+            ("WWW.Example.COM.", "example.com"),
+            ("www.example.co.uk", "example.co.uk"),
+            ("www.me.github.io", "me.github.io"),
+            ("www.co.uk", "www.co.uk"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("example.co.uk", "example.co.uk"),
+            ("me.github.io", "me.github.io"),
+            ("deep.me.github.io", "deep.me.github.io"),
+            ("a.test", "a.test"),
+        ] {
+            assert_eq!(ownable(domain).map(|site| site.domain()).as_deref(), Ok(canonical), "{domain}");
+        }
+        for domain in [
+            "",
+            "com",
+            "co.uk",
+            "CO.UK.",
+            "github.io",
+            "公司.cn",
+            "xn--55qx5d.cn",
+            "s3.amazonaws.com",
+            "blogspot.com",
+            "kawasaki.jp",
+            "x.kawasaki.jp",
+            "www.kawasaki.jp",
+            "www.www.example.com",
+            "compute.amazonaws.com",
+            "localhost",
+            "a.localhost",
+            "printer.local",
+            "db.internal",
+            "x.home.arpa",
+            "127.0.0.1",
+            "[::1]",
+            "2130706433",
+            "*.example.com",
+            "_x.example.com",
+            "example..com",
+            ".example.com",
+            "-",
+            "a b.com",
+            "https://example.com",
+            "example.com/",
+            "example.com:443",
+            "u@example.com",
+            "exa\u{0}mple.com",
+            "example.com\r\n",
+        ] {
+            assert!(ownable(domain).is_err(), "{domain:?}");
+        }
+        assert!(ownable(&format!("{}.com", "a".repeat(64))).is_err());
+    }
+}

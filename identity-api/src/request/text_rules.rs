@@ -1,0 +1,104 @@
+//! What texts of callers must look like: names, e-mail addresses, prose. Each gives back the text to keep, or its fault.
+//!
+//! Must refuse what no store, log or mail header may see: control characters, and more bytes than anybody needs.
+
+mod names;
+
+pub(crate) use names::is_unseen;
+
+use super::bodies::fault;
+use super::email_address::EmailAddress;
+use super::ownable::ownable;
+use schemas::problem::{Code, Fault};
+use schemas::site::Site;
+use service_kit::http::ApiError;
+
+const MAX_NAME_BYTES: usize = 200;
+/// Longest use case or note.
+pub(crate) const MAX_PROSE_BYTES: usize = 4_000;
+
+/// Collects faults, so that a caller hears of all of them at once.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// The good value; a fault is kept.
+    pub(crate) fn take<T>(&mut self, checked: Result<T, Fault>) -> Option<T> {
+        checked.map_err(|fault| self.0.push(fault)).ok()
+    }
+
+    /// 422 with everything that was kept.
+    pub(crate) fn refuse(self) -> ApiError {
+        ApiError::faults(Code::InvalidRequest, self.0)
+    }
+}
+
+/// One line that names something to its own organisation.
+pub(crate) fn label(field: &str, text: Option<String>) -> Result<String, Fault> {
+    let text = required(field, text)?;
+    let is_blank = text.trim().is_empty();
+    if is_blank || text.len() > MAX_NAME_BYTES || text.chars().any(|char| char.is_control() || is_unseen(char)) {
+        let rule = "bytes, not only blanks, and neither control characters nor ones that nobody sees";
+        return Err(fault(field, format!("{field} must have 1 to {MAX_NAME_BYTES} {rule}")));
+    }
+    Ok(text)
+}
+
+/// One line that names something to others, too.
+pub(crate) fn name(field: &str, text: Option<String>) -> Result<String, Fault> {
+    let text = label(field, text)?;
+    names::fault_of(&text).map_or(Ok(text), |why| Err(fault(field, format!("{field} {why}"))))
+}
+
+/// An address.
+pub(crate) fn email(field: &str, text: Option<String>) -> Result<EmailAddress, Fault> {
+    EmailAddress::parse(&required(field, text)?).map_err(|why| fault(field, format!("{field} is {why}")))
+}
+
+/// Some lines in somebody's own words.
+pub(crate) fn prose(field: &str, text: Option<String>) -> Result<String, Fault> {
+    let text = required(field, text)?;
+    let is_odd = |char: char| char.is_control() && !matches!(char, '\n' | '\r' | '\t');
+    if text.trim().is_empty() || text.len() > MAX_PROSE_BYTES || text.chars().any(is_odd) {
+        return Err(fault(
+            field,
+            format!("{field} must have 1 to {MAX_PROSE_BYTES} bytes and no control characters but line breaks"),
+        ));
+    }
+    Ok(text)
+}
+
+/// A domain that somebody can own.
+pub(crate) fn domain(field: &str, text: Option<String>) -> Result<Site, Fault> {
+    ownable(&required(field, text)?).map_err(|why| fault(field, why))
+}
+
+/// One of a few names; `all` lists them.
+pub(crate) fn one_of<T: std::str::FromStr>(field: &str, text: Option<String>, all: &[&str]) -> Result<T, Fault> {
+    let text = required(field, text)?;
+    text.parse().map_err(|_| fault(field, format!("{field} must be one of {}", all.join(", "))))
+}
+
+fn required(field: &str, text: Option<String>) -> Result<String, Fault> {
+    text.ok_or_else(|| fault(field, format!("{field} is required")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_exact_and_only_prose_has_line_breaks() {
+        let of = |length: usize| Some("x".repeat(length));
+        assert!(name("n", of(MAX_NAME_BYTES)).is_ok() && name("n", of(MAX_NAME_BYTES + 1)).is_err());
+        assert!(prose("p", of(MAX_PROSE_BYTES)).is_ok() && prose("p", of(MAX_PROSE_BYTES + 1)).is_err());
+        assert!(prose("p", Some("a\r\n\tb".to_owned())).is_ok() && name("n", Some("a\nb".to_owned())).is_err());
+        for odd in ["a\u{202a}", "\u{202e}a", "\u{2066}", "a\u{2069}b", "a\u{2028}b", "a\u{2029}", "a\u{200b}"] {
+            assert!(name("n", Some(odd.to_owned())).is_err() && label("n", Some(odd.to_owned())).is_err(), "{odd:?}");
+        }
+        assert!(label("n", Some("prod/eu".to_owned())).is_ok() && name("n", Some("prod/eu".to_owned())).is_err());
+        for odd in ["", " \t", "a\u{0}", "a\u{1b}[2J", "a\u{9b}"] {
+            assert!(name("n", Some(odd.to_owned())).is_err() && prose("p", Some(odd.to_owned())).is_err(), "{odd:?}");
+        }
+    }
+}
