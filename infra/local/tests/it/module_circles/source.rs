@@ -79,9 +79,8 @@ impl Modules {
                 let folder = file.parent().expect("a file lies in a folder").to_owned();
                 self.add_file(&file, &folder, child_path);
             } else {
-                let (file, inner) = (folder.join(format!("{name}.rs")), folder.join(&name));
-                let file = if file.exists() { file } else { inner.join("mod.rs") };
-                self.add_file(&file, &inner, child_path);
+                // One style of modules: the file of a folder lies beside it.
+                self.add_file(&folder.join(format!("{name}.rs")), &folder.join(&name), child_path);
             }
         }
         self.0.insert(path, module);
