@@ -4,25 +4,36 @@
 //! Must not open a socket, read a clock or read the environment; every function here is pure or only mints
 //! random secrets, so each rule can be tested without a server.
 
-pub mod bots;
-pub mod clicks;
-pub mod coverage;
-pub mod crawler;
-pub mod crawler_reads;
-pub mod event;
-pub mod event_key;
-pub mod identity;
+// What everything is named by.
 pub mod ids;
 pub mod instant;
-pub mod log;
-pub mod openapi;
-pub mod pages;
-pub mod problem;
-pub mod reads;
-pub mod receiver;
-pub mod secrets;
-pub mod series;
-pub mod session;
 pub mod site;
+pub mod secrets;
+
+// A report, and the record it becomes.
+pub mod event;
+pub mod event_key;
+pub mod crawler;
+pub mod bots;
+pub mod session;
+pub mod log;
+
+// Whose it is.
+pub mod identity;
+pub mod clicks;
+
+// What is stored, and read back.
 pub mod store;
+pub mod reads;
+pub mod pages;
+pub mod series;
+pub mod coverage;
+pub mod crawler_reads;
+
+// What goes out by itself.
 pub mod webhook;
+pub mod receiver;
+
+// Every surface.
+pub mod problem;
+pub mod openapi;

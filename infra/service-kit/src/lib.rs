@@ -2,35 +2,46 @@
 //!
 //! Must not know any one service's routes or rules; it depends on `schemas` only.
 
-pub mod auth;
-mod caller;
-pub mod clicks;
-pub mod client_address;
+// A process: how it is set up, runs and tells of itself.
+pub mod process;
+pub mod settings;
+pub mod production;
 pub mod clock;
-mod connections;
-pub mod crash_point;
-pub mod directory;
-pub mod egress;
+pub mod telemetry;
+pub mod measures;
+pub mod log_throttle;
 pub mod health;
 pub mod housekeeping;
-pub mod http;
-pub mod kafka;
-pub mod key_uses;
-pub mod log_throttle;
-pub mod measures;
-pub mod openapi;
-pub mod process;
-pub mod production;
-pub mod rates;
-pub mod retrieval_index;
-pub mod roles;
-pub mod sealing;
-pub mod server;
-pub mod session_cookie;
-pub mod settings;
-pub mod stale_cache;
+pub mod crash_point;
+
+// The stores.
+mod connections;
 pub mod stores;
-pub mod telemetry;
+pub mod roles;
+pub mod retrieval_index;
+pub mod sealing;
+pub mod kafka;
+
+// Requests.
+pub mod server;
+pub mod http;
+pub mod openapi;
+pub mod client_address;
+pub mod rates;
+
+// Who asks.
+pub mod auth;
+mod caller;
+pub mod directory;
+pub mod session_cookie;
+pub mod unknown_credentials;
+pub mod stale_cache;
+pub mod key_uses;
+pub mod clicks;
+
+// The one way out.
+pub mod egress;
+
+// Tests.
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod unknown_credentials;
