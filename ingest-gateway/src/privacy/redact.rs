@@ -50,9 +50,12 @@ fn withhold(text: &mut String) {
 /// The text without tokens; none when it has none.
 fn withheld(text: &str, is_json: bool) -> Option<String> {
     visit(text);
-    if click_tokens_in(text).next().is_some() {
-        return Some(replaced(text));
-    }
+    let without_plain = click_tokens_in(text).next().is_some().then(|| replaced(text));
+    without_spelled(without_plain.as_deref().unwrap_or(text), is_json).or(without_plain)
+}
+
+/// The text without tokens that are spelled with percent signs or escapes; none when it has none.
+fn without_spelled(text: &str, is_json: bool) -> Option<String> {
     let may_be_spelled = text.contains('%') || (is_json && text.contains("\\u00"));
     visit(text);
     let plain = may_be_spelled.then(|| spelled_out(text, is_json))?;
@@ -128,6 +131,18 @@ mod tests {
         );
         let harmless = r#"{"a":"\\u005f %41 \u0041 \n"}"#;
         assert_eq!(json_without_click_tokens(RawValue::from_string(harmless.to_owned()).unwrap()).get(), harmless);
+    }
+
+    #[test]
+    fn a_token_that_stands_there_plainly_hides_no_other() {
+        let (one, two) = (PlainClickToken::mint(), PlainClickToken::mint());
+        let random = two.reveal().strip_prefix("ctx_").unwrap();
+        assert_eq!(
+            without_click_tokens(format!("https://a.test/?a={}&b=ctx%5F{random}", one.reveal())),
+            "https://a.test/?a=ctx_withheld&b=ctx_withheld"
+        );
+        let value = RawValue::from_string(format!(r#"{{"a":"{}","b":"\u0063tx\u005f{random}"}}"#, one.reveal())).unwrap();
+        assert_eq!(json_without_click_tokens(value).get(), r#"{"a":"ctx_withheld","b":"ctx_withheld"}"#);
     }
 
     #[test]
