@@ -94,17 +94,22 @@ fn open(owned: &Owned) -> String {
             (format!("(kept.2 >= {late}, kept)"), format!("arraySort(report -> (report.2 >= {late}, report), groupArray(kept))"))
         }
     };
+    // Where they lie is looked for first, in few columns and in every version of a row, which finds too many and none too few:
+    // FINAL would read all columns of all of the owner's rows.
+    let are_open = format!(
+        "tier = 'base' AND {on_hosts} AND (needs_merge OR key_low IN (SELECT key_low FROM fresh){or_late})",
+        on_hosts = owned.on_hosts,
+    );
     format!(
         "SELECT key_low, key_high, argMin(site, {first}) AS first_site, {told} AS told FROM ( \
            SELECT site, key_low, key_high, min((report.2, report)).2 AS kept FROM ( \
              SELECT site, key_low, key_high, report FROM fresh \
              UNION ALL \
              SELECT site, key_low, key_high, arrayJoin(arrayConcat([({report})], others)) AS report FROM retrieval_index FINAL \
-             WHERE tier = 'base' AND {on_hosts} AND (needs_merge OR key_low IN (SELECT key_low FROM fresh){or_late})) \
+             WHERE {are_open} AND (site, placed_at) IN (SELECT site, placed_at FROM retrieval_index WHERE {are_open})) \
            GROUP BY site, key_low, key_high, report.3, report.4) \
          WHERE NOT startsWith(kept.7, 'turn_') GROUP BY key_low, key_high",
         report = REPORT.join(", "),
-        on_hosts = owned.on_hosts,
     )
 }
 
