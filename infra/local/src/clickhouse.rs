@@ -50,6 +50,9 @@ const HANDLERS: &str = "<http_handlers>\
     <rule><methods>GET,POST</methods><headers><X-ClickHouse-User>regex:telemetry.*</X-ClickHouse-User></headers>\
     <handler><type>dynamic_query_handler</type><query_param_name>query</query_param_name></handler></rule></http_handlers>";
 
+/// How long dropped tables stay: one that is due and still in use is tried again without a pause, which takes a whole core.
+const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</database_atomic_delay_before_drop_table_sec>";
+
 /// The accounts of the services, as they are deployed.
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
 /// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, which must be granted the same. No
@@ -142,7 +145,7 @@ fn guard(site: &Site, password: &Password) -> Result<()> {
     });
     fs::write(more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
     fs::write(&own, USERS.replace("HASH", &password.sha256()))?;
-    let config = format!("<clickhouse><users_config>{}</users_config>{HANDLERS}</clickhouse>", own.display());
+    let config = format!("<clickhouse><users_config>{}</users_config>{HANDLERS}{DROPPED}</clickhouse>", own.display());
     Ok(fs::write(site.home.join(CONFIG), config)?)
 }
 
