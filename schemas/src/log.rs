@@ -29,13 +29,16 @@ pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
 /// | 4 | keys and sites by the rules of docs/api/counting.md#key-of-a-retrieval |
 /// | 5 | the host of a click token's link beside an event about another host: a worker from before would store its event without |
 /// | 6 | who fetched what and how it was answered, in columns of their own: a worker from before would store its event without |
+/// | 7 | another's click token beside a named session, left to look up: a worker from before would compare the two |
 ///
 /// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 6;
+pub const RECORD_VERSION: u16 = 7;
 /// Since this version an event without a URL that a click token binds has the token's.
 const URL_OF_TOKEN_SINCE: u16 = 4;
 /// Since this version an event about another host than its click token's link says which that is.
 const LINK_SITE_SINCE: u16 = 5;
+/// Since this version a session that the reporter names stays the reporter's beside another organisation's click token.
+const NAMED_SESSION_STAYS_SINCE: u16 = 7;
 /// Largest record the topics must take: an inflated request of 4 MiB with what normalising adds.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
@@ -145,11 +148,12 @@ pub struct LogEvent {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link_site: String,
     /// The hash of a click token that the gateway could not look up; the worker does, as of `received_at_us`. A
-    /// `session_id` beside it is what the reporter says: a token that is good must turn out to be of that session.
+    /// `session_id` beside it is what the reporter says: a good token of the reporter's own must turn out to be of that session,
+    /// and another organisation's binds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ctx_hash: Option<SecretHash>,
-    /// The hash of a click token that binds nothing: one that stands beside a session and is unknown or expired, or on a type that
-    /// no token binds.
+    /// The hash of a click token that binds nothing: one that stands beside a session and is unknown, expired or another
+    /// organisation's, or on a type that no token binds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_ctx_hash: Option<SecretHash>,
     /// The answering agent, as its reporter names it.
@@ -199,6 +203,12 @@ impl LogEvent {
             self.link_site = other.map(|site| site.as_str().to_owned()).unwrap_or_default();
             self.link = Some(link);
         }
+    }
+
+    /// Whether a click token of the issuer's can bind it, by the rules of the record's `version`: a session id is its reporter's
+    /// own, and is not compared with another organisation's.
+    pub fn can_be_bound_by(&self, version: u16, reporter: OrgId, issuer: OrgId) -> bool {
+        self.session_id.is_none() || issuer == reporter || version < NAMED_SESSION_STAYS_SINCE
     }
 
     /// Whether its session stands behind a click token that is not looked up yet.

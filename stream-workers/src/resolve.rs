@@ -184,7 +184,8 @@ fn bind(record: &mut LogRecord, answers: &Answers) -> Result<usize, String> {
         };
         bound += 1;
         let clicked = answers.clicks.get(&hash).filter(|clicked| accepted_at.is_some_and(|at| clicked.is_valid_at(at)));
-        match (clicked, event.session_id) {
+        let binding = clicked.filter(|clicked| event.can_be_bound_by(version, reporter, clicked.org));
+        match (binding, event.session_id) {
             (None, None) => return Err(format!("event {index}: the click token is unknown or expired")),
             // Real documents carry the tokens of other issuers.
             (None, Some(_)) => {

@@ -18,7 +18,7 @@ pub(crate) enum Binding {
     Free,
     /// The reporter's own.
     Own(SessionId),
-    /// The one behind a click token; the reporter may name it besides.
+    /// The one behind a click token; its issuer may name it besides.
     Clicked { token: SecretHash, click: Arc<Click>, named: Option<SessionId> },
     /// The one behind a click token that nobody can look up now, or else the one that the reporter names, if it names one.
     Unresolved { token: SecretHash, named: Option<SessionId> },
@@ -76,6 +76,11 @@ pub(crate) fn bind_session(event: &ValidEvent<'_>, context: &Context<'_>, tokens
     };
     match (tokens.get(token), named) {
         (Some(Presented { hash, click: None }), named) => Binding::Unresolved { token: *hash, named },
+        // A session id is its reporter's own. Whether it is also that of another's token must change nothing that is answered or
+        // stored, or the reporter could find out which session the token stands for.
+        (Some(Presented { hash, click: Some(click) }), Some(_)) if click.org != context.reporter => {
+            Binding::Beside { token: *hash, named }
+        }
         (Some(Presented { hash, click: Some(click) }), named) => {
             if named.is_some_and(|named| named != click.session) {
                 let detail = "the click token belongs to another session than session_id";

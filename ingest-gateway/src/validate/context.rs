@@ -8,7 +8,7 @@ use crate::request::limits::Limits;
 use crate::request::raw::RawObject;
 use chrono::{DateTime, Utc};
 use schemas::event::{EventType, SourceRole};
-use schemas::ids::SessionId;
+use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
 use schemas::site::ContentUrl;
 use serde_json::value::RawValue;
@@ -18,6 +18,8 @@ use service_kit::auth::Caller;
 pub(crate) struct Context<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) now: DateTime<Utc>,
+    /// Whose sessions the request names.
+    pub(crate) reporter: OrgId,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) agent_id: Option<String>,
     pub(crate) ctx_token: Option<String>,
@@ -41,6 +43,7 @@ impl<'a> Context<'a> {
         Self {
             limits,
             now,
+            reporter: caller.org_id,
             session_id: None,
             agent_id: None,
             ctx_token: None,

@@ -66,10 +66,10 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
     let (loose, strict) =
         (gateway.seed().org("loose", OrgType::Platform).await, gateway.seed().org("strict", OrgType::Platform).await);
     gateway.seed().make_strict(strict.id).await;
-    let expired = expired(&gateway, &issuer.key).await;
+    let (expired, known) = (expired(&gateway, &issuer.key).await, mint(&gateway, &issuer.key, "https://a.test/x").await);
     let mut expected = Vec::new();
     for (name, key) in [("loose", &loose.key), ("strict", &strict.key)] {
-        for (n, token) in ["ct_0123456789abcdef", expired.as_str()].into_iter().enumerate() {
+        for (n, token) in ["ct_0123456789abcdef", expired.as_str(), known.as_str()].into_iter().enumerate() {
             let [in_event, around, uploaded] = [(); 3].map(|()| Uuid::new_v4().to_string());
             let own = |id: &str| engaged(id, json!({"ctx_token": token, "presentation_id": SESSION, "session_id": OTHER}));
             let document = json!({"document_type": "event_batch", "schema_version": "1.0"});
@@ -83,13 +83,6 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
             }
             expected.extend([in_event, around, uploaded].map(|id| (id, PlainClickToken::presented(token).hash())));
         }
-        let known = mint(&gateway, &issuer.key, "https://a.test/x").await;
-        let body = json!({"session_id": OTHER, "events": [engaged("e", json!({"ctx_token": known}))]});
-        for path in ["/events", "/sessions/bulk"] {
-            let refused = gateway.post_to(path, key, &body).await;
-            assert_eq!(refused.status, 422, "{name} {path}");
-            assert!(faults(&refused).contains(&"ctx_token:session_mismatch".to_owned()), "a token that is known names another");
-        }
     }
     let stored = stored(&gateway).await;
     for (id, hash) in expected {
@@ -97,6 +90,59 @@ async fn a_token_beside_a_session_that_it_does_not_bind_is_kept_as_its_hash_and_
         assert_eq!(event.session_id.map(|id| id.to_string()).as_deref(), Some(OTHER));
         assert_eq!((event.session_org, event.ctx_hash.is_some()), (None, false));
         assert!(event.kept_ctx_hash == Some(hash));
+    }
+}
+
+#[tokio::test]
+async fn the_issuers_own_token_beside_another_of_its_sessions_is_refused() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    let beside = |session: &str| json!({"session_id": session, "events": [engaged("e", json!({"ctx_token": token}))]});
+    for path in ["/events", "/sessions/bulk"] {
+        let refused = gateway.post_to(path, &issuer.key, &beside(OTHER)).await;
+        assert_eq!((refused.status, faults(&refused)), (422, vec!["ctx_token:session_mismatch".to_owned()]), "{path}");
+        assert_eq!(gateway.post_to(path, &issuer.key, &beside(SESSION)).await.status, 201, "{path}");
+    }
+}
+
+/// What a request is answered and what is kept of its event, in bytes, where `session` and what is random are left out.
+async fn told_beside(
+    gateway: &Gateway,
+    key: &str,
+    (path, place): (&str, &str),
+    session: &str,
+    token: &str,
+) -> (u16, String, String) {
+    let id = Uuid::new_v4().to_string();
+    let event = match place {
+        "event" => json!({"events": [engaged(&id, json!({"session_id": session, "ctx_token": token}))]}),
+        _ => json!({"session_id": session, "events": [engaged(&id, json!({"ctx_token": token}))]}),
+    };
+    let answer = gateway.request_to(path, Some(key)).body(event.to_string()).send().await.expect("the gateway answers");
+    let status = answer.status().as_u16();
+    let text = answer.text().await.expect("the body arrives").replace(session, "it");
+    let mut kept = stored(gateway).await.remove(&id).expect("it is on the log");
+    kept.key = schemas::event_key::EventKey(0);
+    let kept = serde_json::to_string(&kept).expect("an event serialises").replace(session, "it").replace(&id, "id");
+    (status, text, kept)
+}
+
+#[tokio::test]
+async fn s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whichever_session_that_is() {
+    let gateway = Gateway::start().await;
+    let issuer = issuer(&gateway).await;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await;
+    let token = mint(&gateway, &issuer.key, "https://a.test/x").await;
+    // Another of the issuer's, and one that nobody has.
+    let (another, unknown) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+    assert_eq!(gateway.post_to("/sessions/bulk", &issuer.key, &json!({"session_id": another})).await.status, 201);
+    for place in [("/events", "event"), ("/events", "envelope"), ("/sessions/bulk", "envelope")] {
+        let right = told_beside(&gateway, &shop.key, place, SESSION, &token).await;
+        assert_eq!(right.0, 201, "{place:?}: {right:?}");
+        for session in [another.as_str(), unknown.as_str()] {
+            assert_eq!(told_beside(&gateway, &shop.key, place, session, &token).await, right, "{place:?}");
+        }
     }
 }
 

@@ -82,16 +82,20 @@ async fn a_token_is_taken_by_its_hash_while_the_database_is_stopped_and_a_retry_
         let ([hashed], [resolved]) = (hashed.as_slice(), resolved.as_slice()) else { panic!("minute {minute}: {events:?}") };
         (*hashed, *resolved)
     };
-    for (minute, token, named) in [(1, &token, None), (3, &token, None), (4, &other, None), (5, &token, Some(SESSION))] {
+    let bound = Some((agent.id, "bot"));
+    // Beside a session another's token binds nothing, whether it could be looked up or not.
+    let expected =
+        [(1, &token, None, bound), (3, &token, None, bound), (4, &other, None, bound), (5, &token, Some(SESSION), None)];
+    for (minute, token, named, bound) in expected {
         let (hashed, resolved) = of(minute);
         assert!(hashed.ctx_hash == Some(hash(token)), "minute {minute}");
         assert_eq!(hashed.session_id.map(|id| id.to_string()).as_deref(), named, "minute {minute}");
         assert_eq!((hashed.session_org, hashed.agent_id.as_deref()), (None, None), "minute {minute}");
         assert_eq!(resolved.session_id.map(|id| id.to_string()).as_deref(), Some(SESSION), "minute {minute}");
-        assert_eq!((resolved.session_org, resolved.agent_id.as_deref()), (Some(agent.id), Some("bot")), "minute {minute}");
+        assert_eq!((resolved.session_org, resolved.agent_id.as_deref()), bound.unzip(), "minute {minute}");
         assert_eq!(hashed.key, resolved.key, "minute {minute}: a retry is the same event");
     }
-    // What stood beside a token that was not looked up is the shop's until the worker has looked.
+    // The agent's, and the one that the shop named.
     let sessions: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions").fetch_one(&gateway.stores.pool).await.unwrap();
     assert_eq!(sessions, 2);
 }
@@ -114,7 +118,7 @@ async fn what_needs_no_look_up_is_still_refused_and_a_token_met_before_still_res
     let wrong_type = gateway.post(&agent.key, &json!({"events": [engaged(2, grounded)]})).await;
     assert_eq!((wrong_type.status, wrong_type.faults()[0].1.as_str()), (422, "session_id"), "{}", wrong_type.body);
     let another = json!({"session_id": "00000000-0000-4000-8000-000000000001", "ctx_token": token});
-    let mismatch = gateway.post(&shop.key, &json!({"events": [engaged(3, another)]})).await;
+    let mismatch = gateway.post(&agent.key, &json!({"events": [engaged(3, another)]})).await;
     assert_eq!((mismatch.status, mismatch.faults()[0].2.as_str()), (422, "session_mismatch"), "{}", mismatch.body);
     for (path, body) in [
         ("/sessions/start", json!({})),

@@ -104,6 +104,7 @@ const FOUND: &[ThreatTest] = &[
     ("A11", STRANGERS, "a11_a_flood_of_unknown_keys_is_429_after_as_many_look_ups_as_its_address_has_and_known_keys_write_on"),
     ("A11", STRANGERS, "a11_a_key_that_is_made_after_it_was_refused_works_within_a_second_and_repeats_are_not_looked_up"),
     ("A16", CLICK_TOKENS, "s18_what_is_kept_of_an_event_says_nothing_of_the_session_that_a_token_binds_it_to"),
+    ("A16", CLICK_TOKENS, "s18_beside_a_named_session_anothers_token_answers_and_is_kept_alike_whichever_session_that_is"),
 ];
 
 const CLICK_TOKENS: &str = "ingest-gateway/tests/it/click_tokens.rs";

@@ -79,7 +79,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         by_token(1, "ctx_own"),
         by_token(2, "ctx_theirs"),
         by_token(3, "ctx_nameless"),
-        engaged(4, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
+        engaged(4, &json!({"ctx_hash": hash("ctx_own"), "session_id": own})),
         engaged(5, &json!({"ctx_hash": hash("ctx_theirs"), "agent_id": "named by the reporter"})),
         plain.clone(),
         engaged(9, &json!({"session_id": own, "is_nameless": true})),
@@ -89,10 +89,13 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         // Without a URL of their own.
         engaged(13, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": null, "site": "", "type": "checkout_completed"})),
         engaged(14, &json!({"ctx_hash": hash("ctx_own"), "content_url": null, "site": ""})),
-        // Beside a session that they do not bind: of another issuer, and expired.
+        // Beside a session that they do not bind: never made, expired, and another's, whichever session that is.
         engaged(15, &json!({"ctx_hash": hash("ctx_never"), "session_id": own})),
         engaged(16, &json!({"ctx_hash": hash("ctx_over"), "session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"ctx_hash": hash("ctx_never"), "session_id": session(4)})),
+        engaged(19, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": theirs})),
+        engaged(20, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": session(4)})),
+        engaged(21, &json!({"ctx_hash": hash("ctx_theirs"), "session_id": own})),
         // Elsewhere than the token's link leads.
         engaged(18, &json!({"ctx_hash": hash("ctx_theirs"), "content_url": "https://pay.test/", "site": "test.pay"})),
     ];
@@ -101,7 +104,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(1, &json!({"session_id": own, "agent_id": "bot/1"})),
         engaged(2, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         engaged(3, &json!({"session_id": nameless, "session_org": issuer, "link": "same"})),
-        engaged(4, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
+        engaged(4, &json!({"session_id": own, "agent_id": "bot/1"})),
         // Who reports it does not name the agent of another's session.
         engaged(5, &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "same"})),
         plain,
@@ -117,6 +120,9 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
         engaged(15, &json!({"session_id": own, "agent_id": "bot/1"})),
         engaged(16, &json!({"session_id": own, "agent_id": "named by the reporter"})),
         engaged(17, &json!({"session_id": session(4)})),
+        engaged(19, &json!({"session_id": theirs})),
+        engaged(20, &json!({"session_id": session(4)})),
+        engaged(21, &json!({"session_id": own, "agent_id": "bot/1"})),
         engaged(
             18,
             &json!({"session_id": theirs, "session_org": issuer, "agent_id": "bot/9", "link": "other", "link_site": "com.example",
@@ -128,7 +134,7 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
-    assert_eq!(expected.len(), 17);
+    assert_eq!(expected.len(), 20);
     assert_eq!(hashed.table().await, expected);
 
     hashed.work_off(&format!("{}-replay", hashed.group())).await;
@@ -183,8 +189,28 @@ async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads
         app.put(&[(0, record)]).await;
     }
     app.work_off(&app.group()).await;
-    assert_eq!(column(&app, "link").await, ["other"; 5]);
-    assert_eq!(column(&app, "link_site").await, ["", "", "", "com.example", "com.example"]);
+    assert_eq!(column(&app, "link").await, ["other"; 6]);
+    assert_eq!(column(&app, "link_site").await, ["", "", "", "com.example", "com.example", "com.example"]);
+}
+
+/// Before version 7 another's token was compared with the session beside it: a replay of such a record binds what was bound and
+/// sets aside what was set aside.
+#[tokio::test(flavor = "multi_thread")]
+async fn e11_a_token_beside_a_session_in_a_record_of_before_binds_its_event_as_it_did() {
+    let app = TestApp::new().await;
+    issue(&app.stores.pool, "ctx_theirs", ISSUER, session(2), Some("bot/9"), NEW_YEAR_US + SECOND_US).await;
+    let beside = |key: u16, session: Uuid| engaged(key.into(), &json!({"ctx_hash": hash("ctx_theirs"), "session_id": session}));
+    for version in 2..=RECORD_VERSION {
+        for event in [beside(version, session(2)), beside(100 + version, session(3))] {
+            let mut record = record(REPORTER, NEW_YEAR_US, &[event]);
+            record["v"] = json!(version);
+            app.put(&[(0, record)]).await;
+        }
+    }
+    app.work_off(&app.group()).await;
+    assert_eq!(column(&app, "agent_id").await, ["bot/9", "bot/9", "bot/9", "bot/9", "bot/9", "", ""]);
+    let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
+    assert_eq!(reasons, ["event 0: the click token belongs to another session than session_id"; 5]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +219,8 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
     let until_us = NEW_YEAR_US + SECOND_US;
     issue(&app.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
     let good = |key| by_token(key, "ctx_good");
-    let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_good"), "session_id": session(2)}));
+    issue(&app.stores.pool, "ctx_own", REPORTER, session(1), None, until_us).await;
+    let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_own"), "session_id": session(2)}));
     let bad = [
         (unresolved(NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
         (unresolved(until_us, &[event(90), good(91)]), UNKNOWN),

@@ -214,6 +214,49 @@ async fn sees_whose_they_were(world: &TestApp, publisher: &Program, told: &[Told
     }
 }
 
+/// What the network reads of a session of its own, in bytes, where the session, the id of its event and what is made of them are
+/// left out.
+async fn own_session_read(world: &TestApp, network: &Program, session: &str, id: &str) -> Vec<String> {
+    let of_session = eventually("what the network has reported is readable", || async {
+        let mut items = world.items(network, "/agent/events").await;
+        items.retain(|item| item["session_id"] == session);
+        Some(items).filter(|items| !items.is_empty())
+    })
+    .await;
+    let (status, document) = world.text(network, &format!("/sessions/{session}/document"), FORMATS[0]).await;
+    assert_eq!(status, 200, "{document}");
+    let texts = of_session.iter().map(Value::to_string).chain([document]);
+    texts.map(|text| text.replace(session, "it").replace(id, "id")).collect()
+}
+
+/// The network would find out the session behind a token: it names that very one beside the token, another of the agent's, and
+/// one that nobody has.
+#[tokio::test]
+async fn s18_beside_a_named_session_anothers_token_answers_and_reads_back_alike_whichever_session_that_is() {
+    let Cast { world, publisher_key, agent_key, network_key, network_org, .. } = &Cast::begin().await;
+    let click = world.click(agent_key, network_key, "full", 0).await;
+    let another = world.click(agent_key, network_key, "full", 1).await;
+    let clicks =
+        async || world.items(agent_key, "/agent/events").await.into_iter().filter(|item| item["reported_by"] == "other").count();
+    eventually("the agent sees its clicks", || async { (clicks().await == 4).then_some(()) }).await;
+    let sessions = [click.session.clone(), another.session, Uuid::new_v4().to_string()];
+    let mut told = Vec::new();
+    for session in &sessions {
+        let id = Uuid::new_v4().to_string();
+        let engaged = json!({"type": "content_engaged", "timestamp": "2026-11-01T12:00:00Z", "ctx_token": click.token, "id": id,
+            "session_id": session, "content_url": click.url});
+        let answer = world.tell(network_key, "/events", &json!({"events": [engaged]})).await;
+        told.push((answer, own_session_read(world, network_key, session, &id).await));
+    }
+    assert!(told.iter().all(|each| *each == told[0]), "{told:#?}");
+
+    assert_eq!(clicks().await, 4, "none of them is a click to the agent");
+    let items = world.items(publisher_key, "/content-owners/events").await;
+    let mut of_network: Vec<&Value> = items.iter().filter(|item| item["platform_id"] == **network_org).collect();
+    of_network.retain(|item| sessions.iter().any(|session| item["session_id"] == **session));
+    assert_eq!(of_network.len(), 3, "to the owner each is an event of the network's: {items:?}");
+}
+
 /// The publisher's other host.
 const SHOP: &str = "story-shop.test";
 
