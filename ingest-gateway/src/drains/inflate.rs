@@ -114,3 +114,44 @@ impl<R: Read> Read for Limited<R> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn framed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = snap::write::FrameEncoder::new(Vec::new());
+        encoder.write_all(text).unwrap();
+        encoder.into_inner().unwrap()
+    }
+
+    fn read(wire: Vec<u8>, encoding: Encoding) -> io::Result<Vec<u8>> {
+        let mut read = Vec::new();
+        inflated(io::Cursor::new(wire), encoding)?.read_to_end(&mut read).map(|_| read)
+    }
+
+    #[test]
+    fn what_follows_the_compressed_data_is_read_too_or_refused() {
+        let text = b"{\"a\":1}\n";
+        let twice = [text.as_slice(), text].concat();
+        let block = snap::raw::Encoder::new().compress_vec(text).unwrap();
+        for (encoding, wire, is_framed) in [
+            (Encoding::Gzip, gzip(text), true),
+            (Encoding::Zstd, zstd::encode_all(text.as_slice(), 3).unwrap(), true),
+            (Encoding::Snappy, framed(text), true),
+            (Encoding::Snappy, block, false),
+        ] {
+            assert_eq!(read(wire.clone(), encoding).unwrap(), text, "{encoding:?}");
+            assert!(read([wire.as_slice(), b"junk"].concat(), encoding).is_err(), "{encoding:?}");
+            let both = read([wire.as_slice(), &wire].concat(), encoding);
+            assert!(if is_framed { both.unwrap() == twice } else { both.is_err() }, "{encoding:?}");
+        }
+    }
+}

@@ -51,8 +51,21 @@ async fn every_encoding_is_understood() {
     for encoding in ["gzip, gzip", "compress", "x", ""] {
         assert_eq!(send(&gateway, "/events", &key, encoding, body.clone().into_bytes()).await.status, 415, "{encoding}");
     }
-    let trailing = [compress("gzip", body.as_bytes()), b"junk".to_vec()].concat();
-    assert_eq!(send(&gateway, "/events", &key, "gzip", trailing).await.status, 400, "bytes after the last member");
+}
+
+#[tokio::test]
+async fn what_follows_the_first_document_is_refused_in_every_encoding_and_not_lost() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    for encoding in ENCODINGS {
+        let document = |path| compress(encoding, json!({"events": [retrieval(path)]}).to_string().as_bytes());
+        let (first, second) = (document("https://a.test/1"), document("https://a.test/2"));
+        for behind in [second.as_slice(), b"junk"] {
+            let both = [first.as_slice(), behind].concat();
+            assert_eq!(send(&gateway, "/events", &key, encoding, both).await.status, 400, "{encoding}");
+        }
+    }
+    assert_eq!(gateway.record_count(), 0);
 }
 
 #[tokio::test]

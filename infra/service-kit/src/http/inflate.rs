@@ -80,6 +80,12 @@ fn deflate(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
 fn brotli(wire: &[u8], max_bytes: usize) -> io::Result<Vec<u8>> {
     let mut decoder = brotli_decompressor::Decompressor::new(wire, BROTLI_BUFFER_BYTES);
     let inflated = read_capped(&mut decoder, max_bytes)?;
+    if inflated.len() <= max_bytes {
+        // The decoder stops at the end of the compressed data. Only the read after that refuses what follows, and only as far as
+        // it was buffered.
+        let is_at_end = decoder.read(&mut [0])? == 0;
+        require_end(is_at_end && decoder.get_ref().is_empty())?;
+    }
     Ok(inflated)
 }
 
@@ -97,6 +103,8 @@ fn require_end(is_whole: bool) -> io::Result<()> {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use rand::rngs::StdRng;
+    use rand::{Rng as _, SeedableRng as _};
     use std::io::Write;
 
     #[test]
@@ -127,8 +135,19 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn samples(text: &[u8]) -> [(Encoding, Vec<u8>); 3] {
-        [(Encoding::Gzip, gzip(text)), (Encoding::Deflate, zlib(text)), (Encoding::Zstd, zstd::encode_all(text, 3).unwrap())]
+    fn brotli(text: &[u8]) -> Vec<u8> {
+        let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4_096, 5, 22);
+        encoder.write_all(text).unwrap();
+        encoder.into_inner()
+    }
+
+    fn samples(text: &[u8]) -> [(Encoding, Vec<u8>); 4] {
+        [
+            (Encoding::Gzip, gzip(text)),
+            (Encoding::Deflate, zlib(text)),
+            (Encoding::Brotli, brotli(text)),
+            (Encoding::Zstd, zstd::encode_all(text, 3).unwrap()),
+        ]
     }
 
     #[test]
@@ -149,6 +168,24 @@ mod tests {
             }
         }
         assert!(inflate(b"not brotli at all", Encoding::Brotli, 1_000).is_err());
+    }
+
+    #[test]
+    fn what_trails_brotli_is_refused_wherever_the_decoders_buffer_ends() {
+        let mut random = StdRng::seed_from_u64(4_096);
+        let mut is_buffer_full = false;
+        for length in BROTLI_BUFFER_BYTES - 64..BROTLI_BUFFER_BYTES {
+            let mut text = vec![0; length];
+            random.fill_bytes(&mut text);
+            let wire = brotli(&text);
+            is_buffer_full |= wire.len() == BROTLI_BUFFER_BYTES;
+            assert_eq!(inflate(&wire, Encoding::Brotli, length).unwrap(), text);
+            for trailing in [wire.as_slice(), b"\0", &[b'x'; 3 * BROTLI_BUFFER_BYTES]] {
+                let refused = inflate(&[wire.as_slice(), trailing].concat(), Encoding::Brotli, length);
+                assert_eq!(refused.unwrap_err().code(), Code::InvalidBody, "{} bytes and {}", wire.len(), trailing.len());
+            }
+        }
+        assert!(is_buffer_full, "none of the lengths fills the buffer");
     }
 
     #[test]
