@@ -93,7 +93,11 @@ impl Normalised<'_> {
         let own = self.events.iter().filter(|event| event.session_org.is_none());
         let sessions: BTreeSet<SessionId> = own.filter_map(|event| event.session_id).collect();
         let told_of = self.around.or_else(|| sessions.first().copied().filter(|_| sessions.len() == 1));
-        let told = |session| if Some(session) == told_of { self.told.clone() } else { EnvelopeFacts::default() };
+        let told = |session| {
+            let told = if Some(session) == told_of { self.told.clone() } else { EnvelopeFacts::default() };
+            // Around a session that only an event names, it is the agent of that event.
+            EnvelopeFacts { agent: told.agent.filter(|_| Some(session) == self.around), ..told }
+        };
         let seen = |session| EnvelopeReport { org: self.org, session, level: self.declared, told: told(session) };
         sessions.into_iter().map(seen).collect()
     }

@@ -81,13 +81,14 @@ fn lines_of(seen: &[EnvelopeReport]) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::EnvelopeFacts;
     use schemas::ids::{OrgId, SessionId};
     use schemas::session::PrivacyLevel;
     use uuid::Uuid;
 
     fn report(number: u128) -> EnvelopeReport {
         let (org, session) = (OrgId(Uuid::from_u128(7)), SessionId(Uuid::from_u128(number)));
-        EnvelopeReport { org, session, level: Some(PrivacyLevel::Intent), told: crate::validate::EnvelopeFacts::default() }
+        EnvelopeReport { org, session, level: Some(PrivacyLevel::Intent), told: EnvelopeFacts::default() }
     }
 
     #[test]
@@ -108,6 +109,18 @@ mod tests {
         assert_eq!(left, [report(1), report(2), report(3)]);
         kept.clear().unwrap();
         assert!(EnvelopeSpill::open(folder.path()).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn what_a_process_of_before_kept_names_no_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let ids = r#""org":"00000000-0000-0000-0000-000000000007","session":"00000000-0000-0000-0000-000000000001""#;
+        let told = r#"{"parent":null,"started_at":null,"manifest_ref":"m"}"#;
+        let line = format!("{{{ids},\"level\":\"intent\",\"told\":{told}}}\n");
+        std::fs::write(folder.path().join(NAME), line).unwrap();
+        let mut expected = report(1);
+        expected.told.manifest_ref = Some("m".to_owned());
+        assert_eq!(EnvelopeSpill::open(folder.path()).unwrap().1, [expected]);
     }
 
     #[test]

@@ -63,12 +63,17 @@ struct Writer {
     attempt: Option<AbortOnDropHandle<Attempted>>,
 }
 
-/// What the oldest of what was left had said before, once PostgreSQL has taken it, and when it was asked.
+/// What is known of the oldest of what was left, once PostgreSQL has taken it, and when it was asked.
 type Attempted = Option<(HashMap<Session, SessionState>, Vec<EnvelopeReport>, DateTime<Utc>)>;
 
-/// What sessions had said before, once PostgreSQL has taken them; nothing when it has not.
-async fn written(pool: &PgPool, seen: &[EnvelopeReport], patience: Duration) -> Option<HashMap<Session, SessionState>> {
-    let why = match tokio::time::timeout(patience, store::add_seen(pool, seen)).await {
+/// What is known of sessions, once PostgreSQL has taken what was seen of them; nothing when it has not.
+async fn written(
+    pool: &PgPool,
+    seen: &[EnvelopeReport],
+    now: DateTime<Utc>,
+    patience: Duration,
+) -> Option<HashMap<Session, SessionState>> {
+    let why = match tokio::time::timeout(patience, store::add_seen(pool, seen, now)).await {
         Ok(Ok(known)) => return Some(known),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer".to_owned(),
@@ -199,11 +204,13 @@ impl Writer {
     /// Tries the oldest of what is left, beside the requests: after a pause when PostgreSQL is away.
     fn write_left(&self) -> AbortOnDropHandle<Attempted> {
         let some: Vec<EnvelopeReport> = self.left.iter().take(MAX_AT_ONCE).cloned().collect();
-        let (pool, asked_at) = (self.pool.clone(), self.clock.now());
+        let (pool, clock) = (self.pool.clone(), self.clock.clone());
         let pause = if self.away_until.is_some() { BACK_OFF } else { Duration::ZERO };
         AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(pause).await;
-            Some((written(&pool, &some, LATER_ATTEMPT).await?, some, asked_at))
+            // The agent counts as named from now on, not from when it was reported: nobody could ask for it before.
+            let asked_at = clock.now();
+            Some((written(&pool, &some, asked_at, LATER_ATTEMPT).await?, some, asked_at))
         }))
     }
 
@@ -230,7 +237,7 @@ impl Writer {
     /// Whether PostgreSQL has taken them.
     async fn write(&mut self, seen: &[EnvelopeReport]) -> bool {
         let asked_at = self.clock.now();
-        let known = written(&self.pool, seen, ATTEMPT).await;
+        let known = written(&self.pool, seen, asked_at, ATTEMPT).await;
         match &known {
             Some(known) => self.learn(seen, known, asked_at),
             None => self.away_until = Some(Instant::now() + AWAY),

@@ -131,38 +131,52 @@ pub(super) async fn known_of(pool: &PgPool, sessions: &[Session]) -> Result<Hash
     Ok(by_session(rows))
 }
 
-/// Sessions that events named, with what their envelope said: they exist from now on. Answers what
-/// they had said of themselves before; one statement for both, because the first event of every session asks for it.
-pub(super) async fn add_seen(pool: &PgPool, seen: &[EnvelopeReport]) -> Result<HashMap<Session, SessionState>, sqlx::Error> {
+/// Sessions that events named, with what their envelope said: they exist from `now` on. Answers what is known of them by
+/// then; one statement for both, because the first event of every session asks for it.
+pub(super) async fn add_seen(
+    pool: &PgPool,
+    seen: &[EnvelopeReport],
+    now: DateTime<Utc>,
+) -> Result<HashMap<Session, SessionState>, sqlx::Error> {
     let orgs: Vec<Uuid> = seen.iter().map(|seen| seen.org.0).collect();
     let sessions: Vec<Uuid> = seen.iter().map(|seen| seen.session.0).collect();
     let levels: Vec<Option<i16>> = seen.iter().map(|seen| seen.level.map(code)).collect();
     let parents: Vec<Option<&str>> = seen.iter().map(|seen| seen.told.parent.as_deref()).collect();
     let starts: Vec<_> = seen.iter().map(|seen| seen.told.started_at).collect();
     let manifests: Vec<Option<&str>> = seen.iter().map(|seen| seen.told.manifest_ref.as_deref()).collect();
+    let agents: Vec<Option<&str>> = seen.iter().map(|seen| seen.told.agent.as_deref()).collect();
     // Grouped and sorted: one statement may not update a row twice, and two may not lock rows crosswise. The last
-    // SELECT sees the table as it was before, so the given level is reckoned in.
+    // SELECT sees the table as it was before, so the given level is reckoned in. The agent is taken from the row that was
+    // written: another statement may have named another one meanwhile.
     let rows: Vec<KnownRow> = sqlx::query_as(
         "WITH seen AS (SELECT org, session, min(level) AS level, \
              (array_agg(parent ORDER BY place) FILTER (WHERE parent IS NOT NULL))[1] AS parent, \
              (array_agg(start ORDER BY place) FILTER (WHERE start IS NOT NULL))[1] AS start, \
-             (array_agg(manifest ORDER BY place) FILTER (WHERE manifest IS NOT NULL))[1] AS manifest \
-         FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::timestamptz[], $6::text[]) WITH ORDINALITY \
-         AS given (org, session, level, parent, start, manifest, place) GROUP BY org, session ORDER BY org, session), \
+             (array_agg(manifest ORDER BY place) FILTER (WHERE manifest IS NOT NULL))[1] AS manifest, \
+             (array_agg(agent ORDER BY place) FILTER (WHERE agent IS NOT NULL))[1] AS agent \
+         FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[]) \
+         WITH ORDINALITY AS given (org, session, level, parent, start, manifest, agent, place) \
+         GROUP BY org, session ORDER BY org, session), \
          added AS (INSERT INTO sessions AS s \
-             (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref) \
-             SELECT org, session, level, parent, start, manifest FROM seen \
+             (organization_id, session_id, privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at) \
+             SELECT org, session, level, parent, start, manifest, \
+                 agent, CASE WHEN agent IS NULL THEN NULL ELSE $8::timestamptz END FROM seen \
          ON CONFLICT (organization_id, session_id) DO UPDATE SET \
              privacy_level = least(s.privacy_level, excluded.privacy_level), \
              parent_session_id = coalesce(s.parent_session_id, excluded.parent_session_id), \
              started_at = coalesce(s.started_at, excluded.started_at), \
-             manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref) \
+             manifest_ref = coalesce(s.manifest_ref, excluded.manifest_ref), \
+             agent_id = coalesce(s.agent_id, excluded.agent_id), \
+             agent_named_at = CASE WHEN s.agent_id IS NULL THEN excluded.agent_named_at ELSE s.agent_named_at END \
          WHERE excluded.privacy_level < s.privacy_level OR (s.privacy_level IS NULL AND excluded.privacy_level IS NOT NULL) \
              OR (s.parent_session_id IS NULL AND excluded.parent_session_id IS NOT NULL) \
              OR (s.started_at IS NULL AND excluded.started_at IS NOT NULL) \
-             OR (s.manifest_ref IS NULL AND excluded.manifest_ref IS NOT NULL)) \
-         SELECT seen.org, seen.session, s.agent_id, least(s.privacy_level, seen.level) FROM seen \
-         LEFT JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session",
+             OR (s.manifest_ref IS NULL AND excluded.manifest_ref IS NOT NULL) \
+             OR (s.agent_id IS NULL AND excluded.agent_id IS NOT NULL) \
+         RETURNING s.organization_id, s.session_id, s.agent_id) \
+         SELECT seen.org, seen.session, coalesce(s.agent_id, added.agent_id), least(s.privacy_level, seen.level) FROM seen \
+         LEFT JOIN sessions s ON s.organization_id = seen.org AND s.session_id = seen.session \
+         LEFT JOIN added ON added.organization_id = seen.org AND added.session_id = seen.session",
     )
     .bind(orgs)
     .bind(sessions)
@@ -170,6 +184,8 @@ pub(super) async fn add_seen(pool: &PgPool, seen: &[EnvelopeReport]) -> Result<H
     .bind(parents)
     .bind(starts)
     .bind(manifests)
+    .bind(agents)
+    .bind(now)
     .fetch_all(pool)
     .await?;
     Ok(by_session(rows))

@@ -1,5 +1,4 @@
-//! What the envelope of events says of their session, beside its id, its agent and its privacy level: many emitters say it
-//! nowhere else.
+//! What the envelope of events says of their session, beside its id and its privacy level: many emitters say it nowhere else.
 //!
 //! Must not refuse anything: what is no instant or too long is not kept, and the events are taken as before.
 
@@ -20,6 +19,9 @@ pub(crate) struct EnvelopeFacts {
     pub(crate) started_at: Option<DateTime<Utc>>,
     /// The participant's manifest.
     pub(crate) manifest_ref: Option<String>,
+    /// Who answers in it. Absent in what processes of before have kept on disk.
+    #[serde(default)]
+    pub(crate) agent: Option<String>,
 }
 
 impl EnvelopeFacts {
@@ -33,6 +35,7 @@ impl EnvelopeFacts {
             parent: text("parent_session_id"),
             started_at: text("started_at").and_then(|text| parse_instant(&text)).map(|at| at.to_utc()),
             manifest_ref: text("manifest_ref"),
+            agent: text("agent_id"),
         }
     }
 
@@ -47,7 +50,8 @@ impl EnvelopeFacts {
             return None;
         }
         let mut digest = Sha256::new();
-        for text in [&self.parent, &self.manifest_ref, &self.started_at.map(|at| at.timestamp_micros().to_string())] {
+        let start = self.started_at.map(|at| at.timestamp_micros().to_string());
+        for text in [&self.parent, &self.manifest_ref, &start, &self.agent] {
             digest.update([u8::from(text.is_some())]);
             digest.update(text.as_ref().map_or(0, String::len).to_be_bytes());
             digest.update(text.as_deref().unwrap_or_default());
@@ -69,11 +73,11 @@ mod tests {
     #[test]
     fn what_is_no_text_no_instant_or_too_long_says_nothing() {
         for value in [json!(7), json!({}), json!(""), json!(null), json!("x".repeat(MAX_STRING_BYTES + 1))] {
-            let told = told(&json!({"parent_session_id": value, "manifest_ref": value, "started_at": value}));
+            let told = told(&json!({"parent_session_id": value, "manifest_ref": value, "started_at": value, "agent_id": value}));
             assert!(told.is_empty() && told.fingerprint().is_none(), "{value:.60}");
         }
         assert!(told(&json!({"started_at": "2026-08-01 16:00:00"})).is_empty());
-        assert!(told(&json!({"session_id": "x", "agent_id": "bot"})).is_empty());
+        assert!(told(&json!({"session_id": "x", "privacy_level": "full"})).is_empty());
     }
 
     #[test]
@@ -81,6 +85,7 @@ mod tests {
         let all = [
             json!({"parent_session_id": "a"}),
             json!({"manifest_ref": "a"}),
+            json!({"agent_id": "a"}),
             json!({"parent_session_id": "a", "manifest_ref": "a"}),
             json!({"started_at": "2026-08-01T16:00:00Z"}),
             json!({"started_at": "2026-08-01T16:00:00.000001Z"}),
@@ -89,7 +94,7 @@ mod tests {
         assert_eq!(names.len(), all.len());
         assert_eq!(
             told(&json!({"started_at": "2026-08-01T18:00:00+02:00"})).fingerprint(),
-            told(&all[3]).fingerprint(),
+            told(&all[4]).fingerprint(),
             "an instant is one however it is written"
         );
     }

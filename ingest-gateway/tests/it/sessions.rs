@@ -4,6 +4,8 @@ use crate::harness::{Answer, Gateway, answer, with};
 use schemas::identity::OrgType;
 use schemas::log::RecordKind;
 use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 async fn start(gateway: &Gateway, key: &str, body: &Value) -> String {
@@ -209,15 +211,85 @@ async fn events_carry_the_agent_of_their_session() {
     assert_eq!(gateway.post(&key, &batch).await.status, 201);
     let own = json!({"agent_id": "other", "events": [cited(&named, "e3")]});
     assert_eq!(gateway.post(&key, &own).await.status, 201);
-    let agents: std::collections::BTreeMap<_, _> = gateway
-        .records(4)
-        .await
-        .into_iter()
-        .flat_map(|record| record.events)
-        .map(|event| (event.id.unwrap_or_default(), event.agent_id.unwrap_or_default()))
-        .collect();
     let expected = [("e1", "bot"), ("e2", ""), ("e3", "other")].map(|(id, agent)| (id.to_owned(), agent.to_owned()));
-    assert_eq!(agents, expected.into());
+    assert_eq!(agents(&gateway).await, expected.into());
+}
+
+/// The agents of all events on the log, by their ids.
+async fn agents(gateway: &Gateway) -> BTreeMap<String, String> {
+    let count = usize::try_from(gateway.record_count()).expect("a count");
+    let events = gateway.records(count).await.into_iter().flat_map(|record| record.events);
+    events.map(|event| (event.id.unwrap_or_default(), event.agent_id.unwrap_or_default())).collect()
+}
+
+/// An envelope that names its session and its agent.
+fn envelope(session: &str, agent: &str, id: &str) -> Value {
+    json!({"session_id": session, "agent_id": agent, "events": [with(cited(session, id), json!({"session_id": null}))]})
+}
+
+#[tokio::test]
+async fn the_agent_of_an_envelope_is_its_sessions_also_on_clicks_and_the_first_that_was_named_stays() {
+    let gateway = Gateway::start().await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let shop = gateway.seed().org("shop", OrgType::Platform).await.key;
+    let session = Uuid::new_v4().to_string();
+    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&session, "before")]})).await.status, 201);
+    for (bot, id) in [("env-bot", "first"), ("later-bot", "second")] {
+        assert_eq!(gateway.post(&agent, &envelope(&session, bot, id)).await.status, 201);
+    }
+    let uploaded = json!({"session_id": session, "agent_id": "uploaded-bot"});
+    assert_eq!(gateway.post_to("/sessions/bulk", &agent, &uploaded).await.status, 201);
+    let wanted = json!({"session_id": session, "content_url": "https://a.test/x"});
+    let minted = gateway.post_to("/click-tokens", &agent, &wanted).await;
+    let click = engaged("click", minted.body["token"].as_str().unwrap());
+    assert_eq!(gateway.post(&shop, &json!({"agent_id": "shop-bot", "events": [click]})).await.status, 201);
+    assert_eq!(gateway.post(&agent, &json!({"events": [cited(&session, "after")]})).await.status, 201);
+
+    let expected = [("before", ""), ("first", "env-bot"), ("second", "later-bot"), ("click", "env-bot"), ("after", "env-bot")];
+    assert_eq!(agents(&gateway).await, expected.map(|(id, agent)| (id.to_owned(), agent.to_owned())).into());
+}
+
+#[tokio::test]
+async fn the_agent_of_an_envelope_is_not_that_of_a_session_that_only_an_event_names() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("agent", OrgType::Agent).await.key;
+    let (session, around) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+    let mut both = envelope(&around, "bot", "e2");
+    both["events"].as_array_mut().unwrap().push(cited(&session, "e1"));
+    for body in [json!({"agent_id": "bot", "events": [cited(&session, "e0")]}), both] {
+        assert_eq!(gateway.post(&key, &body).await.status, 201);
+    }
+    let nameless = json!({"events": [cited(&session, "e3"), cited(&around, "e4")]});
+    assert_eq!(gateway.post(&key, &nameless).await.status, 201);
+    let expected = [("e0", "bot"), ("e1", "bot"), ("e2", "bot"), ("e3", ""), ("e4", "bot")];
+    assert_eq!(agents(&gateway).await, expected.map(|(id, agent)| (id.to_owned(), agent.to_owned())).into());
+}
+
+/// What a gateway believes of a session is what its row says, also when another names the agent in the same moment.
+#[tokio::test]
+async fn of_two_agents_that_are_named_at_the_same_time_the_one_that_is_not_stored_is_on_no_other_event() {
+    let gateway = Gateway::start().await;
+    let agent = gateway.seed().org("agent", OrgType::Agent).await;
+    let session = Uuid::new_v4();
+    let mut first = gateway.stores.pool.begin().await.unwrap();
+    let insert = sqlx::query("INSERT INTO sessions (organization_id, session_id, agent_id) VALUES ($1, $2, 'first')");
+    insert.bind(agent.id.0).bind(session).execute(&mut *first).await.unwrap();
+    let session = session.to_string();
+    let second = envelope(&session, "second", "named");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let (answer, ()) = tokio::join!(gateway.post(&agent.key, &second), async {
+        eventually("the second waits for the row", || async {
+            let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(&gateway.stores.pool).await.unwrap();
+            (waiting > 0).then_some(())
+        })
+        .await;
+        first.commit().await.unwrap();
+    });
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    assert_eq!(gateway.post(&agent.key, &json!({"events": [cited(&session, "nameless")]})).await.status, 201);
+    let agents = agents(&gateway).await;
+    assert_eq!(agents["named"], "second");
+    assert_ne!(agents["nameless"], "second");
 }
 
 #[tokio::test]

@@ -28,13 +28,14 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
     let post = async |url: &str, session: Uuid| {
         let event = with(retrieval("https://a.test/"), json!({"session_id": session}));
         let body = json!({"privacy_level": "intent", "manifest_ref": "https://a.test/manifest", "events": [event]});
-        let body = with(body, json!({"session_id": session})).to_string();
+        let body = with(body, json!({"session_id": session, "agent_id": "bot"})).to_string();
         let request = client().post(format!("{url}/events")).header("content-type", "application/json");
         request.header("x-api-key", &agent.key).body(body).send().await.unwrap().status().as_u16()
     };
     let known = async |session: Uuid| {
-        let statement = "SELECT privacy_level, manifest_ref FROM sessions WHERE organization_id = $1 AND session_id = $2";
-        let row = sqlx::query_as::<_, (Option<i16>, Option<String>)>(statement).bind(agent.id.0).bind(session);
+        let statement =
+            "SELECT privacy_level, manifest_ref, agent_id FROM sessions WHERE organization_id = $1 AND session_id = $2";
+        let row = sqlx::query_as::<_, (Option<i16>, Option<String>, Option<String>)>(statement).bind(agent.id.0).bind(session);
         row.fetch_optional(&stores.pool).await.unwrap()
     };
 
@@ -54,7 +55,7 @@ async fn f17_a_session_acknowledged_while_postgres_was_away_outlives_the_gateway
     let (_gateway, _) = start().await;
     for session in &away {
         let told = eventually("the session is there", || known(*session)).await;
-        assert_eq!(told, (Some(1), Some("https://a.test/manifest".to_owned())));
+        assert_eq!(told, (Some(1), Some("https://a.test/manifest".to_owned()), Some("bot".to_owned())));
     }
     let kept = folder.path().join("spill/sessions.seen");
     eventually("nothing is kept any more", || async { (std::fs::metadata(&kept).unwrap().len() == 0).then_some(()) }).await;
