@@ -76,7 +76,7 @@ async fn a16_an_owner_of_several_hosts_learns_whose_click_led_from_one_to_anothe
 }
 
 #[tokio::test]
-async fn a16_who_took_a_links_host_over_learns_nothing_of_what_happened_before() {
+async fn a16_an_event_before_the_links_host_was_the_owners_tells_nothing_of_whose_click_it_was() {
     let clicks = Clicks::start().await;
     clicks.app.seed().verify(clicks.owner.id, "shop.test").await;
     let from = chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + 10).unwrap();
