@@ -17,6 +17,15 @@ from content_telemetry import ContentTelemetry, Event, click_of
 LOG = logging.getLogger(__name__)
 
 
+def _target(environ: dict[str, Any]) -> str:
+    """The path and the query as they were sent. Without ``RAW_URI`` or ``REQUEST_URI``, WSGI has the path without its escapes."""
+    sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
+    if sent.startswith("/"):
+        return str(sent)
+    path = (environ.get("SCRIPT_NAME", "") + environ["PATH_INFO"]).encode("latin-1", "replace")
+    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + "?" + environ.get("QUERY_STRING", "")
+
+
 class ClickReporter:
     """``origin`` is the site's public address; a request's own Host header is not trusted."""
 
@@ -29,8 +38,7 @@ class ClickReporter:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] == "GET":
-            path = urllib.parse.quote(environ["PATH_INFO"].encode("latin-1"))
-            event = click_of(f"{self._origin}{path}?{environ.get('QUERY_STRING', '')}")
+            event = click_of(f"{self._origin}{_target(environ)}")
             if event:
                 self._queue(event)
         return self._application(environ, start_response)

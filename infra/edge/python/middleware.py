@@ -13,6 +13,7 @@ import logging
 import re
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 import uuid
 
@@ -75,15 +76,25 @@ class ContentTelemetry:
             return False
 
 
+def target(environ):
+    """The path and the query as they were sent: ``/a%2Fb`` is not the page ``/a/b``, and an agent reports it as it asked for it."""
+    sent = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
+    if sent.startswith(("/", "http://", "https://")):
+        return sent
+    # Of other servers WSGI has the path without its escapes, each byte as a character.
+    path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1", "replace")
+    query = environ.get("QUERY_STRING", "")
+    return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + query if query else "")
+
+
 def line(environ, status, headers):
     sent = {name.lower(): value for name, value in headers}
     length = sent.get("content-length", "0")
-    query = environ.get("QUERY_STRING", "")
     return {
         "timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
         "host": environ.get("HTTP_HOST", environ.get("SERVER_NAME", "")),
         "scheme": environ.get("wsgi.url_scheme", "http"),
-        "url": environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "") + ("?" + query if query else ""),
+        "url": target(environ),
         "method": environ.get("REQUEST_METHOD", ""),
         "user_agent": environ.get("HTTP_USER_AGENT", ""),
         "status": int(status.split(" ", 1)[0]),

@@ -5,6 +5,8 @@ import { contentTelemetry } from "../../../edge/node/middleware.mjs";
 
 const { DRAIN_URL, DRAIN_KEY } = process.env;
 const AGENT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)";
+// Fetched through each server, here and in Python: one retrieval, whoever tells of it.
+const SHARED = [["/caf%C3%A9", "retrieval-cafe"], ["/c%23", "retrieval-sharp"]];
 const PERSON = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0";
 
 async function throughTheWorker() {
@@ -16,8 +18,9 @@ async function throughTheWorker() {
       : toTheNetwork(input, init);
   const behind = [];
   const context = { waitUntil: (promise) => behind.push(promise) };
-  for (const [path, agent] of [["/worker/1", AGENT], ["/worker/2", AGENT], ["/worker/3", PERSON]]) {
-    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent } });
+  const visits = [["/worker/1", AGENT], ["/worker/2", AGENT], ["/worker/3", PERSON], ...SHARED.map(([path, id]) => [path, AGENT, id])];
+  for (const [path, agent, id = ""] of visits) {
+    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent, "content-telemetry-id": id } });
     const response = await worker.fetch(request, { DRAIN_URL, DRAIN_KEY }, context);
     if ((await response.text()) !== "page") throw new Error("the visitor is not served");
   }
@@ -32,13 +35,14 @@ async function throughTheServer() {
   const telemetry = contentTelemetry({ url: DRAIN_URL, key: DRAIN_KEY, send, everyMs: 20 });
   const server = http.createServer((request, response) => telemetry(request, response, () => response.end("page")));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
-  const get = (path, agent) =>
+  const get = (path, agent, id = "") =>
     new Promise((done, failed) => {
-      const headers = { host: "www.example.com", "user-agent": agent };
+      const headers = { host: "www.example.com", "user-agent": agent, "content-telemetry-id": id };
       http.get({ port: server.address().port, path, headers }, (response) => response.resume().on("end", done)).on("error", failed);
     });
   await get("/node/1?a=b", AGENT);
   await get("/node/2", PERSON);
+  for (const [path, id] of SHARED) await get(path, AGENT, id);
   while (tries < 2) await new Promise((soon) => setTimeout(soon, 10));
   await telemetry.close();
   server.close();

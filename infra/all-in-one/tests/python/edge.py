@@ -7,7 +7,10 @@ import threading
 import wsgiref.simple_server
 
 sys.path.insert(0, os.environ["EDGE"])
-from middleware import ContentTelemetry  # noqa: E402
+from middleware import ContentTelemetry, line  # noqa: E402
+
+# Fetched from the Node.js server too: one retrieval, whoever tells of it.
+SHARED = [("/caf%C3%A9", "retrieval-cafe"), ("/c%23", "retrieval-sharp")]
 
 
 def page(environ, start_response):
@@ -23,9 +26,20 @@ class Quiet(wsgiref.simple_server.WSGIRequestHandler):
 telemetry = ContentTelemetry(page, os.environ["DRAIN_URL"], os.environ["DRAIN_KEY"], every=0.05)
 server = wsgiref.simple_server.make_server("127.0.0.1", 0, telemetry, handler_class=Quiet)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-for path, agent in [("/python/1", "ClaudeBot/1.0"), ("/python/2", "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0")]:
+AGENT, PERSON = "ClaudeBot/1.0", "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0"
+for path, agent, telemetry_id in [*((path, AGENT, shared) for path, shared in SHARED), ("/python/2", PERSON, None), ("/python/1", AGENT, None)]:
+    headers = {"Host": "www.example.com", "User-Agent": agent, **({"Content-Telemetry-ID": telemetry_id} if telemetry_id else {})}
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
-    connection.request("GET", path, headers={"Host": "www.example.com", "User-Agent": agent})
+    connection.request("GET", path, headers=headers)
     assert connection.getresponse().read() == b"page"
 telemetry.close()
 server.shutdown()
+
+# What a server says of the request line is told as it is; what WSGI says instead is escaped again.
+for environ, url in [
+    ({"RAW_URI": "/a%2Fb?c=%23", "PATH_INFO": "/a/b", "QUERY_STRING": "c=%23"}, "/a%2Fb?c=%23"),
+    ({"REQUEST_URI": "/shop/%7Eme", "SCRIPT_NAME": "/shop", "PATH_INFO": "/~me"}, "/shop/%7Eme"),
+    ({"SCRIPT_NAME": "/shop", "PATH_INFO": "/caf\u00c3\u00a9", "QUERY_STRING": "q=%C3%A9"}, "/shop/caf%C3%A9?q=%C3%A9"),
+    ({"PATH_INFO": "/what?now#100%;a=1,2:@!$&'()*+~"}, "/what%3Fnow%23100%25;a=1,2:@!$&'()*+~"),
+]:
+    assert line(environ, "200 OK", [])["url"] == url, (environ, url)
