@@ -72,7 +72,7 @@ export class ContentTelemetry {
   async linkWithToken(sessionId, contentUrl) {
     const { token } = await this.#write("/click-tokens", { session_id: sessionId, content_url: contentUrl }, this.#options.url);
     const link = new URL(contentUrl);
-    link.searchParams.set("ctx", token);
+    link.search = [...withoutToken(link), `ctx=${encodeURIComponent(token)}`].join("&");
     return link.href;
   }
 
@@ -147,12 +147,19 @@ function* batches(waiting, size) {
   if (batch.length > 0) yield batch;
 }
 
+/** The text between the `&` of a query, as it is written: another spelling may be another page. */
+function withoutToken(url) {
+  const pairs = url.search ? url.search.slice(1).split("&") : [];
+  const isToken = (pair) => new URLSearchParams(`&${pair}`).has("ctx");
+  return pairs.filter((pair) => !isToken(pair));
+}
+
 /** The event of a visit that came with a click token, or undefined. `url` is the address that the visitor asked for. */
 export function clickOf(url, now = new Date()) {
   const page = new URL(url);
   const token = page.searchParams.get("ctx");
   if (!token?.startsWith("ctx_")) return undefined;
-  page.searchParams.delete("ctx");
+  page.search = withoutToken(page).join("&");
   const data = { engagement_type: "link_click" };
   return { type: "content_engaged", timestamp: now.toISOString(), content_url: page.href, ctx_token: token, data };
 }

@@ -95,8 +95,8 @@ class ContentTelemetry:
         """Makes a click token and returns the link with it."""
         token = self._write("/click-tokens", {"session_id": session_id, "content_url": content_url}, self._url)["token"]
         link = urllib.parse.urlsplit(content_url)
-        query = [pair for pair in urllib.parse.parse_qsl(link.query, keep_blank_values=True) if pair[0] != "ctx"]
-        return link._replace(query=urllib.parse.urlencode([*query, ("ctx", token)])).geturl()
+        pairs = [*_without_token(link.query), f"ctx={urllib.parse.quote(token)}"]
+        return link._replace(query="&".join(pairs)).geturl()
 
     def read(self, path: str, **parameters: Any) -> Any:
         """Reads any path of the API, e.g. ``read("/content-owners/summary", since="2026-11-01")``."""
@@ -171,6 +171,12 @@ def _batches(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
         yield batch
 
 
+def _without_token(query: str) -> list[str]:
+    """The text between the ``&``, as it is written: another spelling may be another page."""
+    pairs = query.split("&") if query else []
+    return [pair for pair in pairs if urllib.parse.unquote_plus(pair.split("=", 1)[0]) != "ctx"]
+
+
 def click_of(url: str, now: datetime | None = None) -> Event | None:
     """The event of a visit that came with a click token. ``url`` is the address that the visitor asked for."""
     page = urllib.parse.urlsplit(url)
@@ -178,7 +184,7 @@ def click_of(url: str, now: datetime | None = None) -> Event | None:
     token = next((value for name, value in query if name == "ctx"), "")
     if not token.startswith("ctx_"):
         return None
-    rest = urllib.parse.urlencode([pair for pair in query if pair[0] != "ctx"])
+    rest = "&".join(_without_token(page.query))
     timestamp = (now or datetime.now(timezone.utc)).isoformat()
     data = {"engagement_type": "link_click"}
     return {"type": "content_engaged", "timestamp": timestamp, "content_url": page._replace(query=rest).geturl(), "ctx_token": token, "data": data}

@@ -28,18 +28,24 @@ const uploaded = await agent.uploadSession({
 });
 assert.equal(uploaded.outcome_recorded, true);
 
-const link = await agent.linkWithToken(session, page("landing?a=1&b=2"));
+// Whatever is in a query stays byte for byte, and a token that was in it goes.
+const query = "q=a%20b&flag&n=%E9&&s=+&e=&q=%c3%a9";
+const link = await agent.linkWithToken(session, page(`landing?ctx=ctx_old&${query}&%63tx=ctx_older#part`));
+assert.match(link, /&ctx=ctx_[0-9A-Za-z]+#part$/);
+assert.equal(link.replace(/&ctx=ctx_[0-9A-Za-z]+#part$/, ""), page(`landing?${query}`));
+assert.equal(clickOf(page(`landing?a=%2F&ctx=ctx_1&${query}`)).content_url, page(`landing?a=%2F&${query}`));
+assert.equal(clickOf(page("landing?ctx=ctx_1")).content_url, page("landing"));
 const owner = new ContentTelemetry({ url: PROXY, apiKey: OWNER_KEY, flushAfterMs: 1 });
 const click = clicks(owner, "https://www.example.com");
 const site = createServer((request, response) => response.end("the page", () => click(request))).listen(0, "127.0.0.1");
 await new Promise((resume) => site.on("listening", resume));
-for (const path of [link.slice("https://www.example.com".length), "/client/no-token", "//other.example/x?ctx=unlike"]) {
+for (const path of [link.split("#")[0].slice("https://www.example.com".length), "/client/no-token", "//other.example/x?ctx=unlike"]) {
   assert.equal(await (await fetch(`http://127.0.0.1:${site.address().port}${path}`)).text(), "the page");
 }
 site.close();
 await owner.flush();
 assert.equal(clickOf("https://www.example.com/?ctx=other"), undefined);
-assert.equal(clickOf(link).content_url, page("landing?a=1&b=2"));
+assert.equal(clickOf(link.split("#")[0]).content_url, page(`landing?${query}`));
 await agent.endSession(session, { type: "browse" });
 
 const refused = new ContentTelemetry({ url: PROXY, apiKey: "svc_pk_unknown" });

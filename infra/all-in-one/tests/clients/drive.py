@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import sys
 import time
 from datetime import datetime, timezone
@@ -53,14 +54,20 @@ cited = {"type": "content_cited", "timestamp": now(), "content_url": page("cited
 outcome = {"type": "conversion", "value_amount": 1_999, "currency": "EUR"}
 assert agent.upload_session([cited], agent_id="client-test", started_at=now(), outcome=outcome)["outcome_recorded"] is True
 
-link = agent.link_with_token(session, page("landing?a=1&b=2"))
+# Whatever is in a query stays byte for byte, and a token that was in it goes.
+rest = "q=a%20b&flag&n=%E9&&s=+&e=&q=%c3%a9"
+link, part = agent.link_with_token(session, page(f"landing?ctx=ctx_old&{rest}&%63tx=ctx_older#part")).split("#")
+assert part == "part"
+assert re.fullmatch(re.escape(page(f"landing?{rest}")) + "&ctx=ctx_[0-9A-Za-z]+", link), link
+assert click_of(page(f"landing?a=%2F&ctx=ctx_1&{rest}"))["content_url"] == page(f"landing?a=%2F&{rest}")
+assert click_of(page("landing?ctx=ctx_1"))["content_url"] == page("landing")
 site = ClickReporter(lambda environ, start: [b"the page"], ContentTelemetry(PROXY, OWNER_KEY), "https://www.example.com")
 path, query = link.removeprefix("https://www.example.com").split("?")
 for visited in ((path, query), ("/client/no-token", ""), ("/client/other", "ctx=unlike")):
     assert site({"REQUEST_METHOD": "GET", "PATH_INFO": visited[0], "QUERY_STRING": visited[1]}, None) == [b"the page"]
 site.flush()
 assert click_of("https://www.example.com/?ctx=other") is None
-assert click_of(link)["content_url"] == page("landing?a=1&b=2")
+assert click_of(link)["content_url"] == page(f"landing?{rest}")
 agent.end_session(session, {"type": "browse"})
 
 assert fails(ApiError, ContentTelemetry(PROXY, "svc_pk_unknown").start_session).status == 401
