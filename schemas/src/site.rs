@@ -18,6 +18,8 @@ const MAX_HOST_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 /// Most labels of a host that somebody can own: each is one more host above it whose owner is looked up.
 const MAX_LABELS: usize = 32;
+/// A label that no rule of the list names, as no domain can have it: `x.mythic-beasts.com` is a rule by itself.
+const UNLISTED: &str = "_";
 /// What a host and the same host without it have in common: the pages.
 const WWW: &str = "www.";
 
@@ -123,7 +125,7 @@ pub fn host_name(url: &Url) -> Result<String, SiteError> {
 /// Whether many own names beneath this host (`co.uk`, `github.io`), or beneath each of a whole level of names beneath it
 /// (`*.kawasaki.jp`), by the list of public suffixes that this build was made with.
 pub fn is_public_suffix(host: &str) -> bool {
-    psl::domain_str(host).is_none() || psl::domain_str(&format!("x.{host}")).is_none()
+    psl::domain_str(host).is_none() || psl::domain_str(&format!("{UNLISTED}.{host}")).is_none()
 }
 
 /// The host without one leading `www.`, unless what is left is a public suffix: `www.co.uk` is a name like any other.
@@ -187,6 +189,10 @@ mod tests {
             ("www.github.io", "io.github.www", "www.github.io"),
             ("www.kawasaki.jp", "jp.kawasaki.www", "www.kawasaki.jp"),
             ("www.com", "com.www", "www.com"),
+            ("www.mythic-beasts.com", "com.mythic-beasts", "mythic-beasts.com"),
+            ("www.x.mythic-beasts.com", "com.mythic-beasts.x.www", "www.x.mythic-beasts.com"),
+            ("www.city.kawasaki.jp", "jp.kawasaki.city", "city.kawasaki.jp"),
+            ("www.me.kawasaki.jp", "jp.kawasaki.me.www", "www.me.kawasaki.jp"),
             ("www.localhost", "localhost.www", "www.localhost"),
             ("www2.example.com", "com.example.www2", "www2.example.com"),
             ("wwwexample.com", "com.wwwexample", "wwwexample.com"),
