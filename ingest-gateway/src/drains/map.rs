@@ -142,7 +142,7 @@ impl Judge {
     /// The URL that was asked for.
     fn url(&self, fields: &Fields<'_>) -> Result<String, Reason> {
         let path = fields.get(Field::Path).ok_or("no_path")?;
-        if path.starts_with("http://") || path.starts_with("https://") {
+        if is_absolute(path) {
             return Ok(path.to_owned());
         }
         let host = fields.host().or(self.host.as_deref()).ok_or("no_host")?;
@@ -258,6 +258,11 @@ fn is_asset(url: &str, media_type: &str) -> bool {
     ASSETS.contains(&ending.as_str()) || ASSET_TYPES.iter().any(|kind| media_type.starts_with(kind))
 }
 
+fn is_absolute(target: &str) -> bool {
+    let begins_with = |scheme: &str| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    begins_with("http://") || begins_with("https://")
+}
+
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -291,6 +296,16 @@ mod tests {
             assert!(!is_asset(content, "text/html; charset=utf-8"), "{content}");
         }
         assert!(is_asset("https://a.test/photo", "Image/PNG"));
+    }
+
+    #[test]
+    fn a_whole_url_is_one_whatever_the_case_of_its_scheme() {
+        for url in ["http://a.test/", "https://a.test/", "HTTPS://a.test/", "Http://a.test/"] {
+            assert!(is_absolute(url), "{url}");
+        }
+        for path in ["/https://a.test/", "https:/a", "http", "", "httpé://a.test/", "*"] {
+            assert!(!is_absolute(path), "{path}");
+        }
     }
 
     #[test]
