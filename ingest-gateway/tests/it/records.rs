@@ -2,9 +2,11 @@
 
 use crate::harness::{Gateway, answer, retrieval, with};
 use schemas::event::SourceRole;
+use schemas::event_key::EventKey;
 use schemas::identity::OrgType;
 use schemas::log::RECORD_VERSION;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
@@ -17,7 +19,7 @@ async fn one_accepted_request_is_one_kafka_record() {
     assert_eq!(gateway.record_count(), 1);
     let record = gateway.records(1).await.remove(0);
     assert_eq!((record.v, record.org, record.events.len()), (RECORD_VERSION, org.id, 100));
-    let keys: std::collections::HashSet<_> = record.events.iter().map(|event| event.key).collect();
+    let keys: HashSet<_> = record.events.iter().map(|event| event.key).collect();
     assert_eq!(keys.len(), 100, "equal events of one request are several");
 }
 
@@ -77,7 +79,7 @@ async fn all_observers_of_one_retrieval_share_its_key() {
     }
     assert_eq!(gateway.post(&cdn.key, &json!({"events": [seen("edge", "https://www.a.test/other", id)]})).await.status, 201);
     let records = gateway.records(5).await;
-    let keys = |url_end: &str| -> std::collections::HashSet<_> {
+    let keys = |url_end: &str| -> HashSet<_> {
         let events = records.iter().flat_map(|record| &record.events);
         events
             .filter(|event| event.content_url.as_deref().is_some_and(|url| url.ends_with(url_end)))
@@ -87,6 +89,53 @@ async fn all_observers_of_one_retrieval_share_its_key() {
     assert_eq!(keys("/x").len(), 1);
     assert_eq!(keys("/other").len(), 1);
     assert_ne!(keys("/x"), keys("/other"), "another page is another retrieval");
+}
+
+/// The key of each of these reports, made one request each by two organisations in turn.
+async fn keys_of_reports(reports: &[Value]) -> Vec<EventKey> {
+    let gateway = Gateway::start().await;
+    let (one, two) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Platform).await);
+    for (at, report) in reports.iter().enumerate() {
+        let report = with(report.clone(), json!({"id": format!("report-{at}"), "session_id": SESSION}));
+        let key = if at % 2 == 0 { &one.key } else { &two.key };
+        let taken = gateway.post(key, &json!({"events": [report]})).await;
+        assert_eq!(taken.status, 201, "{at}: {}", taken.body);
+    }
+    let events = gateway.records(reports.len()).await.into_iter().flat_map(|record| record.events);
+    let keys: HashMap<String, EventKey> = events.map(|event| (event.id.expect("each has an id"), event.key)).collect();
+    (0..reports.len()).map(|at| keys[&format!("report-{at}")]).collect()
+}
+
+#[tokio::test]
+async fn e11_observers_merge_on_retrievals_only() {
+    let agents = |event_type: &str| {
+        with(retrieval("https://a.test/x"), json!({"type": event_type, "source_role": "agent", "content_telemetry_id": "t-1"}))
+    };
+    let [retrieved, grounded, cited] = ["content_retrieved", "content_grounded", "content_cited"].map(agents);
+    let keys = keys_of_reports(&[retrieved.clone(), grounded, cited.clone(), cited, retrieved]).await;
+    assert_eq!(keys[0], keys[4], "what was fetched is one, whoever tells of it");
+    assert_eq!(keys[..4].iter().collect::<HashSet<_>>().len(), 4, "and each thing that was done with it another one");
+}
+
+#[tokio::test]
+async fn e11_a_content_id_tells_retrievals_apart_only_where_there_is_no_url() {
+    let seen = |role: &str, url: Option<&str>, id: Option<&str>| {
+        let members = json!({"source_role": role, "content_telemetry_id": "t-1", "content_url": url, "content_id": id});
+        with(retrieval("https://a.test/"), members)
+    };
+    let url = Some("https://a.test/x");
+    let keys = keys_of_reports(&[
+        seen("edge", url, Some("doi:1")),
+        seen("agent", url, None),
+        seen("origin", url, Some("doi:2")),
+        seen("edge", None, Some("doi:1")),
+        seen("agent", None, Some("doi:1")),
+        seen("edge", None, Some("doi:2")),
+    ])
+    .await;
+    assert_eq!(keys[..3], [keys[0]; 3], "observers of one page may name its content each in a way of their own");
+    assert_eq!(keys[3], keys[4], "without a URL it is the content");
+    assert_eq!([keys[0], keys[3], keys[5]].iter().collect::<HashSet<_>>().len(), 3, "another content is another retrieval");
 }
 
 #[tokio::test]
@@ -106,17 +155,13 @@ async fn a_retry_gets_the_same_keys_and_another_caller_gets_others() {
     assert!(theirs.iter().all(|key| !mine.contains(key)), "another organisation");
 
     let idempotent =
-        |body: &serde_json::Value| answer(gateway.request(Some(&one.key)).header("idempotency-key", "k1").body(body.to_string()));
+        |body: &Value| answer(gateway.request(Some(&one.key)).header("idempotency-key", "k1").body(body.to_string()));
     let other_clock = json!({"events": [with(retrieval("https://a.test/"), json!({"timestamp": "2026-11-01T10:00:01Z"}))]});
     for body in [json!({"events": [retrieval("https://a.test/")]}), other_clock] {
         assert_eq!(idempotent(&body).await.status, 201);
     }
     let keys = keys_of(gateway.records(5).await, one.id);
-    assert_eq!(
-        keys.iter().collect::<std::collections::HashSet<_>>().len(),
-        mine.len() / 2 + 1,
-        "one Idempotency-Key is one request"
-    );
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), mine.len() / 2 + 1, "one Idempotency-Key is one request");
 }
 
 #[tokio::test]
