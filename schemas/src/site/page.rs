@@ -84,6 +84,9 @@ fn is_plain(byte: u8) -> bool {
 }
 
 #[cfg(test)]
+mod golden;
+
+#[cfg(test)]
 mod tests {
     use crate::site::{ContentUrl, Site};
     use proptest::prelude::*;
