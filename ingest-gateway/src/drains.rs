@@ -41,7 +41,7 @@ use coverage::{Coverage, Report};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
-use map::Judge;
+use map::{Judge, only_host};
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;
@@ -169,7 +169,8 @@ async fn judge(
     }
     let hosts = fed.map(|fed| fed.hosts).unwrap_or_default();
     let (bots, limits, now) = (Arc::clone(&state.bots), state.limits.clone(), state.clock.now());
-    Ok(Judge { provider, caller, role, owned, hosts, host: told.host, bots, limits, now })
+    let host = told.host.or_else(|| only_host(&hosts));
+    Ok(Judge { provider, caller, role, owned, hosts, host, bots, limits, now })
 }
 
 fn content_length(parts: &Parts) -> Option<u64> {

@@ -4,7 +4,7 @@
 //! would show the copy.
 
 use super::fed::observer;
-use super::map::{Judge, Judged, Outcome};
+use super::map::{Judge, Judged, Outcome, only_host};
 use super::settings::DrainSettings;
 use super::split::Splitter;
 use crate::request::limits::Limits;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub struct DrainDryRun {
     /// Whose lines they are.
     pub provider: DrainProvider,
-    /// The host of lines that name none.
+    /// The host of lines that name none; without it, the only one of `hosts`.
     pub host: Option<String>,
     /// The hosts whose lines would be kept, with those beneath them; none: every host's.
     pub hosts: Vec<Site>,
@@ -41,8 +41,8 @@ impl DrainDryRun {
             caller: nobody(),
             role: observer(self.provider.usual_role()),
             owned: None,
+            host: self.host.or_else(|| only_host(&self.hosts)),
             hosts: self.hosts,
-            host: self.host,
             bots: self.bots,
             limits: Limits::default(),
             now: self.now,
@@ -63,5 +63,43 @@ fn nobody() -> Caller {
         scopes: Vec::new(),
         drain: None,
         strict: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The URLs that are kept of a log whose lines name no host, and why others are bad.
+    fn kept(host: Option<&str>, hosts: &[&str]) -> Vec<String> {
+        let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
+        let mut found = Vec::new();
+        let dry_run = DrainDryRun {
+            provider: DrainProvider::Combined,
+            host: host.map(str::to_owned),
+            hosts: hosts.iter().map(|host| Site::from_domain(host).unwrap()).collect(),
+            bots: BotTable::bundled(),
+            now: DateTime::from_timestamp(1_793_527_200, 0).unwrap(),
+        };
+        let keep = |outcome, _| {
+            found.push(match outcome {
+                Outcome::Kept(event) => event.content_url.unwrap(),
+                other => format!("{other:?}"),
+            });
+            Ok(())
+        };
+        dry_run.lines(log.as_bytes(), keep).unwrap();
+        found
+    }
+
+    #[test]
+    fn lines_that_name_no_host_are_of_the_only_one_that_they_can_be_of() {
+        assert_eq!(kept(None, &["a.test"]), ["https://a.test/a?b=1"]);
+        assert_eq!(kept(None, &["www.a.test"]), ["https://a.test/a?b=1"], "a drain names hosts without www.");
+        assert_eq!(kept(None, &["www.co.uk"]), ["https://www.co.uk/a?b=1"]);
+        assert_eq!(kept(Some("b.a.test"), &["a.test"]), ["https://b.a.test/a?b=1"], "what is said of the lines counts first");
+        for hosts in [&[][..], &["a.test", "b.test"]] {
+            assert_eq!(kept(None, hosts), [r#"Bad("no_host")"#], "{hosts:?}");
+        }
     }
 }

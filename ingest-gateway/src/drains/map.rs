@@ -81,6 +81,11 @@ pub(super) struct Judge {
     pub(super) now: DateTime<Utc>,
 }
 
+/// The host of lines that name none, where all are of one host and of those beneath it.
+pub(super) fn only_host(hosts: &[Site]) -> Option<String> {
+    if let [host] = hosts { Some(host.domain()) } else { None }
+}
+
 impl Judge {
     /// What becomes of a line.
     pub(super) fn judge(&self, line: &[u8]) -> Judged {

@@ -30,7 +30,7 @@ pub(crate) struct Test {
     /// Who wrote the log
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: DrainProvider,
-    /// Host of lines that name none
+    /// Host of lines that name none [default: that of --domain, where it is said once]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Host whose lines would be kept, with those beneath it; may be said again [default: every host]

@@ -47,3 +47,16 @@ async fn a_drain_keeps_the_lines_of_its_hosts_and_observes_as_its_owner_said() {
     let roles: Vec<_> = events.map(|event| event.source_role).collect();
     assert_eq!(roles, [Some(SourceRole::Origin), Some(SourceRole::Origin)]);
 }
+
+#[tokio::test]
+async fn lines_that_name_no_host_are_of_the_one_that_their_drain_names() {
+    let gateway = Gateway::start().await;
+    let org = gateway.seed().org("network", OrgType::Platform).await.id;
+    let (drain, key) = gateway.seed().drain(org, OrgType::Platform, DrainProvider::Combined).await;
+    sqlx::query("UPDATE drains SET hosts = '{a.test}' WHERE id = $1").bind(drain.0).execute(&gateway.stores.pool).await.unwrap();
+    let line = format!(r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10 "-" "{BOT}""#);
+    let taken = gateway.drain("combined", &key, line).await;
+    assert_eq!((&taken.body["kept"], &taken.body["bad"]), (&json!(1), &json!(0)), "{}", taken.body);
+    let event = gateway.records(1).await.remove(0).events.remove(0);
+    assert_eq!(event.content_url.as_deref(), Some("https://a.test/a"));
+}
