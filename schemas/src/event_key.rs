@@ -20,7 +20,7 @@ pub enum Identity<'a> {
     Retrieval {
         /// The host, when it has one that can be owned.
         site: Option<&'a Site>,
-        /// As canonicalised by [`canonical_id`].
+        /// As canonicalised by [`canonical_telemetry_id`].
         content_telemetry_id: &'a str,
         /// The page (`ContentUrl::keyed`), else the content id.
         content: &'a str,
@@ -95,6 +95,26 @@ impl EventKey {
 /// Brings the spellings of a UUID (upper case, braces, `urn:uuid:`, no hyphens) to one; leaves other ids alone.
 pub fn canonical_id(id: &str) -> String {
     Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
+}
+
+/// What loggers, languages and people write where there is no correlation id, in lower case.
+const NO_TELEMETRY_ID: [&str; 8] = [
+    "",
+    "-",
+    "null",
+    "(null)",
+    "none",
+    "undefined",
+    "00000000-0000-0000-0000-000000000000",
+    "ffffffff-ffff-ffff-ffff-ffffffffffff",
+];
+
+/// A correlation id as every observer has it: without the spaces and quotes that a header or its log has around it. What
+/// stands for none is none, or fetches that have nothing in common would be one.
+pub fn canonical_telemetry_id(id: &str) -> Option<String> {
+    let id = canonical_id(id.trim_matches(|around: char| around.is_whitespace() || matches!(around, '"' | '\'')));
+    let is_none = NO_TELEMETRY_ID.iter().any(|none| id.eq_ignore_ascii_case(none));
+    (!is_none).then_some(id)
 }
 
 /// Every part is preceded by its length, so that no two lists of parts are the same bytes.
@@ -237,6 +257,34 @@ mod tests {
             assert_eq!(canonical_id(spelling), canonical);
         }
         assert_eq!(canonical_id("Order-7"), "Order-7");
+    }
+
+    #[test]
+    fn a_correlation_id_is_what_every_observer_has_of_it_and_a_placeholder_is_none() {
+        let canonical = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        for (reported, expected) in [
+            ("t-1", "t-1"),
+            (" t-1\t", "t-1"),
+            ("\"t-1\"", "t-1"),
+            ("' t-1'", "t-1"),
+            ("T-1 2", "T-1 2"),
+            ("\"{67E55044-10B1-426F-9247-BB680E5FE0C8}\"", canonical),
+            ("nullify", "nullify"),
+            ("--", "--"),
+            ("0", "0"),
+        ] {
+            assert_eq!(canonical_telemetry_id(reported).as_deref(), Some(expected), "{reported:?}");
+        }
+        for placeholder in NO_TELEMETRY_ID {
+            for spelling in [placeholder.to_owned(), format!(" \"{placeholder}\""), placeholder.to_uppercase()] {
+                assert_eq!(canonical_telemetry_id(&spelling), None, "{spelling:?}");
+            }
+        }
+        let nil = Uuid::nil();
+        for spelling in [nil.simple().to_string(), nil.urn().to_string(), nil.braced().to_string()] {
+            assert_eq!(canonical_telemetry_id(&spelling), None, "{spelling:?}");
+        }
+        assert_eq!(canonical_telemetry_id(&Uuid::max().simple().to_string()), None);
     }
 
     #[test]

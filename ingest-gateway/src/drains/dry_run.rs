@@ -70,36 +70,60 @@ fn nobody() -> Caller {
 mod tests {
     use super::*;
 
-    /// The URLs that are kept of a log whose lines name no host, and why others are bad.
-    fn kept(host: Option<&str>, hosts: &[&str]) -> Vec<String> {
-        let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
-        let mut found = Vec::new();
+    fn dry_run(provider: DrainProvider, host: Option<&str>, hosts: &[&str], log: &str) -> Vec<Outcome> {
         let dry_run = DrainDryRun {
-            provider: DrainProvider::Combined,
+            provider,
             host: host.map(str::to_owned),
             hosts: hosts.iter().map(|host| Site::from_domain(host).unwrap()).collect(),
             bots: BotTable::bundled(),
             now: DateTime::from_timestamp(1_793_527_200, 0).unwrap(),
         };
+        let mut found = Vec::new();
         let keep = |outcome, _| {
-            found.push(match outcome {
-                Outcome::Kept(event) => event.content_url.unwrap(),
-                other => format!("{other:?}"),
-            });
+            found.push(outcome);
             Ok(())
         };
         dry_run.lines(log.as_bytes(), keep).unwrap();
         found
     }
 
+    /// The URL that is kept of a line that names no host, or why none is.
+    fn kept(host: Option<&str>, hosts: &[&str]) -> String {
+        let log = r#"192.0.2.1 - - [01/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 10 "-" "GPTBot/1.2""#;
+        match dry_run(DrainProvider::Combined, host, hosts, log).remove(0) {
+            Outcome::Kept(event) => event.content_url.unwrap(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// The correlation id that is kept of a line of Akamai with a custom field.
+    fn correlation(custom: &str) -> Option<String> {
+        let line = serde_json::json!({"reqTimeSec": "1793527200", "reqHost": "a.test", "reqPath": "a", "reqMethod": "GET",
+            "UA": "GPTBot/1.2", "statusCode": "200", "customField": custom});
+        match dry_run(DrainProvider::Akamai, None, &[], &line.to_string()).remove(0) {
+            Outcome::Kept(event) => event.content_telemetry_id,
+            other => panic!("{custom}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_header_that_was_not_sent_correlates_nothing_however_it_is_logged() {
+        for custom in ["-", "", "undefined", "%22-%22", "content-telemetry-id:-", "a=1;content-telemetry-id=null", "%28null%29"] {
+            assert_eq!(correlation(custom), None, "{custom}");
+        }
+        for custom in ["t-1", "%22t-1%22", " t-1 ", "content-telemetry-id:%20%22t-1%22,x:y"] {
+            assert_eq!(correlation(custom).as_deref(), Some("t-1"), "{custom}");
+        }
+    }
+
     #[test]
     fn lines_that_name_no_host_are_of_the_only_one_that_they_can_be_of() {
-        assert_eq!(kept(None, &["a.test"]), ["https://a.test/a?b=1"]);
-        assert_eq!(kept(None, &["www.a.test"]), ["https://a.test/a?b=1"], "a drain names hosts without www.");
-        assert_eq!(kept(None, &["www.co.uk"]), ["https://www.co.uk/a?b=1"]);
-        assert_eq!(kept(Some("b.a.test"), &["a.test"]), ["https://b.a.test/a?b=1"], "what is said of the lines counts first");
+        assert_eq!(kept(None, &["a.test"]), "https://a.test/a?b=1");
+        assert_eq!(kept(None, &["www.a.test"]), "https://a.test/a?b=1", "a drain names hosts without www.");
+        assert_eq!(kept(None, &["www.co.uk"]), "https://www.co.uk/a?b=1");
+        assert_eq!(kept(Some("b.a.test"), &["a.test"]), "https://b.a.test/a?b=1", "what is said of the lines counts first");
         for hosts in [&[][..], &["a.test", "b.test"]] {
-            assert_eq!(kept(None, hosts), [r#"Bad("no_host")"#], "{hosts:?}");
+            assert_eq!(kept(None, hosts), r#"Bad("no_host")"#, "{hosts:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::privacy::TURN;
 use crate::request::limits::MAX_DATA_LEVELS;
 use crate::request::raw::{RawObject, as_str};
 use schemas::event::{EventFamily, EventType, SourceRole};
+use schemas::event_key::canonical_telemetry_id;
 use serde_json::value::RawValue;
 
 /// Checks one event by itself; its session is bound afterwards (`bind`). `None` means that it has no readable type.
@@ -80,11 +81,11 @@ fn read_type(object: &RawObject<'_>, context: &Context<'_>, faults: &mut Faults)
     parsed
 }
 
-/// Under its present name, else under its old one.
+/// Under its present name, else under its old one. What stands for none is none, and breaks no rule.
 fn read_telemetry_id(object: &RawObject<'_>, faults: &mut Faults) -> Option<String> {
     let present = Member("content_telemetry_id");
     let member = if object.get(present.0).is_some() { present } else { Member(OLD_TELEMETRY_ID) };
-    members::id(object.get(member.0), member, faults)
+    members::text(object.get(member.0), member, faults).and_then(|id| canonical_telemetry_id(&id))
 }
 
 fn read_role(object: &RawObject<'_>, faults: &mut Faults) -> Option<SourceRole> {

@@ -139,6 +139,18 @@ async fn e11_a_content_id_tells_retrievals_apart_only_where_there_is_no_url() {
 }
 
 #[tokio::test]
+async fn e11_a_placeholder_is_no_telemetry_id_and_what_is_around_one_no_part_of_it() {
+    let seen = |id: &str| with(retrieval("https://a.test/x"), json!({"content_telemetry_id": id}));
+    let placeholders =
+        ["-", "null", "undefined", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", " "];
+    let twice: Vec<Value> = placeholders.iter().flat_map(|id| [seen(id), seen(id)]).collect();
+    let keys = keys_of_reports(&twice).await;
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "nothing says that two of these are one");
+    let keys = keys_of_reports(&["t-1", " t-1 ", "\"t-1\""].map(seen)).await;
+    assert_eq!(keys, [keys[0]; 3]);
+}
+
+#[tokio::test]
 async fn a_retry_gets_the_same_keys_and_another_caller_gets_others() {
     let gateway = Gateway::start().await;
     let (one, two) = (gateway.seed().org("one", OrgType::Agent).await, gateway.seed().org("two", OrgType::Agent).await);
