@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -85,6 +85,12 @@ impl Connection {
     pub async fn post_as(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Vec<u8>) -> Exchange {
         let request = self.request(Method::POST, path, key).header("x-request-id", id);
         self.exchange(request.header(CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)))).await
+    }
+
+    /// `POST` of a log that is compressed with gzip, under an id of the caller's own.
+    pub async fn post_gzip(&mut self, path: &'static str, key: &HeaderValue, id: &str, body: Bytes) -> Exchange {
+        let request = self.request(Method::POST, path, key).header("x-request-id", id).header(CONTENT_ENCODING, "gzip");
+        self.exchange(request.body(Full::new(body))).await
     }
 
     /// `GET`.

@@ -18,9 +18,11 @@
 pub mod bench;
 pub mod chaos;
 pub mod client;
+pub mod drains;
 pub mod drive;
 pub mod fuzz_api;
 pub mod linear;
+pub mod log_lines;
 pub mod options;
 pub mod oracle;
 pub mod processes;
@@ -57,7 +59,7 @@ impl Cli {
         match &self.command {
             Command::Run(options) => &options.conduct,
             Command::Bench(options) => &options.conduct,
-            Command::Reads(_) | Command::FuzzApi(_) | Command::Linear(_) => return 1,
+            Command::Reads(_) | Command::FuzzApi(_) | Command::Linear(_) | Command::Drains(_) => return 1,
             Command::Chaos(_) => return CHAOS_THREADS,
         }
         .threads
@@ -76,6 +78,7 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
             linear::run(options);
             Ok(Verdict::Clean)
         }
+        Command::Drains(options) => drains::run(options).await,
         Command::Chaos(options) => chaos::run(options, stop).await,
     }
 }

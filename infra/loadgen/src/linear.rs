@@ -9,9 +9,9 @@ mod body;
 pub use body::{LEVELS, Shape, body};
 
 use crate::options::LinearOptions;
+use crate::processes::thread_cpu;
 use chrono::{DateTime, Utc};
 use ingest_gateway::{Document, Limits, dry_run};
-use rustix::time::{ClockId, clock_gettime};
 use schemas::log::LogRecord;
 use service_kit::clock::Clock;
 use std::time::Duration;
@@ -71,10 +71,4 @@ fn cost(work: impl Fn()) -> f64 {
             return least.as_secs_f64() * 1e6;
         }
     }
-}
-
-/// CPU that this thread has used.
-fn thread_cpu() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
 }

@@ -32,6 +32,8 @@ pub enum Command {
     FuzzApi(FuzzApiOptions),
     /// What a body costs the gateway by its size, shape and nesting, in CPU; needs no server
     Linear(LinearOptions),
+    /// What logs of CDNs cost the gateway: lines a second of one core by format, and the memory that a body of 1 GiB takes
+    Drains(DrainOptions),
     /// Kills, stops, pauses and cuts off every process of a stack of its own under load; ends with 1 unless every check held (`cargo chaos`)
     Chaos(ChaosOptions),
 }
@@ -45,6 +47,9 @@ pub struct ReadBenchOptions {
     /// One row in so many is the owner's who reads; the others are of other owners
     #[arg(long, default_value_t = 10)]
     pub share: u32,
+    /// So many rows, all of them the owner's: --observations ROWS --share 1
+    #[arg(long, value_name = "ROWS", conflicts_with_all = ["observations", "share", "growth"])]
+    pub owner_rows: Option<u64>,
     /// Fill through the log and worker processes, as a deployment is filled, instead of by the worker's insert alone
     #[arg(long)]
     pub through_log: bool,
@@ -77,6 +82,32 @@ pub struct LinearOptions {
     /// Size of the largest body, up to what the gateway takes
     #[arg(long, value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
     pub most_bytes: usize,
+}
+
+/// How logs are measured.
+#[derive(Args, Clone, Debug)]
+pub struct DrainOptions {
+    /// Lines of the body of each format
+    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    pub lines: u32,
+    /// How often service and baseline alternate; the table shows the least CPU of each
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub rounds: u8,
+    /// Only the table, which needs no server
+    #[arg(long)]
+    pub without_gateway: bool,
+    /// What the gateway is sent, inflated; in as few bodies as its limits allow
+    #[arg(long, value_name = "BYTES", default_value_t = 1024 * 1024 * 1024)]
+    pub bytes: u64,
+    /// Bytes of each of its lines
+    #[arg(long, value_name = "BYTES", default_value_t = 1_074, value_parser = clap::value_parser!(u16).range(700..=8_000))]
+    pub line_bytes: u16,
+    /// How many bodies are on their way at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub at_once: u8,
+    /// Folder of the program `telemetry`, instead of building it
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Option<PathBuf>,
 }
 
 /// One load.
@@ -206,6 +237,23 @@ impl BenchOptions {
     }
 }
 
+impl DrainOptions {
+    /// The gateway is one of its own.
+    pub fn place(&self) -> Where {
+        Where { start: true, binaries: self.binaries.clone(), ..Where::default() }
+    }
+}
+
+impl ReadBenchOptions {
+    /// With the rows of the owner in the place of all rows.
+    pub fn resolved(&self) -> Self {
+        match self.owner_rows {
+            Some(rows) => Self { observations: rows, share: 1, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+}
+
 impl Load {
     /// What its requests are made of.
     pub fn mix(&self) -> Mix {
@@ -252,6 +300,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn rows_of_the_owner_are_all_rows() {
+        let sizes = |arguments: &[&str]| {
+            let cli = Cli::parse_from(["load", "reads"].iter().chain(arguments));
+            let Command::Reads(options) = cli.command else { panic!("reads were asked for") };
+            let options = options.resolved();
+            (options.observations, options.share)
+        };
+        assert_eq!(sizes(&["--owner-rows", "6000"]), (6_000, 1));
+        assert_eq!(sizes(&["--observations", "6000", "--share", "7"]), (6_000, 7));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Must count a process together with its children: PostgreSQL works in one process per connection.
 
 use crate::drive::lock;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
@@ -154,9 +155,23 @@ fn row(pid: u32) -> Option<Row> {
 }
 
 fn rss_kib(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    status_kib(pid, "VmRSS:").unwrap_or(0)
+}
+
+/// The most resident memory that a process has had, in MiB; children are not in it.
+pub fn peak_rss_mib(pid: u32) -> Option<f64> {
+    status_kib(pid, "VmHWM:").map(mib)
+}
+
+fn status_kib(pid: u32, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+}
+
+/// CPU that this thread has used.
+pub(crate) fn thread_cpu() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

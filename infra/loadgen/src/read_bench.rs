@@ -83,6 +83,7 @@ struct Measured {
 
 /// Fills a store and measures; with `--growth` two smaller ones after it.
 pub async fn run(options: &ReadBenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
+    let options = &options.resolved();
     let whole = measure_one(options, &stop).await?;
     let mut smaller = Vec::new();
     for store in options.growth.then(|| growth::smaller(options)).into_iter().flatten() {

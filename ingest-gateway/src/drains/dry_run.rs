@@ -4,6 +4,8 @@
 //! would show the copy.
 
 use super::fed::observer;
+use super::inflate::Encoding;
+use super::intake::work_off;
 use super::map::{Judge, Judged, Outcome, only_host};
 use super::settings::DrainSettings;
 use super::split::Splitter;
@@ -14,6 +16,7 @@ use schemas::identity::{DrainProvider, OrgType};
 use schemas::ids::{ApiKeyId, OrgId};
 use schemas::site::Site;
 use service_kit::auth::Caller;
+use std::hint::black_box;
 use std::io::{self, Read};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -36,7 +39,24 @@ impl DrainDryRun {
     /// Hands over what becomes of each line, or of each element of a log that is one array, with its time in milliseconds. Blank
     /// lines are none.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(Outcome, Option<i64>) -> io::Result<()>) -> io::Result<()> {
-        let judge = Judge {
+        let judge = self.judge();
+        Splitter::new(log, DrainSettings::default().drain_line_bytes).lines_or_elements(|line| {
+            let Some(line) = line else { return take(Outcome::Bad("too_long"), None) };
+            let Judged { outcome, at_ms, .. } = judge.judge(line);
+            take(outcome, at_ms)
+        })
+    }
+
+    /// Works a body off that is compressed with gzip, to the bytes of its records; answers how many lines it has, and how many of
+    /// them are kept.
+    pub fn gzip_body(self, body: impl Read + 'static) -> io::Result<(u64, u64)> {
+        let encoded = |record| serde_json::to_vec(&record).map(|bytes| drop(black_box(bytes))).map_err(io::Error::other);
+        let taken = work_off(body, Encoding::Gzip, &self.judge(), &DrainSettings::default(), encoded)?;
+        Ok((taken.body_counts.lines, taken.body_counts.sum(|hour| hour.kept)))
+    }
+
+    fn judge(self) -> Judge {
+        Judge {
             provider: self.provider,
             caller: nobody(),
             role: observer(self.provider.usual_role()),
@@ -46,12 +66,7 @@ impl DrainDryRun {
             bots: self.bots,
             limits: Limits::default(),
             now: self.now,
-        };
-        Splitter::new(log, DrainSettings::default().drain_line_bytes).lines_or_elements(|line| {
-            let Some(line) = line else { return take(Outcome::Bad("too_long"), None) };
-            let Judged { outcome, at_ms, .. } = judge.judge(line);
-            take(outcome, at_ms)
-        })
+        }
     }
 }
 

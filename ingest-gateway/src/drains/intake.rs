@@ -18,10 +18,10 @@ use crate::record::accept::record;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use schemas::identity::DrainProvider;
-use schemas::log::{LogEvent, RecordKind};
+use schemas::log::{LogEvent, LogRecord, RecordKind};
 use schemas::problem::Code;
 use service_kit::http::ApiError;
-use std::io;
+use std::io::{self, Read};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -60,7 +60,7 @@ impl Intake {
         let (log, wire_bytes) = (self.log.clone(), self.settings.drain_wire_bytes);
         let thread = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            self.work(Parts::new(arriving), records)
+            self.work(Parts::new(arriving), &records)
         });
         let (sent, appended, worked) = tokio::join!(send_parts(body, wire_bytes, parts), append_all(&log, made), thread);
         let worked = worked.map_err(ApiError::internal)?;
@@ -70,41 +70,54 @@ impl Intake {
         worked.map_err(|error| unreadable(&error))
     }
 
-    fn work(self, parts: Parts, records: mpsc::Sender<Message>) -> io::Result<Taken> {
-        let body = Limited::new(inflated(parts, self.encoding)?, self.settings.drain_body_bytes);
-        let mut lines =
-            Lines { body_counts: BodyCounts::new(self.judge.now.timestamp_millis()), events: Vec::new(), records, intake: &self };
-        let delivery = match self.judge.provider {
-            DrainProvider::Firehose => {
-                Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?
-            }
-            _ => {
-                Splitter::new(body, self.settings.drain_line_bytes).lines_or_elements(|line| lines.take(line))?;
-                None
-            }
-        };
-        lines.send()?;
-        Ok(Taken { body_counts: lines.body_counts, delivery })
+    fn work(self, parts: Parts, records: &mpsc::Sender<Message>) -> io::Result<Taken> {
+        work_off(parts, self.encoding, &self.judge, &self.settings, |record| {
+            let message = self.log.message(&record, &self.request_id).map_err(|_| io::Error::other("too large"))?;
+            records.blocking_send(message).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+        })
     }
 }
 
-/// The lines of a body as they are cut.
-struct Lines<'a> {
-    intake: &'a Intake,
-    body_counts: BodyCounts,
-    events: Vec<LogEvent>,
-    records: mpsc::Sender<Message>,
+/// Takes the lines of a body one after the other, and hands over records of what is kept.
+pub(super) fn work_off(
+    body: impl Read + 'static,
+    encoding: Encoding,
+    judge: &Judge,
+    settings: &DrainSettings,
+    keep: impl FnMut(LogRecord) -> io::Result<()>,
+) -> io::Result<Taken> {
+    let body = Limited::new(inflated(body, encoding)?, settings.drain_body_bytes);
+    let body_counts = BodyCounts::new(judge.now.timestamp_millis());
+    let mut lines = Lines { judge, settings, body_counts, events: Vec::new(), keep };
+    let delivery = match judge.provider {
+        DrainProvider::Firehose => Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?,
+        _ => {
+            Splitter::new(body, settings.drain_line_bytes).lines_or_elements(|line| lines.take(line))?;
+            None
+        }
+    };
+    lines.send()?;
+    Ok(Taken { body_counts: lines.body_counts, delivery })
 }
 
-impl Lines<'_> {
+/// The lines of a body as they are cut.
+struct Lines<'a, K> {
+    judge: &'a Judge,
+    settings: &'a DrainSettings,
+    body_counts: BodyCounts,
+    events: Vec<LogEvent>,
+    keep: K,
+}
+
+impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     fn take(&mut self, line: Item<'_>) -> io::Result<()> {
         let bad = |reason| Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] };
         let (line, judged) = match line {
-            Some(line) => (line, self.intake.judge.judge(line)),
+            Some(line) => (line, self.judge.judge(line)),
             None => (&[][..], bad("too_long")),
         };
         self.events.extend(self.body_counts.count(line, judged));
-        if self.body_counts.lines > self.intake.settings.drain_lines {
+        if self.body_counts.lines > self.settings.drain_lines {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
         }
         if self.events.len() >= RECORD_EVENTS { self.send() } else { Ok(()) }
@@ -117,7 +130,7 @@ impl Lines<'_> {
             Ok(bytes) => {
                 bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()).try_for_each(
                     |line| {
-                        let is_short = line.len() <= self.intake.settings.drain_line_bytes;
+                        let is_short = line.len() <= self.settings.drain_line_bytes;
                         self.take(is_short.then_some(line))
                     },
                 )
@@ -134,10 +147,8 @@ impl Lines<'_> {
         if self.events.is_empty() {
             return Ok(());
         }
-        let (judge, events) = (&self.intake.judge, std::mem::take(&mut self.events));
-        let record = record(judge.caller.org_id, RecordKind::Drain, None, events, judge.now);
-        let message = self.intake.log.message(&record, &self.intake.request_id).map_err(|_| io::Error::other("too large"))?;
-        self.records.blocking_send(message).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+        let events = std::mem::take(&mut self.events);
+        (self.keep)(record(self.judge.caller.org_id, RecordKind::Drain, None, events, self.judge.now))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod chaos;
 mod documented_build;
+mod drains;
 mod fake_service;
 mod linear;
 mod oracle;

@@ -6,8 +6,12 @@ use std::process::{Output, Stdio};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_loadgen");
 
 async fn reads(arguments: &[&str]) -> Output {
+    reads_of(&[&["--observations", "6000"], arguments].concat()).await
+}
+
+async fn reads_of(arguments: &[&str]) -> Output {
     let mut program = tokio::process::Command::new(PROGRAM);
-    program.args(["reads", "--observations", "6000", "--runs", "1", "--ingest", "100"]).args(arguments);
+    program.args(["reads", "--runs", "1", "--ingest", "100"]).args(arguments);
     program.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the program runs")
 }
 
@@ -81,6 +85,13 @@ async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
         said.contains(&format!("published {observations} ")) && said.contains(&format!("stored {observations} in")),
         "{said}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_the_owners_rows_alone_is_measured() {
+    let (owners, everybodys) =
+        (reads_of(&["--owner-rows", "2000"]).await, reads_of(&["--observations", "2000", "--share", "1"]).await);
+    assert_eq!(rows_of("observations", &rows(&owners)), rows_of("observations", &rows(&everybodys)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

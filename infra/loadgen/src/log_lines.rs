@@ -1,0 +1,355 @@
+//! Lines as each provider writes them: of any request, and of a load that is people's for the most part, in which every fiftieth is of
+//! an AI agent that was given a page.
+//!
+//! Must be deterministic, and must not have what a person really sent.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use schemas::identity::DrainProvider;
+
+/// One line in so many is of an AI agent.
+pub const BOT_EVERY: u32 = 50;
+
+const BOTS: [&str; 6] = [
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; OAI-SearchBot/1.0; +https://openai.com/searchbot",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Amazonbot/0.1; +https://developer.amazon.com/support/amazonbot)",
+];
+/// Of people and of programs that are nobody's agents; `#` is a version.
+const PEOPLE: [&str; 12] = [
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36 Edg/#.0.0.0",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/#.0.0.0 Mobile Safari/537.36",
+    "Mozilla/5.0 (Linux; Android 14; SAMSUNG SM-S921B) AppleWebKit/537.36 (KHTML, like Gecko) SamsungBrowser/#.0 Chrome/121.0.0.0 Mobile Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/#.6 Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/#.6 Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/#.5 Safari/605.1.15",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:#.0) Gecko/20100101 Firefox/#.0",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:#.0) Gecko/20100101 Firefox/#.0",
+    "curl/8.#.0",
+    "okhttp/4.#.0",
+];
+const COUNTRIES: [&str; 8] = ["us", "de", "gb", "fr", "in", "br", "jp", "nl"];
+/// What fills a line up that is to be longer than its provider makes it.
+const FILLER: &str = "session_region=eu-central-1; consent=necessary.statistics; theme=dark; locale=de-DE; experiment=checkout-b; \
+                      last_section=politics; font_scale=1.125; timezone=Europe/Berlin; newsletter=dismissed; ";
+
+/// A form in which lines come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Logpush.
+    Cloudflare,
+    /// The format string of `infra/edge/fastly`.
+    Fastly,
+    /// Real-time logs of `CloudFront`, a line in each record.
+    FirehoseTsv,
+    /// The same as JSON.
+    FirehoseJson,
+    /// `DataStream` 2.
+    AkamaiJson,
+    /// The same between spaces.
+    AkamaiText,
+    /// A drain of Vercel.
+    Vercel,
+    /// nginx through Vector or Fluent Bit.
+    Ndjson,
+    /// nginx, Apache.
+    Combined,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 9] = [
+        Self::Cloudflare,
+        Self::Fastly,
+        Self::FirehoseTsv,
+        Self::FirehoseJson,
+        Self::AkamaiJson,
+        Self::AkamaiText,
+        Self::Vercel,
+        Self::Ndjson,
+        Self::Combined,
+    ];
+
+    /// Who sends it.
+    pub fn provider(self) -> DrainProvider {
+        match self {
+            Self::Cloudflare => DrainProvider::Cloudflare,
+            Self::Fastly => DrainProvider::Fastly,
+            Self::FirehoseTsv | Self::FirehoseJson => DrainProvider::Firehose,
+            Self::AkamaiJson | Self::AkamaiText => DrainProvider::Akamai,
+            Self::Vercel => DrainProvider::Vercel,
+            Self::Ndjson => DrainProvider::Ndjson,
+            Self::Combined => DrainProvider::Combined,
+        }
+    }
+
+    /// As the table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirehoseTsv => "firehose, tabs",
+            Self::FirehoseJson => "firehose, JSON",
+            Self::AkamaiJson => "akamai, JSON",
+            Self::AkamaiText => "akamai, spaces",
+            _ => self.provider().as_str(),
+        }
+    }
+
+    /// A request as this format has it.
+    pub fn line(self, request: &Request) -> String {
+        match self {
+            Self::Cloudflare => request.cloudflare(),
+            Self::Fastly => request.fastly(),
+            Self::FirehoseTsv => request.cloudfront_tsv(),
+            Self::FirehoseJson => request.cloudfront_json(),
+            Self::AkamaiJson => request.akamai_json(),
+            Self::AkamaiText => request.akamai_text(),
+            Self::Vercel => request.vercel(),
+            Self::Ndjson => request.ndjson(),
+            Self::Combined => request.combined(),
+        }
+    }
+
+    /// Lines as a body of this format.
+    pub fn body(self, lines: &[String]) -> String {
+        let is_delivery = matches!(self, Self::FirehoseTsv | Self::FirehoseJson);
+        let whole = |(nth, line): (usize, &String)| match is_delivery {
+            true => record(line, nth == 0, nth + 1 == lines.len()) + "\n",
+            false => format!("{line}\n"),
+        };
+        lines.iter().enumerate().map(whole).collect()
+    }
+}
+
+/// Writes the lines of one body, or of several that follow each other.
+pub struct Lines {
+    format: Format,
+    random: SmallRng,
+    begin: DateTime<Utc>,
+    least_bytes: usize,
+    made: u32,
+}
+
+/// One request. No text may hold what JSON or a log escapes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// When it was.
+    pub at: DateTime<Utc>,
+    /// The provider's id of it; may be empty.
+    pub id: String,
+    /// The correlation header; may be empty, and Vercel does not log it.
+    pub telemetry_id: String,
+    /// Who asked.
+    pub address: String,
+    /// By which program.
+    pub user_agent: String,
+    /// Which host.
+    pub host: String,
+    /// With its slash.
+    pub path: String,
+    /// What was answered.
+    pub status: u16,
+    /// How much of it.
+    pub bytes: u32,
+    /// From where it was asked.
+    pub country: &'static str,
+    /// Whether the edge had it.
+    pub cache: &'static str,
+}
+
+impl Lines {
+    /// Lines of the hour before `now`. Of JSON with names of its own, each is filled up to `least_bytes`.
+    pub fn new(format: Format, now: DateTime<Utc>, least_bytes: usize) -> Self {
+        Self { format, random: SmallRng::seed_from_u64(1), begin: now - TimeDelta::hours(1), least_bytes, made: 0 }
+    }
+
+    /// Appends the next line.
+    pub fn write(&mut self, is_last: bool, to: &mut Vec<u8>) {
+        let request = self.request();
+        let line = self.format.line(&request);
+        let line = match self.format {
+            Format::FirehoseTsv | Format::FirehoseJson => record(&line, self.made == 0, is_last),
+            Format::Ndjson => filled(line, self.least_bytes),
+            _ => line,
+        };
+        to.extend_from_slice(line.as_bytes());
+        to.push(b'\n');
+        self.made += 1;
+    }
+
+    fn request(&mut self) -> Request {
+        let is_bot = self.made % BOT_EVERY == BOT_EVERY - 1;
+        let random = &mut self.random;
+        let user_agent = match is_bot {
+            true => BOTS[random.random_range(0..BOTS.len())].to_owned(),
+            false => PEOPLE[random.random_range(0..PEOPLE.len())].replace('#', &random.random_range(17..143_u8).to_string()),
+        };
+        Request {
+            at: self.begin + TimeDelta::milliseconds(3 * i64::from(self.made)),
+            id: format!("{:016x}", u64::from(self.made).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            telemetry_id: String::new(),
+            host: "www.example.com".to_owned(),
+            address: std::net::Ipv4Addr::from(random.random::<u32>()).to_string(),
+            user_agent,
+            path: format!(
+                "/{}/article-{}",
+                ["politics", "sports", "science"][random.random_range(0..3)],
+                random.random_range(0..9_999)
+            ),
+            status: if is_bot { 200 } else { [200, 200, 200, 200, 301, 304, 404][random.random_range(0..7)] },
+            bytes: random.random_range(500..90_000),
+            country: COUNTRIES[random.random_range(0..COUNTRIES.len())],
+            cache: ["hit", "miss"][random.random_range(0..2)],
+        }
+    }
+}
+
+/// A record of Firehose with one line; the first one begins a delivery, and the last one ends it.
+fn record(line: &str, is_first: bool, is_last: bool) -> String {
+    let begin = if is_first { r#"{"requestId":"load","timestamp":1,"records":["# } else { "" };
+    let end = if is_last { "]}" } else { "," };
+    format!("{begin}{{\"data\":\"{}\"}}{end}", BASE64_STANDARD.encode(line))
+}
+
+impl Request {
+    fn cloudflare(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, bytes, country, cache, telemetry_id, .. } = self;
+        let at = self.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let headers = match telemetry_id.as_str() {
+            "" => "{}".to_owned(),
+            id => format!(r#"{{"content-telemetry-id":"{id}"}}"#),
+        };
+        format!(
+            r#"{{"ClientRequestHost":"{host}","ClientRequestScheme":"https","ClientRequestURI":"{path}","ClientRequestMethod":"GET","ClientRequestUserAgent":"{user_agent}","ClientRequestSource":"eyeball","EdgeStartTimestamp":"{at}","EdgeResponseStatus":{status},"EdgeResponseBytes":{bytes},"EdgeResponseContentType":"text/html","CacheCacheStatus":"{cache}","ClientASN":8075,"ClientCountry":"{country}","ClientIP":"{address}","RayID":"{id}","ParentRayID":"00","VerifiedBotCategory":"","RequestHeaders":{headers}}}"#
+        )
+    }
+
+    fn fastly(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, bytes, country, cache, telemetry_id, .. } = self;
+        let at = self.at.format("%Y-%m-%dT%H:%M:%S+00:00");
+        format!(
+            r#"{{"timestamp":"{at}","host":"{host}","scheme":"https","url":"{path}","request_method":"GET","request_user_agent":"{user_agent}","response_status":{status},"response_body_size":{bytes},"content_type":"text/html; charset=utf-8","cache_status":"{cache}","client_ip":"{address}","country":"{country}","asn":8075,"request_id":"{id}","content_telemetry_id":"{telemetry_id}","signature_agent":""}}"#
+        )
+    }
+
+    fn cloudfront_tsv(&self) -> String {
+        let Self { address, host, path, status, bytes, country, cache, .. } = self;
+        let (id, at, user_agent, headers) = (dash(&self.id), self.unix(), self.escaped_user_agent(), self.headers());
+        format!(
+            "{at}\t{address}\t-\t{status}\t{bytes}\tGET\tHTTPS\td111111abcdef8.cloudfront.net\t{path}\t-\t-\t{id}\t{host}\t-\t-\t-\t\
+             {user_agent}\t-\t-\t-\t-\t-\t-\t-\t{cache}\t-\t-\ttext/html\t-\t-\t-\t-\t-\t{country}\t-\t-\t-\t{headers}\t\
+             -\t-\t-\t-\t-\t-\t8075\t-"
+        )
+    }
+
+    fn cloudfront_json(&self) -> String {
+        let Self { address, host, path, status, bytes, country, cache, .. } = self;
+        let (id, at, user_agent, headers) = (dash(&self.id), self.unix(), self.escaped_user_agent(), self.headers());
+        format!(
+            r#"{{"timestamp":"{at}","c-ip":"{address}","sc-status":"{status}","sc-bytes":"{bytes}","cs-method":"GET","cs-protocol":"https","cs-host":"d111111abcdef8.cloudfront.net","x-host-header":"{host}","cs-uri-stem":"{path}","cs-uri-query":"-","x-edge-request-id":"{id}","cs-user-agent":"{user_agent}","x-edge-result-type":"{cache}","sc-content-type":"text/html","c-country":"{country}","asn":"8075","cs-headers":"{headers}"}}"#
+        )
+    }
+
+    fn akamai_json(&self) -> String {
+        let Self { address, host, path, status, bytes, country, .. } = self;
+        let (at, user_agent, path) = (self.unix(), self.escaped_user_agent(), path.trim_start_matches('/'));
+        let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        format!(
+            r#"{{"version":"1","reqId":"{id}","reqTimeSec":"{at}","cliIP":"{address}","reqHost":"{host}","reqPath":"{path}","queryStr":"-","reqMethod":"GET","proto":"HTTP/2","statusCode":"{status}","bytes":"{bytes}","UA":"{user_agent}","referer":"-","cacheStatus":"1","country":"{country}","asn":"8075","rspContentType":"text/html","customField":"{telemetry_id}"}}"#
+        )
+    }
+
+    fn akamai_text(&self) -> String {
+        let Self { address, host, path, status, bytes, country, .. } = self;
+        let (at, user_agent, path) = (self.unix(), self.escaped_user_agent(), path.trim_start_matches('/'));
+        let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        format!(
+            "1 {id} {at} {address} {host} {path} - GET HTTP/2 {status} {bytes} {user_agent} - 1 {country} 8075 text/html {telemetry_id}"
+        )
+    }
+
+    fn vercel(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, bytes, cache, .. } = self;
+        let at = self.at.timestamp_millis();
+        format!(
+            r#"{{"id":"{id}","deploymentId":"dpl_1","source":"static","host":"project.vercel.app","timestamp":{at},"requestId":"{id}","proxy":{{"timestamp":{at},"method":"GET","scheme":"https","host":"{host}","path":"{path}","userAgent":["{user_agent}"],"referer":"","statusCode":{status},"clientIp":"{address}","region":"sfo1","responseByteSize":{bytes},"vercelCache":"{cache}"}}}}"#
+        )
+    }
+
+    fn ndjson(&self) -> String {
+        let Self { id, address, user_agent, host, path, status, bytes, telemetry_id, .. } = self;
+        let at = self.at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        format!(
+            r#"{{"time_iso8601":"{at}","host":"{host}","scheme":"https","request_uri":"{path}","request_method":"GET","http_user_agent":"{user_agent}","status":{status},"body_bytes_sent":{bytes},"remote_addr":"{address}","request_id":"{id}","http_content_telemetry_id":"{telemetry_id}","sent_http_content_type":"text/html"}}"#
+        )
+    }
+
+    fn combined(&self) -> String {
+        let Self { address, user_agent, host, path, status, bytes, .. } = self;
+        let (id, telemetry_id) = (dash(&self.id), dash(&self.telemetry_id));
+        let at = self.at.format("%d/%b/%Y:%H:%M:%S +0000");
+        format!(
+            r#"{address} - - [{at}] "GET {path} HTTP/2.0" {status} {bytes} "-" "{user_agent}" "{telemetry_id}" "{host}" "{id}""#
+        )
+    }
+
+    /// Seconds since 1970 with milliseconds.
+    fn unix(&self) -> String {
+        format!("{}.{:03}", self.at.timestamp(), self.at.timestamp_subsec_millis())
+    }
+
+    /// The headers of the request as `CloudFront` has them.
+    fn headers(&self) -> String {
+        let Self { host, telemetry_id, .. } = self;
+        match telemetry_id.as_str() {
+            "" => format!("host:{host}%0A"),
+            id => format!("host:{host}%0Acontent-telemetry-id:{id}%0A"),
+        }
+    }
+
+    fn escaped_user_agent(&self) -> String {
+        self.user_agent.replace(' ', "%20")
+    }
+}
+
+/// A text where none is written `-`.
+fn dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+/// A JSON object with a member more, up to so many bytes with the end of its line.
+fn filled(mut object: String, bytes: usize) -> String {
+    const MEMBER: &str = r#","cookie":""#;
+    let missing = bytes.saturating_sub(object.len() + MEMBER.len() + "\"\n".len());
+    if missing == 0 {
+        return object;
+    }
+    object.pop();
+    object.push_str(MEMBER);
+    object.extend(FILLER.chars().cycle().take(missing));
+    object.push_str("\"}");
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_filled_up_to_the_byte() {
+        let mut lines = Lines::new(Format::Ndjson, DateTime::UNIX_EPOCH, 1_074);
+        for _ in 0..1_000 {
+            let mut line = Vec::new();
+            lines.write(false, &mut line);
+            assert_eq!(line.len(), 1_074);
+            assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok_and(|line| line.is_object()));
+        }
+    }
+}
