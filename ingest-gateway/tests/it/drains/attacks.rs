@@ -1,6 +1,6 @@
 //! A1 for drains: whatever is sent to any provider's path is answered in time, with no fault of ours.
 
-use super::delivery;
+use super::{FIXTURES, body, delivery};
 use crate::harness::{Gateway, answer};
 use ingest_gateway::DrainSettings;
 use schemas::identity::OrgType;
@@ -70,6 +70,87 @@ async fn a1_nothing_that_is_sent_to_a_drain_is_a_fault_of_ours() {
         }
     }
     assert_eq!(gateway.record_count(), 0);
+}
+
+/// Lines that are as bad as a line can be, none with an end of line in it.
+fn hostile_lines() -> Vec<(&'static str, Vec<u8>)> {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).filter(|byte| *byte != b'\n').collect::<Vec<u8>>();
+    let members = (0..5_000).map(|n| format!("\"m{n}\":{{\"a\":1}},")).collect::<String>();
+    vec![
+        ("nesting", format!("{{\"proxy\":{}", "{\"a\":[".repeat(10_000)).into_bytes()),
+        ("nesting that ends", format!("{{\"a\":{}{}}}", "[".repeat(30_000), "]".repeat(30_000)).into_bytes()),
+        ("64 KiB", vec![b'x'; 64 * 1024]),
+        ("64 KiB and a byte", vec![b'x'; 64 * 1024 + 1]),
+        ("a megabyte", vec![b'{'; 1024 * 1024]),
+        ("a user agent of 60 KiB", format!("{{\"user_agent\":\"{}\"}}", "GPTBot/1.2 ".repeat(5_500)).into_bytes()),
+        ("ten thousand tabs", b"a\t".repeat(10_000)),
+        ("ten thousand spaces", b"a ".repeat(10_000)),
+        ("ten thousand quotes", b"\"\\".repeat(10_000)),
+        ("five thousand members", format!("{{{members}\"z\":1}}").into_bytes()),
+        ("bad base64", br#"{"data":"%%%","requestId":"=","records":[{"data":"A"}]}"#.to_vec()),
+        ("escapes that are none", format!("{{\"UA\":\"{}\"}}", "%zz%".repeat(10_000)).into_bytes()),
+        ("half a surrogate", br#"{"host":"\ud800","user_agent":"GPTBot\udfff"}"#.to_vec()),
+        ("Latin-1", b"{\"host\":\"caf\xe9.test\"}".to_vec()),
+        ("UTF-16", utf16("{\"host\":\"a.test\"}")),
+        ("a mark of the byte order", b"\xef\xbb\xbf{\"host\":\"a.test\"}".to_vec()),
+        ("all bytes", (0..=255).filter(|byte| !matches!(byte, b'\n' | b'\r')).collect()),
+        ("numbers", format!("{{\"timestamp\":{},\"status\":-1e400}}", "9".repeat(400)).into_bytes()),
+    ]
+}
+
+/// A line of which something is kept, as the provider has it.
+fn good_line(provider: &str) -> &'static [u8] {
+    // The fixture of NDJSON is an array; Fastly's lines have the same names.
+    let wanted = if provider == "ndjson" { "fastly" } else { provider };
+    let (_, _, lines) = FIXTURES.into_iter().find(|(known, ..)| *known == wanted).unwrap();
+    lines.split(|byte| *byte == b'\n').next().unwrap()
+}
+
+/// Each hostile line between two good ones, plain and compressed: both are kept.
+async fn send_hostile_lines(provider: &str) {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let good = good_line(provider);
+    let mut sent = 0;
+    for (what, hostile) in hostile_lines() {
+        let lines = body(provider, &[good, b"\n", &hostile, b"\n", good, b"\n"].concat());
+        let compressed = gzip(|encoder| encoder.write_all(&lines).unwrap());
+        for (encoding, body) in [("identity", lines), ("gzip", compressed)] {
+            let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
+            let told = answer(request.body(body)).await;
+            assert_eq!(told.status, 200, "{provider}, {what}, {encoding}: {}", told.body);
+            sent += 1;
+            if provider != "firehose" {
+                assert_eq!(
+                    (&told.body["lines"], &told.body["kept"]),
+                    (&3.into(), &2.into()),
+                    "{provider}, {what}: {}",
+                    told.body
+                );
+            }
+        }
+    }
+    let records = gateway.records(sent).await;
+    assert!(records.iter().all(|record| record.events.len() == 2), "{provider}: a good line beside a bad one is kept");
+}
+
+macro_rules! hostile_lines_of {
+    ($($name:ident: $provider:literal,)+) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            send_hostile_lines($provider).await;
+        }
+    )+};
+}
+
+hostile_lines_of! {
+    a1_no_line_of_cloudflare_spoils_those_beside_it: "cloudflare",
+    a1_no_line_of_fastly_spoils_those_beside_it: "fastly",
+    a1_no_line_of_firehose_spoils_those_beside_it: "firehose",
+    a1_no_line_of_akamai_spoils_those_beside_it: "akamai",
+    a1_no_line_of_vercel_spoils_those_beside_it: "vercel",
+    a1_no_line_of_ndjson_spoils_those_beside_it: "ndjson",
+    a1_no_line_of_combined_spoils_those_beside_it: "combined",
 }
 
 #[tokio::test]
