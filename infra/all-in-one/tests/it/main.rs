@@ -15,6 +15,7 @@ mod crash;
 mod demo;
 mod demo_data;
 mod documented_commands;
+mod drains;
 mod edge;
 mod end_to_end;
 mod first_screen;

@@ -1,0 +1,66 @@
+//! Logs of CDNs through the whole service: what reads make of them, and what of them is nowhere.
+//!
+//! Must ask as providers and owners do; what one line becomes is tested beside the gateway.
+
+mod redelivered;
+
+use crate::demo::{Answer, Demo, answer};
+use chrono::{DateTime, TimeDelta, Utc};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use loadgen::log_lines::{Format, Request};
+use serde_json::json;
+use std::io::Write;
+
+/// Somebody's crawlers, as their operators document them.
+const BOTS: [&str; 3] = [
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
+    "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)",
+];
+
+/// A page that a bot was given, `n` seconds after `begin`.
+fn request(begin: DateTime<Utc>, n: usize) -> Request {
+    Request {
+        at: begin + TimeDelta::seconds(i64::try_from(n).unwrap()),
+        id: format!("request-{n}"),
+        telemetry_id: String::new(),
+        address: "203.0.113.9".to_owned(),
+        user_agent: BOTS[n % BOTS.len()].to_owned(),
+        host: "www.example.com".to_owned(),
+        path: format!("/page/{n}"),
+        status: 200,
+        bytes: 4_711,
+        country: "de",
+        cache: "hit",
+    }
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+impl Demo {
+    /// The key of a new drain of the owner.
+    async fn drain_key(&self, format: Format) -> String {
+        let provider = format.provider();
+        let drain =
+            json!({"name": format.name(), "provider": provider, "hosts": ["www.example.com"], "role": provider.usual_role()});
+        let asked = self.client.post(self.url("/api/v1/identity/drains")).header("x-api-key", self.env("OWNER_KEY"));
+        let made = answer(asked.header("content-type", "application/json").body(drain.to_string())).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.body["key"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a body as a provider does.
+    async fn feed(&self, format: Format, key: &str, body: &str, is_compressed: bool) -> Answer {
+        let asked = self.client.post(self.url(&format!("/drains/{}", format.provider().as_str()))).header("x-api-key", key);
+        answer(match is_compressed {
+            true => asked.header("content-encoding", "gzip").body(gzip(body)),
+            false => asked.body(body.to_owned()),
+        })
+        .await
+    }
+}

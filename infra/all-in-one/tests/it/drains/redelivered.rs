@@ -1,0 +1,226 @@
+//! D3: delivered twice, reordered, cut at any byte and sent again, by jobs that overlap, and imported as a file: every read is the same.
+//!
+//! How many logs: `TEST_ROUNDS`. Each is of a day of its own, and all of one format. What is counted by the body and not by the line,
+//! `refused`, is compared where the same bodies come again.
+
+use super::{BOTS, gzip, request};
+use crate::demo::{Demo, retrieval};
+use chrono::{DateTime, TimeDelta, Utc};
+use loadgen::log_lines::Format;
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use service_kit::testing::{TestLog, TestProcess, random_seed, size};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::TcpStream;
+use tempfile::TempDir;
+
+const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
+const READS: [&str; 7] = [
+    "summary?",
+    "urls?limit=1000&",
+    "series?by=hour&split=bot&",
+    "series?by=day&split=status&",
+    "crawlers?limit=1000&",
+    "events?limit=1000&",
+    "corroboration?limit=1000&",
+];
+
+/// A log of a day, and what is to be counted of it.
+struct Log {
+    format: Format,
+    begin: DateTime<Utc>,
+    lines: Vec<String>,
+    kept: usize,
+    /// The retrievals that their agent is to claim, with their paths.
+    claims: Vec<(String, String)>,
+}
+
+impl Log {
+    /// Lines of bots and people; some correlated, some refused, some without an id of the request.
+    fn random(random: &mut StdRng, nth: usize) -> Self {
+        let begin = DateTime::from_timestamp(1_704_067_200, 0).unwrap() + TimeDelta::days(i64::try_from(nth % 700).unwrap());
+        let format = *Format::ALL.choose(random).unwrap();
+        let (mut lines, mut kept, mut claims) = (Vec::new(), 0, Vec::new());
+        for n in 0..random.random_range(20..150) {
+            let mut request = request(begin, n * 500);
+            if random.random_bool(0.4) {
+                PERSON.clone_into(&mut request.user_agent);
+            }
+            if random.random_bool(0.1) {
+                request.status = 403;
+            }
+            if random.random_bool(0.3) {
+                request.id.clear();
+            }
+            if random.random_bool(0.3) && format != Format::Vercel {
+                request.telemetry_id = format!("retrieval-{nth}-{n}");
+            }
+            let is_kept = BOTS.contains(&request.user_agent.as_str()) && request.status == 200;
+            kept += usize::from(is_kept);
+            if is_kept && !request.telemetry_id.is_empty() && random.random_bool(0.5) {
+                claims.push((request.telemetry_id.clone(), request.path.clone()));
+            }
+            lines.push(format.line(&request));
+        }
+        Self { format, begin, lines, kept, claims }
+    }
+
+    fn body(&self, lines: &[String]) -> String {
+        self.format.body(lines)
+    }
+
+    fn whole(&self) -> String {
+        self.body(&self.lines)
+    }
+}
+
+/// A log on its way to a service.
+struct Course<'a> {
+    demo: &'a Demo,
+    log: Log,
+    /// Of the drain, and of its owner.
+    keys: [String; 2],
+    trace: String,
+}
+
+impl Course<'_> {
+    async fn deliver(&self, random: &mut StdRng, body: &str) {
+        let key = self.keys.choose(random).unwrap();
+        let taken = self.demo.feed(self.log.format, key, body, random.random_bool(0.5)).await;
+        assert_eq!(taken.status, 200, "{}: {}", self.trace, taken.body);
+    }
+
+    /// Two jobs, each with its part in an order of its own, that have lines in common.
+    async fn deliver_overlapping(&self, random: &mut StdRng) {
+        let (one, other) = (random.random_range(0..=self.log.lines.len()), random.random_range(0..=self.log.lines.len()));
+        for part in [&self.log.lines[..one.max(other)], &self.log.lines[one.min(other)..]] {
+            let mut part = part.to_vec();
+            part.shuffle(random);
+            self.deliver(random, &self.log.body(&part)).await;
+        }
+    }
+
+    /// Sends a body up to some byte, and goes.
+    fn deliver_half(&self, random: &mut StdRng) {
+        let whole = self.log.whole();
+        let (is_compressed, key) = (random.random_bool(0.5), self.keys.choose(random).unwrap());
+        let (body, encoding) = if is_compressed { (gzip(&whole), "gzip") } else { (whole.into_bytes(), "identity") };
+        let address = self.demo.env("BASE_URL").strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST /drains/{} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
+            self.log.format.provider().as_str(),
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // Whoever is refused early does not read the rest.
+        drop(stream.write_all(&body[..random.random_range(0..body.len())]));
+    }
+
+    /// By the command for people, from a file.
+    async fn import(&self, random: &mut StdRng) {
+        let home = TempDir::new().unwrap();
+        let (file, text) = (home.path().join("access.log"), self.log.lines.join("\n"));
+        std::fs::write(&file, if random.random_bool(0.5) { gzip(&text) } else { text.into_bytes() }).unwrap();
+        let settings = [
+            ("HOME", home.path().to_str().unwrap()),
+            ("TELEMETRY_URL", self.demo.env("BASE_URL")),
+            ("TELEMETRY_KEY", self.keys.choose(random).unwrap().as_str()),
+        ];
+        let arguments = ["import", file.to_str().unwrap(), "--provider", self.log.format.provider().as_str()];
+        let mut import = TestProcess::service(&arguments, &settings);
+        assert_eq!(import.exit_code().await, Some(0), "{}: {}", self.trace, import.stderr());
+    }
+
+    /// What every read says of the day, once all that was acknowledged is counted.
+    async fn reads(&self) -> Vec<Value> {
+        TestLog::connect(&self.demo.stores.kafka).caught_up(&self.demo.stores.name).await;
+        let day = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let window = format!("since={}&until={}", day(self.log.begin), day(self.log.begin + TimeDelta::days(1)));
+        let mut said = Vec::new();
+        for read in READS {
+            let answer = self.demo.get(self.demo.env("OWNER_KEY"), &format!("/content-owners/{read}{window}")).await;
+            assert_eq!(answer.status, 200, "{}: {read}: {}", self.trace, answer.body);
+            said.push(answer.body);
+        }
+        said
+    }
+
+    /// What is to be counted, by what was made and not by what is read.
+    fn judge(&self, reads: &[Value]) {
+        let [summary, urls, by_bot, _, crawlers, events, _] = reads else { panic!("{}: {} reads", self.trace, reads.len()) };
+        let (kept, sum) = (self.log.kept as u64, |items: &Value, member: &str| {
+            items.as_array().unwrap().iter().map(|item| item[member].as_u64().unwrap()).sum::<u64>()
+        });
+        assert_eq!(summary["total_events"], kept, "{}: {summary}", self.trace);
+        assert_eq!((&urls["total"], &events["total"]), (&kept.into(), &kept.into()), "{}", self.trace);
+        assert_eq!(sum(&by_bot["items"], "total_events"), kept, "{}: {by_bot}", self.trace);
+        assert_eq!(sum(&crawlers["items"], "retrievals"), kept, "{}: {crawlers}", self.trace);
+        assert_eq!(sum(&crawlers["items"], "corroborated"), self.log.claims.len() as u64, "{}: {crawlers}", self.trace);
+    }
+}
+
+/// Without what is counted by the body.
+fn without_refused(mut reads: Vec<Value>) -> Vec<Value> {
+    for read in &mut reads {
+        let items = read.get_mut("items").and_then(Value::as_array_mut);
+        items.into_iter().flatten().filter_map(Value::as_object_mut).for_each(|item| drop(item.remove("refused")));
+        read.as_object_mut().unwrap().remove("refused");
+    }
+    reads
+}
+
+async fn claim(demo: &Demo, log: &Log) {
+    let at = (log.begin + TimeDelta::hours(1)).to_rfc3339();
+    for (id, path) in &log.claims {
+        let mut claim = retrieval("agent", id);
+        claim["events"][0]["timestamp"] = at.as_str().into();
+        claim["events"][0]["content_url"] = format!("https://www.example.com{path}").into();
+        let taken = demo.post(demo.env("AGENT_KEY"), &claim).await;
+        assert_eq!(taken.status, 201, "{}", taken.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d3_however_a_log_is_delivered_every_read_is_the_same() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let demo = Demo::start().await;
+    let mut drains: BTreeMap<&str, String> = BTreeMap::new();
+    for nth in 0..size("TEST_ROUNDS", 4) {
+        let log = Log::random(&mut random, nth);
+        let trace = format!("seed {seed}, log {nth}, {}", log.format.name());
+        claim(&demo, &log).await;
+        if !drains.contains_key(log.format.name()) {
+            drains.insert(log.format.name(), demo.drain_key(log.format).await);
+        }
+        let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
+        let course = Course { demo: &demo, log, keys, trace };
+        // Cut first, while nothing of it is known.
+        (0..3).for_each(|_| course.deliver_half(&mut random));
+        course.deliver_overlapping(&mut random).await;
+        let whole = course.log.whole();
+        for key in &course.keys {
+            assert_eq!(demo.feed(course.log.format, key, &whole, false).await.status, 200, "{}", course.trace);
+        }
+        let before = course.reads().await;
+        course.judge(&before);
+        for _ in 0..3 {
+            course.deliver(&mut random, &whole).await;
+        }
+        assert_eq!(course.reads().await, before, "the same bodies: {}", course.trace);
+        for _ in 0..6 {
+            match random.random_range(0..4) {
+                0 => course.deliver_half(&mut random),
+                1 => course.import(&mut random).await,
+                2 => course.deliver(&mut random, &whole).await,
+                _ => course.deliver_overlapping(&mut random).await,
+            }
+        }
+        course.import(&mut random).await;
+        assert_eq!(without_refused(course.reads().await), without_refused(before), "{}", course.trace);
+    }
+}
