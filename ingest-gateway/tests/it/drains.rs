@@ -9,7 +9,6 @@ mod narrow_keys;
 mod providers;
 mod repeats;
 mod signatures;
-mod traces;
 
 use crate::harness::{Answer, Gateway, answer};
 use base64::Engine;

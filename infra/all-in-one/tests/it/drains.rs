@@ -3,6 +3,7 @@
 //! Must ask as providers and owners do; what one line becomes is tested beside the gateway.
 
 mod redelivered;
+mod traces;
 
 use crate::demo::{Answer, Demo, answer};
 use chrono::{DateTime, TimeDelta, Utc};
