@@ -18,6 +18,7 @@ mod history;
 mod inject;
 mod judge;
 mod last_look;
+mod logs;
 mod options;
 mod outcome;
 mod plan;
@@ -45,6 +46,7 @@ use cluster::Cluster;
 use demands::Demands;
 use history::History;
 use inject::{Injected, Injector};
+use logs::{Logs, Told};
 use outcome::Outcome;
 use raw::Raw;
 use sender::{Front, SENDERS};
@@ -93,6 +95,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         None => eprintln!("something is still missing; looking at all of it nevertheless"),
     }
     watcher.look_at_everything().await;
+    let (logs, wrong) = front.logs.settle().await;
     let reconciled = reconcile::reconcile(&cluster, &front).await;
     cluster.close().await;
     history.flush();
@@ -109,6 +112,7 @@ pub async fn run(options: &ChaosOptions, stop: CancellationToken) -> anyhow::Res
         stop.is_cancelled(),
     );
     outcome.take(reconciled);
+    outcome.take_logs(logs, wrong);
     println!("{outcome}");
     let verdict = outcome.verdict();
     let cluster = Arc::try_unwrap(cluster).map_err(|_| anyhow::anyhow!("somebody still works with the stack"))?;
@@ -124,11 +128,13 @@ fn front(options: &ChaosOptions, plan: &Plan, cluster: &Cluster, history: &Arc<H
         late_percent: 0,
         request_lengths: REQUEST_LENGTHS.to_vec(),
     };
-    let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<_, _>>()?;
+    let gateways = cluster.gateways.iter().map(|post| Endpoint::parse(&post.slot.url())).collect::<Result<Vec<_>, _>>()?;
     // repeats are acknowledged too, and while everything is away nothing is
     #[expect(clippy::cast_precision_loss, reason = "a pace, not a figure")]
     let rate = options.events() as f64 * 1.6 / plan.length().as_secs_f64().max(1.0);
-    Ok(Front::new(shape, cluster.tenants.clone(), gateways, history, rate))
+    let query = Endpoint::parse(&cluster.query.slot.url())?;
+    let logs = Logs::new(&cluster.of_logs, &gateways, &query, Clock::System.now(), history);
+    Ok(Front::new(shape, cluster.tenants.clone(), gateways, logs, history, rate))
 }
 
 /// Load, faults and reads together, until the plan is carried out and enough is acknowledged.
@@ -144,6 +150,8 @@ async fn storm(
     for number in 0..SENDERS {
         senders.spawn(Arc::clone(front).keep_sending(number, end_of_load.clone()));
     }
+    senders.spawn(Arc::clone(&front.logs).keep_sending(front.shape.seed, end_of_load.clone()));
+    senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.close();
     let raw = Raw::new(clickhouse(&cluster.fresh.addresses.clickhouse)?);
     let watcher = Watcher::new(front, &Endpoint::parse(&cluster.query.slot.url())?, raw);
@@ -216,5 +224,6 @@ fn sum_up(
         wrong,
         injected,
         sums: None,
+        logs: Told::default(),
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Cluster {
     pub(super) stores: Arc<Stores>,
     pub(super) fresh: FreshStores,
     pub(super) tenants: Vec<Tenant>,
+    /// The owner of whom a log tells and nobody else.
+    pub(super) of_logs: Tenant,
     pub(super) gateways: Vec<Arc<ServiceProcess>>,
     pub(super) workers: Vec<Arc<ServiceProcess>>,
     pub(super) query: Arc<ServiceProcess>,
@@ -47,6 +49,7 @@ impl Cluster {
         let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
         let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
+        let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was asked for")?;
         let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
         let launch = Arc::new(LaunchConfig { binaries, folder: folder.clone(), stores: addresses, gateway_settings: Vec::new() });
         let mut ports = Ports::default();
@@ -58,7 +61,8 @@ impl Cluster {
         let query = post(Service::Query, 0)?;
         let gateways = (0..GATEWAYS).map(|number| post(Service::Gateway, number)).collect::<Result<Vec<_>, _>>()?;
         let workers = (0..WORKERS).map(|number| post(Service::Worker, number)).collect::<Result<Vec<_>, _>>()?;
-        let mut cluster = Self { folder, stores, fresh, tenants, gateways, workers, query, identity, supervisors: Vec::new() };
+        let mut cluster =
+            Self { folder, stores, fresh, tenants, of_logs, gateways, workers, query, identity, supervisors: Vec::new() };
         for post in cluster.posts() {
             post.open().await?;
         }

@@ -4,6 +4,7 @@
 
 use super::history::Counts;
 use super::inject::Injected;
+use super::logs::Told;
 use super::options::ChaosOptions;
 use super::plan::Plan;
 use super::reconcile::Sums;
@@ -34,6 +35,8 @@ pub(super) struct Outcome {
     /// From everything being well to everything acknowledged being readable.
     pub(super) quiesced: Option<Duration>,
     pub(super) violations: Vec<(Violation, u64)>,
+    /// What became of the log of a CDN.
+    pub(super) logs: Told,
     /// Where every event is, when it came to that.
     pub(super) sums: Option<Sums>,
     /// What went wrong besides what reads showed.
@@ -47,6 +50,11 @@ impl Outcome {
             Ok(sums) => self.sums = Some(sums),
             Err(error) => self.wrong.push(format!("the figures do not add up: {error:#}")),
         }
+    }
+
+    pub(super) fn take_logs(&mut self, logs: Told, wrong: Vec<String>) {
+        self.logs = logs;
+        self.wrong.extend(wrong);
     }
 
     /// Clean only when every check held and everything that was to happen has happened.
@@ -108,7 +116,8 @@ impl Outcome {
             self.counts.bad
         )?;
         writeln!(f, "    {}", listed(&self.counts.answers))?;
-        writeln!(f, "  events      {} distinct acknowledged, {} possible", self.acked, self.possible)
+        writeln!(f, "  events      {} distinct acknowledged, {} possible", self.acked, self.possible)?;
+        writeln!(f, "  logs        {}", self.logs)
     }
 }
 

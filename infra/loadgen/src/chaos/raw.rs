@@ -9,6 +9,7 @@ use crate::drive::lock;
 use crate::oracle::Rule;
 use crate::workload::{NUMBER, ROLES};
 use clickhouse::Client;
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -40,6 +41,9 @@ impl Raw {
         let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
         let requests = timeout(DEADLINE, asked).await.ok()?.ok()?;
         for (url, role, count) in requests {
+            if front.logs.is_page(&url) {
+                continue;
+            }
             let Some((tenant, request, role)) = front.place(&url, &role) else {
                 lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url} is in the table, and nobody sent it"));
                 continue;
@@ -60,8 +64,15 @@ impl Raw {
     /// Holds every report in the table against every report that was sent.
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
+        let mut pages = HashSet::new();
         let mut reports = self.client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
         while let Some((url, role, number, id)) = reports.next().await? {
+            if front.logs.is_page(&url) {
+                if !pages.insert(url.clone()) {
+                    lock(&front.oracle).accuse(0, Rule::Double, format!("{url} is in the table twice"));
+                }
+                continue;
+            }
             let place = front.place(&url, &role);
             let number = u32::try_from(number)?;
             let Some((tenant, _, role)) =

@@ -4,7 +4,7 @@
 //! Must read the log by itself: of the services it takes the figures that are to be held against it, and nothing else.
 
 use super::cluster::Cluster;
-use super::requests::Requests;
+use super::requests::{LOG, Requests};
 use super::sender::Front;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::lock;
@@ -47,17 +47,19 @@ pub(super) struct Sums {
     accepted: u64,
     unanswered: u64,
     again: u64,
+    by_logs: u64,
     settled: Counts,
 }
 
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accepted, unanswered, again, settled } = self;
+        let Self { accepted, unanswered, again, by_logs, settled } = self;
         let Counts { inserted, folded, rejected, .. } = settled;
-        let logged = accepted + unanswered + again;
+        let logged = accepted + unanswered + again + by_logs;
         write!(
             f,
-            "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again = {logged} on the log "
+            "{accepted} events accepted + {unanswered} logged without an answer + {again} logged again + {by_logs} of the log of a CDN = \
+             {logged} on the log "
         )?;
         write!(f, "= {inserted} inserted + {folded} folded + {rejected} rejected; none in a spill")
     }
@@ -77,7 +79,9 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
     };
     let (settings, until) = (kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
     let logged = spawn_blocking(move || read(&settings, &until)).await??;
-    add_up(&lock(&front.requests), &logged, &settled)
+    let mut requests = lock(&front.requests).clone();
+    requests.0.extend(lock(&front.logs.requests).0.clone());
+    add_up(&requests, &logged, &settled)
 }
 
 /// What is settled of each partition, once that is everything there is.
@@ -142,12 +146,19 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Partit
     let mut sums = Sums::default();
     let mut of_partition: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     let mut seen: HashMap<&str, u64> = HashMap::new();
+    let mut of_log: HashMap<&str, u64> = HashMap::new();
     for Logged { partition, id, events } in logged {
         let found = of_partition.entry(*partition).or_default();
         *found = (found.0 + 1, found.1 + events);
         let times = seen.entry(id).or_default();
         *times += 1;
         let Some((sent, fate)) = requests.0.get(id) else { bail!("{id} is on the log, and nobody sent it") };
+        if id.starts_with(LOG) {
+            // Of the body of a log are as many records as it needs, and they may come again as others do.
+            sums.by_logs += events;
+            *of_log.entry(id).or_default() += events;
+            continue;
+        }
         ensure!(sent == events, "{id} was sent with {sent} events and is on the log with {events}");
         match fate {
             _ if *times > 1 => sums.again += events,
@@ -159,6 +170,10 @@ fn add_up(requests: &Requests, logged: &[Logged], settled: &BTreeMap<i32, Partit
     let lost = requests.0.iter().filter(|(id, (_, fate))| *fate == Fate::Acked && !seen.contains_key(id.as_str()));
     let lost: Vec<&String> = lost.map(|(id, _)| id).collect();
     ensure!(lost.is_empty(), "{} requests were accepted and are neither on the log nor in a spill: {lost:?}", lost.len());
+    let acked = |id: &str| requests.0.get(id).filter(|(_, fate)| *fate == Fate::Acked).map_or(0, |(kept, _)| *kept);
+    if let Some((id, events)) = of_log.iter().find(|(id, events)| **events < acked(id)) {
+        bail!("{id} was accepted with {} lines that are kept, and is on the log with {events}", acked(id));
+    }
     // Faults make some of the log's records come twice; a gateway that does so without need would make most.
     ensure!(
         sums.again * 2 <= sums.accepted + sums.unanswered,
@@ -229,6 +244,18 @@ mod tests {
         let twice = vec![logged(0, "chaos-0", 3), logged(1, "chaos-1", 5), logged(1, "chaos-1", 5), logged(1, "chaos-0", 3)];
         let error = add_up(&sent, &twice, &settled([(1, 3), (3, 13)])).unwrap_err().to_string();
         assert!(error.contains("8 events are on the log once more, of 8"), "{error}");
+        let mut logs = requests(&[(3, Fate::Acked), (5, Fate::Unknown)]);
+        let body = logs.begin_log(6);
+        logs.settle(&body, Fate::Acked);
+        let with_body = |events: [u64; 2]| {
+            let mut with_body = on_log();
+            with_body.extend(events.map(|events| logged(0, &body, events)));
+            with_body
+        };
+        let sums = add_up(&logs, &with_body([4, 2]), &settled([(3, 9), (2, 8)])).unwrap();
+        assert_eq!((sums.accepted, sums.by_logs, sums.settled.events()), (3, 6, 17));
+        let error = add_up(&logs, &with_body([4, 1]), &settled([(3, 8), (2, 8)])).unwrap_err().to_string();
+        assert!(error.contains("with 6 lines that are kept, and is on the log with 5"), "{error}");
         let mut late = whole.clone();
         late.insert(1, PartitionStats { since: 1, ..late[&1] });
         assert!(add_up(&sent, &on_log(), &late).unwrap_err().to_string().contains("from 1 on only"));

@@ -1,10 +1,15 @@
 //! Every request under its id, and what became of it.
+//!
+//! Must tell what is one record from the body of a log, which becomes as many records as it needs.
 
 use crate::oracle::Fate;
 use std::collections::HashMap;
 
+/// What the ids of bodies of logs begin with.
+pub(super) const LOG: &str = "chaos-log-";
+
 /// Requests by their ids, with their events and what became of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Requests(pub(super) HashMap<String, (u64, Fate)>);
 
 impl Requests {
@@ -12,6 +17,13 @@ impl Requests {
     pub(super) fn begin(&mut self, events: u64) -> String {
         let id = format!("chaos-{}", self.0.len());
         self.0.insert(id.clone(), (events, Fate::Unknown));
+        id
+    }
+
+    /// The body of a log leaves, of which so many lines are to be kept; of one that is cut off, nobody knows how many.
+    pub(super) fn begin_log(&mut self, kept: u64) -> String {
+        let id = format!("{LOG}{}", self.0.len());
+        self.0.insert(id.clone(), (kept, Fate::Unknown));
         id
     }
 

@@ -4,6 +4,7 @@
 
 use super::campaign::{Campaign, Kind, Operation};
 use super::history::History;
+use super::logs::Logs;
 use super::requests::Requests;
 use crate::client::{Connection, Endpoint, Exchange};
 use crate::drive::{fate, lock};
@@ -35,6 +36,8 @@ pub(super) struct Front {
     pub(super) shape: Shape,
     pub(super) tenants: Vec<Tenant>,
     pub(super) gateways: Vec<Endpoint>,
+    /// What goes another way than requests.
+    pub(super) logs: Arc<Logs>,
     pub(super) oracle: Mutex<Oracle>,
     pub(super) campaign: Mutex<Campaign>,
     pub(super) history: Arc<History>,
@@ -52,6 +55,7 @@ impl Front {
         shape: Shape,
         tenants: Vec<Tenant>,
         gateways: Vec<Endpoint>,
+        logs: Arc<Logs>,
         history: &Arc<History>,
         rate: f64,
     ) -> Arc<Self> {
@@ -62,6 +66,7 @@ impl Front {
             shape,
             tenants,
             gateways,
+            logs,
             history: Arc::clone(history),
             requests: Mutex::default(),
             acked: AtomicU64::new(0),

@@ -1,0 +1,378 @@
+//! The log of a CDN among the load: bodies that come twice, that are cut in other places, that end early, and that are sent again after
+//! 503. Its owner has no other reports, so that each of its lines is a retrieval of a page of its own.
+//!
+//! Must count by what was sent and acknowledged alone.
+
+use super::history::History;
+use super::requests::Requests;
+use crate::client::{Connection, Endpoint, Exchange};
+use crate::drive::{fate, lock};
+use crate::log_lines::{Format, Request};
+use crate::oracle::Fate;
+use crate::tenants::Tenant;
+use anyhow::Context as _;
+use chrono::{DateTime, TimeDelta, Utc};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::body::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use schemas::reads::Summary;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+const PATH: &str = "/drains/ndjson";
+const BOT: &str = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot";
+const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
+/// Lines of a body: of the longest, several records of the log are made.
+const LENGTHS: [u32; 5] = [5, 5, 40, 40, 900];
+/// Of so many lines one is a person's.
+const PERSON_EVERY: u32 = 3;
+const DEADLINE: Duration = Duration::from_secs(10);
+const MOST_RETRIES: u32 = 4;
+/// Between two bodies.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long everything acknowledged may take to be readable once everything is well.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Between two reads.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// An owner whose log is sent, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Logs {
+    tenant: Tenant,
+    gateways: Vec<Endpoint>,
+    query: Endpoint,
+    begin: DateTime<Utc>,
+    history: Arc<History>,
+    /// Every body under its id, and what became of it.
+    pub(super) requests: Mutex<Requests>,
+    ledger: Mutex<Ledger>,
+}
+
+/// What was sent and what became of it.
+#[derive(Debug, Default)]
+struct Ledger {
+    /// By number: whether it may be counted, and whether it must.
+    lines: Vec<(bool, bool)>,
+    /// What the last read counted.
+    previous: u64,
+    told: Told,
+    /// What went wrong, as it first did.
+    wrong: BTreeMap<&'static str, String>,
+}
+
+/// What was done, for the report.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    bodies: u64,
+    halves: u64,
+    repeats: u64,
+    /// Sent once more because nothing good was answered.
+    again: u64,
+    acked: u64,
+    possible: u64,
+    reads: u64,
+    counted: u64,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bodies, halves, repeats, again, acked, possible, reads, counted } = self;
+        write!(
+            f,
+            "{bodies} bodies, {repeats} of them of lines that had been sent, {halves} that ended early, {again} sent again; "
+        )?;
+        write!(f, "{acked} lines acknowledged, {possible} possible, {counted} counted in the last of {reads} reads")
+    }
+}
+
+impl Ledger {
+    fn sent(&mut self, lines: &Range<u32>) {
+        if self.lines.len() < lines.end as usize {
+            self.lines.resize(lines.end as usize, (false, false));
+        }
+        self.told.bodies += 1;
+        lines.clone().for_each(|number| self.lines[number as usize].0 = true);
+    }
+
+    fn acked(&mut self, lines: &Range<u32>) {
+        lines.clone().for_each(|number| self.lines[number as usize].1 = true);
+    }
+
+    /// Bots' lines that must be counted, and that may be.
+    fn bounds(&self) -> (u64, u64) {
+        let of_bots = self.lines.iter().zip(0..).filter(|(_, number)| is_bots(*number));
+        of_bots.fold((0, 0), |(acked, possible), ((may, must), _)| (acked + u64::from(*must), possible + u64::from(*may)))
+    }
+
+    fn accuse(&mut self, rule: &'static str, what: String) {
+        self.wrong.entry(rule).or_insert(what);
+    }
+
+    /// A read was answered.
+    fn read(&mut self, counted: u64) {
+        let (_, possible) = self.bounds();
+        if counted > possible {
+            self.accuse("too many", format!("{counted} lines are counted, at most {possible} are possible"));
+        }
+        if counted < self.previous {
+            self.accuse("fell", format!("{counted} lines are counted after {}", self.previous));
+        }
+        self.previous = counted;
+        self.told.reads += 1;
+    }
+}
+
+fn is_bots(number: u32) -> bool {
+    !number.is_multiple_of(PERSON_EVERY)
+}
+
+impl Logs {
+    pub(super) fn new(
+        tenant: &Tenant,
+        gateways: &[Endpoint],
+        query: &Endpoint,
+        now: DateTime<Utc>,
+        history: &Arc<History>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            tenant: tenant.clone(),
+            gateways: gateways.to_vec(),
+            query: query.clone(),
+            begin: now - TimeDelta::hours(2),
+            history: Arc::clone(history),
+            requests: Mutex::default(),
+            ledger: Mutex::default(),
+        })
+    }
+
+    /// Sends bodies until `stop`.
+    pub(super) async fn keep_sending(self: Arc<Self>, seed: u64, stop: CancellationToken) {
+        let mut random = StdRng::seed_from_u64(seed ^ 0x10_65);
+        let connect = |place: &Endpoint| Connection::new(place.clone(), DEADLINE);
+        let mut connections: Vec<Connection> = self.gateways.iter().map(connect).collect();
+        let mut next = 0;
+        while !stop.is_cancelled() {
+            let fresh = next..next + LENGTHS[random.random_range(0..LENGTHS.len())];
+            match random.random_range(0..100_u8) {
+                0..50 => {
+                    next = fresh.end;
+                    self.deliver(&mut connections, &mut random, &fresh).await;
+                }
+                // Cut first, while nothing of it is known, and then whole.
+                50..65 => {
+                    next = fresh.end;
+                    self.deliver_half(&mut random, &fresh).await;
+                    self.deliver(&mut connections, &mut random, &fresh).await;
+                }
+                _ if next == 0 => {}
+                drawn => {
+                    // Lines of one body, or of several and parts of others, as two jobs have them.
+                    let begin = random.random_range(0..next);
+                    let end = next.min(begin + random.random_range(1..700));
+                    lock(&self.ledger).told.repeats += 1;
+                    match drawn {
+                        65..90 => self.deliver(&mut connections, &mut random, &(begin..end)).await,
+                        _ => self.deliver_half(&mut random, &(begin..end)).await,
+                    }
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Sends a body, and again while nothing good is answered.
+    async fn deliver(&self, connections: &mut [Connection], random: &mut StdRng, lines: &Range<u32>) {
+        let (body, kept) = (self.body(lines), lines.clone().filter(|number| is_bots(*number)).count() as u64);
+        for attempt in 0..=MOST_RETRIES {
+            let gateway = random.random_range(0..connections.len());
+            lock(&self.ledger).sent(lines);
+            let id = lock(&self.requests).begin_log(kept);
+            let exchange = connections[gateway].post_gzip(PATH, &self.tenant.owner_key, &id, body.clone()).await;
+            let fate = fate(&exchange);
+            lock(&self.requests).settle(&id, fate);
+            self.history.note(&format!("{}\tlog\t{lines:?}\t{fate:?}", gateway + 1));
+            lock(&self.ledger).told.again += u64::from(attempt > 0);
+            match (fate, exchange) {
+                (Fate::Acked, _) => return lock(&self.ledger).acked(lines),
+                (Fate::Refused, Exchange::Answered(answer)) => {
+                    let what = format!("a good body was answered {}", answer.status);
+                    return lock(&self.ledger).accuse("refused", what);
+                }
+                _ => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Sends a body up to some byte, and goes.
+    async fn deliver_half(&self, random: &mut StdRng, lines: &Range<u32>) {
+        let body = self.body(lines);
+        let place = &self.gateways[random.random_range(0..self.gateways.len())];
+        lock(&self.ledger).sent(lines);
+        lock(&self.ledger).told.halves += 1;
+        let id = lock(&self.requests).begin_log(0);
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\nx-request-id: {id}\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+            place.address,
+            self.tenant.owner_key.to_str().unwrap_or_default(),
+            body.len()
+        );
+        let sent = async {
+            let mut stream = TcpStream::connect(place.address).await?;
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(&body[..random.random_range(0..body.len())]).await?;
+            stream.flush().await
+        };
+        // A gateway that is down takes nothing, which is as good.
+        let sent = tokio::time::timeout(DEADLINE, sent).await;
+        self.history.note(&format!("\tlog\t{lines:?}\thalf, {sent:?}"));
+    }
+
+    fn body(&self, lines: &Range<u32>) -> Bytes {
+        let lines: Vec<String> = lines.clone().map(|number| Format::Ndjson.line(&self.request(number))).collect();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(Format::Ndjson.body(&lines).as_bytes()).and_then(|()| encoder.finish()).unwrap_or_default().into()
+    }
+
+    fn request(&self, number: u32) -> Request {
+        Request {
+            at: self.begin + TimeDelta::milliseconds(i64::from(number)),
+            id: format!("line-{number}"),
+            telemetry_id: String::new(),
+            address: "203.0.113.9".to_owned(),
+            user_agent: if is_bots(number) { BOT } else { PERSON }.to_owned(),
+            host: self.host(),
+            path: format!("/lines/{number}"),
+            status: 200,
+            bytes: 4_711,
+            country: "de",
+            cache: "hit",
+        }
+    }
+
+    fn host(&self) -> String {
+        format!("www.{}", self.tenant.domain)
+    }
+
+    /// Whether a page is one of this log's.
+    pub(super) fn is_page(&self, content_url: &str) -> bool {
+        let path = content_url.strip_prefix("https://").and_then(|rest| rest.strip_prefix(self.host().as_str()));
+        let number = path.and_then(|path| path.strip_prefix("/lines/")?.parse::<u32>().ok());
+        let ledger = lock(&self.ledger);
+        number.is_some_and(|number| is_bots(number) && ledger.lines.get(number as usize).is_some_and(|(may, _)| *may))
+    }
+
+    /// Reads the summary every second until `stop`.
+    pub(super) async fn keep_reading(self: Arc<Self>, stop: CancellationToken) {
+        let mut connection = Connection::new(self.query.clone(), DEADLINE);
+        while !stop.is_cancelled() {
+            self.summary(&mut connection).await;
+            sleep(ROUND).await;
+        }
+    }
+
+    async fn summary(&self, connection: &mut Connection) -> Option<u64> {
+        let body = self.get(connection, "/content-owners/summary").await?;
+        let summary: Option<Summary> = serde_json::from_slice(&body).ok();
+        let mut ledger = lock(&self.ledger);
+        let own = summary.filter(|summary| {
+            summary.domains == [self.tenant.domain.clone()] && Some(summary.organization_id) == self.tenant.owner
+        });
+        let Some(summary) = own else {
+            ledger.accuse("foreign", "a summary is not this owner's".to_owned());
+            return None;
+        };
+        ledger.read(summary.total_events);
+        Some(summary.total_events)
+    }
+
+    async fn get(&self, connection: &mut Connection, path: &str) -> Option<Bytes> {
+        match connection.get(path, &self.tenant.owner_key).await {
+            Exchange::Answered(answer) if answer.status == 200 => Some(answer.body),
+            _ => None,
+        }
+    }
+
+    async fn json(&self, connection: &mut Connection, path: &str) -> anyhow::Result<Value> {
+        let body = self.get(connection, path).await.with_context(|| format!("{path} is not answered"))?;
+        serde_json::from_slice(&body).with_context(|| format!("{path} is no JSON"))
+    }
+
+    /// Waits until everything acknowledged is readable, and holds what other reads say against it; answers what was done, and what
+    /// went wrong.
+    pub(super) async fn settle(&self) -> (Told, Vec<String>) {
+        let mut connection = Connection::new(self.query.clone(), DEADLINE);
+        let begun = Instant::now();
+        while self.summary(&mut connection).await.is_none_or(|counted| counted < lock(&self.ledger).bounds().0) {
+            if begun.elapsed() > PATIENCE {
+                lock(&self.ledger).accuse("lost", "something acknowledged is still missing".to_owned());
+                break;
+            }
+            sleep(ROUND).await;
+        }
+        if let Err(error) = self.compare(&mut connection).await {
+            lock(&self.ledger).accuse("unread", format!("{error:#}"));
+        }
+        let mut ledger = lock(&self.ledger);
+        let (acked, possible) = ledger.bounds();
+        if acked == 0 || ledger.told.halves == 0 || ledger.told.repeats == 0 {
+            ledger.accuse("idle", "no body was acknowledged, cut off or repeated".to_owned());
+        }
+        let told = Told { acked, possible, counted: ledger.previous, ..ledger.told.clone() };
+        (told, ledger.wrong.iter().map(|(rule, what)| format!("the log of a CDN, {rule}: {what}")).collect())
+    }
+
+    /// Every line is a page, and a retrieval of one bot.
+    async fn compare(&self, connection: &mut Connection) -> anyhow::Result<()> {
+        let counted = self.summary(connection).await.context("the summary is not answered")?;
+        let urls = self.json(connection, "/content-owners/urls?limit=1").await?;
+        let crawlers = self.json(connection, "/content-owners/crawlers?limit=1000").await?;
+        let items = crawlers["items"].as_array().into_iter().flatten();
+        let retrievals: u64 = items.filter_map(|item| item["retrievals"].as_u64()).sum();
+        if urls["total"] != counted || retrievals != counted {
+            let what = format!("{counted} in the summary, {} pages, {retrievals} retrievals of bots", urls["total"]);
+            lock(&self.ledger).accuse("sum", what);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.sent(&(0..9));
+        ledger.sent(&(6..12));
+        ledger.acked(&(6..12));
+        ledger
+    }
+
+    #[test]
+    fn lines_that_overlap_are_counted_once_and_peoples_never() {
+        assert_eq!(ledger().bounds(), (4, 8));
+    }
+
+    #[test]
+    fn what_nobody_sent_and_what_goes_again_is_noticed() {
+        let wrong = |counted: &[u64]| {
+            let mut ledger = ledger();
+            counted.iter().for_each(|counted| ledger.read(*counted));
+            ledger.wrong.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(wrong(&[0, 4, 8]), [""; 0]);
+        assert_eq!(wrong(&[9]), ["too many"]);
+        assert_eq!(wrong(&[4, 3]), ["fell"]);
+    }
+}
