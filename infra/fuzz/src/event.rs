@@ -34,7 +34,7 @@ pub fn enter(body: &[u8]) -> bool {
     [Document::Events, Document::Session].map(|document| check(body, document)).contains(&true)
 }
 
-fn now() -> DateTime<Utc> {
+pub(crate) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp_millis(NOW_MS).expect("the constant is an instant")
 }
 
@@ -63,7 +63,7 @@ fn check(body: &[u8], document: Document) -> bool {
     true
 }
 
-fn texts(events: &[LogEvent]) -> Vec<String> {
+pub(crate) fn texts(events: &[LogEvent]) -> Vec<String> {
     events.iter().map(|event| serde_json::to_string(event).expect("a log event serialises")).collect()
 }
 
@@ -93,7 +93,7 @@ fn tokens(body: &[u8]) -> Tokens {
     named.map(|token| (PlainClickToken::presented(&token).hash(), token)).collect()
 }
 
-fn check_event(event: &LogEvent) {
+pub(crate) fn check_event(event: &LogEvent) {
     let text = serde_json::to_string(event).expect("a log event serialises");
     assert!(!text.contains(r"\u0000") || text.contains(r"\\u0000"), "a NUL reaches the log: {text}");
     assert!((EARLIEST_AT_MS..=NOW_MS + 3_600_000).contains(&event.at_ms), "{} is no time an event may have", event.at_ms);
@@ -115,7 +115,7 @@ fn names_address_hash(value: &Value) -> bool {
     }
 }
 
-fn check_worker(record: &LogRecord) {
+pub(crate) fn check_worker(record: &LogRecord) {
     let bytes = serde_json::to_vec(record).expect("a record serialises");
     assert!(bytes.len() < MAX_RECORD_BYTES);
     // Observers of one retrieval are apart, everything else of one key is one.

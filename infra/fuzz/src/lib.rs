@@ -4,6 +4,7 @@
 //! Must not need a server, a clock or randomness in a target: an input that failed once fails again.
 
 pub mod address;
+pub mod drain;
 pub mod event;
 pub mod mutate;
 pub mod parameters;
@@ -20,8 +21,9 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "address", enter: address::enter },
+    Target { name: "drain", enter: drain::enter },
     Target { name: "event", enter: event::enter },
     Target { name: "site", enter: site::enter },
     Target { name: "parameters", enter: parameters::enter },

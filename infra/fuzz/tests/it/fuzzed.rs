@@ -30,6 +30,11 @@ fn s13_addresses() {
 }
 
 #[test]
+fn s13_logs() {
+    enter("drain", 2_000, 20);
+}
+
+#[test]
 fn s13_bodies() {
     enter("event", 4_000, 20);
 }

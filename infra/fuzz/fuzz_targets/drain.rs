@@ -1,0 +1,7 @@
+//! libFuzzer's way into `fuzz::drain`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    fuzz::drain::enter(input);
+});

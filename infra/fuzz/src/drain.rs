@@ -1,0 +1,71 @@
+//! A body of `POST /drains/{provider}`, of every provider in turn.
+//!
+//! - A body has the lines that are read of it one by one, compressed or not.
+//! - The same lines are the same events.
+//! - What is kept of a line the worker decodes, every event of it.
+//! - Nothing that must not be kept reaches the log.
+
+use crate::event::{check_event, check_worker, now, texts};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ingest_gateway::{DrainDryRun, LineOutcome};
+use schemas::bots::BotTable;
+use schemas::identity::DrainProvider;
+use schemas::ids::OrgId;
+use schemas::log::{LogEvent, LogRecord, RECORD_VERSION, RecordKind};
+use std::io::{Cursor, Write};
+use uuid::Uuid;
+
+/// Checks the laws; whether anything is kept of the body, whoever sent it.
+pub fn enter(body: &[u8]) -> bool {
+    DrainProvider::ALL.map(|provider| check(body, provider)).contains(&true)
+}
+
+/// The lines that count, and what is kept of them.
+struct Read {
+    lines: u64,
+    events: Vec<LogEvent>,
+}
+
+fn dry_run(provider: DrainProvider) -> DrainDryRun {
+    DrainDryRun { provider, host: Some("www.example.com".to_owned()), hosts: Vec::new(), bots: BotTable::bundled(), now: now() }
+}
+
+fn one_by_one(body: &[u8], provider: DrainProvider) -> Option<Read> {
+    let mut read = Read { lines: 0, events: Vec::new() };
+    let taken = dry_run(provider).lines(body, |outcome, _| {
+        read.lines += u64::from(!matches!(outcome, LineOutcome::Trial));
+        if let LineOutcome::Kept(event) = outcome {
+            read.events.push(*event);
+        }
+        Ok(())
+    });
+    taken.is_ok().then_some(read)
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body).expect("memory takes it");
+    encoder.finish().expect("memory takes it")
+}
+
+fn check(body: &[u8], provider: DrainProvider) -> bool {
+    let whole = dry_run(provider).gzip_body(Cursor::new(gzip(body))).ok();
+    let read = one_by_one(body, provider);
+    // Firehose's lines are in records.
+    if provider == DrainProvider::Firehose {
+        return whole.is_some_and(|(_, kept)| kept > 0);
+    }
+    assert_eq!(whole, read.as_ref().map(|read| (read.lines, read.events.len() as u64)), "a body is its lines: {provider:?}");
+    let Some(Read { events, .. }) = read else { return false };
+    let again = one_by_one(body, provider).expect("the same body is read again");
+    assert_eq!(texts(&again.events), texts(&events), "a line that comes again is another event: {provider:?}");
+    events.iter().for_each(check_event);
+    let is_kept = !events.is_empty();
+    if is_kept {
+        let received_at_us = now().timestamp_micros();
+        let (org, kind) = (OrgId(Uuid::nil()), RecordKind::Drain);
+        check_worker(&LogRecord { v: RECORD_VERSION, org, received_at_us, kind, session: None, events });
+    }
+    is_kept
+}
