@@ -181,7 +181,7 @@ async fn admit_one_more(transaction: &mut PgConnection, actor: &Actor) -> Result
     Err(ApiError::new(Code::Conflict, detail))
 }
 
-/// Deletes the endpoints that these set up: they know the secrets.
+/// Deletes the endpoints that these set up, or whose secret they were the last to rotate: they know the secrets.
 pub(crate) async fn delete_made_by(
     transaction: &mut PgConnection,
     author: Author,

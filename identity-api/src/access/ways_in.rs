@@ -22,7 +22,7 @@ pub(crate) enum LettingIn {
     Drains,
     /// Delegations: granting one, also by approving a request.
     Delegations,
-    /// Webhook endpoints: setting one up.
+    /// Webhook endpoints: setting one up, and rotating its secret.
     Webhooks,
 }
 
@@ -32,7 +32,7 @@ impl LettingIn {
             Self::Keys => "Only an owner of the organisation may mint and revoke its keys.",
             Self::Drains => "Only an owner of the organisation may set up, rotate and delete its drains.",
             Self::Delegations => "Only an owner of the organisation may let others read its telemetry.",
-            Self::Webhooks => "Only an owner of the organisation may set up its webhook endpoints.",
+            Self::Webhooks => "Only an owner of the organisation may set up its webhook endpoints and rotate their secrets.",
         }
     }
 }

@@ -1,11 +1,13 @@
 //! `POST /api/v1/identity/webhooks/{id}/rotate-secret`: another secret from the next attempt on.
 //!
-//! Must show it in this one answer only, and must store it sealed.
+//! Must show it in this one answer only, and must store it sealed. Whoever is shown it counts as the endpoint's maker from then on:
+//! the endpoint goes when they do.
 
 use super::{COLUMNS, Row, not_found};
 use crate::State;
 use crate::access::actor::IdentityWriter;
-use crate::access::audit::{self, Change};
+use crate::access::audit::{self, Author, Change};
+use crate::access::ways_in::{self, LettingIn};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use schemas::ids::WebhookEndpointId;
@@ -26,14 +28,19 @@ pub(crate) async fn rotate_secret(
     let secret = PlainWebhookSecret::mint();
     let sealed = state.sealer.seal(secret.reveal(), id.0.as_bytes()).map_err(ApiError::internal)?;
     let mut transaction = state.pool.begin().await?;
+    ways_in::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    let (kind, maker) = Author::from(actor.credential).name();
+    // Of a disabled endpoint nothing of it is kept: the refusal below ends the transaction.
     let rotate = format!(
-        "UPDATE webhook_endpoints SET secret_sealed = CASE WHEN disabled_at IS NULL THEN $3 ELSE secret_sealed END \
+        "UPDATE webhook_endpoints SET secret_sealed = $3, created_by_kind = $4, created_by = $5 \
          WHERE id = $1 AND organization_id = $2 RETURNING {COLUMNS}"
     );
     let row: Option<Row> = sqlx::query_as(sqlx::AssertSqlSafe(rotate))
         .bind(id.0)
         .bind(actor.org_id.0)
         .bind(sealed)
+        .bind(kind)
+        .bind(maker)
         .fetch_optional(&mut *transaction)
         .await?;
     let row = row.ok_or_else(not_found)?;

@@ -16,6 +16,10 @@ async fn set_up(app: &TestApp, by: Shows<'_>) -> Answer {
     app.post(by, WEBHOOKS, &json!({"url": "https://hooks.a.test/in", "event_types": ["delegation.revoked"]})).await
 }
 
+async fn rotate(app: &TestApp, by: Shows<'_>, endpoint: &Answer) -> Answer {
+    app.send(Method::POST, by, &format!("{WEBHOOKS}/{}/rotate-secret", endpoint.text("id")), "").await
+}
+
 async fn mint(app: &TestApp, by: Shows<'_>) -> String {
     let minted = app.create(by, &json!({"scopes": ["identity:read", "identity:write", "telemetry:read"]})).await;
     assert_eq!(minted.status, 201, "{}", minted.body);
@@ -108,6 +112,76 @@ async fn s17_who_is_removed_leaves_no_delegation_and_no_webhook_endpoint_behind(
     let audited = app.audited(org.parse().unwrap()).await;
     let count = |action: &str| audited.iter().filter(|known| *known == action).count();
     assert_eq!((count("delegation.revoked"), count("webhook.deleted")), (4, 3), "{audited:?}");
+}
+
+#[tokio::test]
+async fn s17_a_member_who_is_no_owner_gets_no_signing_secret() {
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "member").await;
+    let endpoint = set_up(&app, ada.shows()).await;
+    let sealed = async || -> Vec<u8> {
+        sqlx::query_scalar("SELECT secret_sealed FROM webhook_endpoints").fetch_one(&app.stores.pool).await.unwrap()
+    };
+    let before = sealed().await;
+    let refused = rotate(&app, bob.shows(), &endpoint).await;
+    assert_eq!((refused.refusal(), refused.body["secret"].is_null()), ((403, "forbidden"), true), "{}", refused.body);
+    assert_eq!(sealed().await, before, "the secret that signs is still the owner's");
+    assert!(!app.audited(org.parse().unwrap()).await.iter().any(|action| action == "webhook.secret_rotated"));
+    assert_eq!(app.make(&ada, &org, &bob, "owner").await.status, 200);
+    let bob = app.back(&bob).await;
+    assert_eq!(rotate(&app, bob.shows(), &endpoint).await.status, 200, "now he may");
+}
+
+/// Whoever rotated it last knows what signs, and nobody else does.
+#[tokio::test]
+async fn s17_an_endpoint_goes_with_the_person_who_rotated_its_secret_last() {
+    let app = TestApp::open().await;
+    let (ada, bob, org) = ada_and_bob(&app, "owner").await;
+    let by_his_key = mint(&app, Shows::Key(&mint(&app, bob.shows()).await)).await;
+    let mut endpoints = Vec::new();
+    for _ in 0..3 {
+        endpoints.push(set_up(&app, ada.shows()).await);
+    }
+    let bobs = set_up(&app, bob.shows()).await;
+    for (by, endpoint) in [
+        (bob.shows(), &endpoints[0]),
+        (Shows::Key(&by_his_key), &endpoints[1]),
+        (bob.shows(), &endpoints[2]),
+        (ada.shows(), &endpoints[2]),
+        (ada.shows(), &bobs),
+    ] {
+        assert_eq!(rotate(&app, by, endpoint).await.status, 200);
+    }
+    assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
+    let left = [endpoints[2].body["id"].clone(), bobs.body["id"].clone()];
+    assert_eq!(in_force(&app, &ada, WEBHOOKS).await, left, "those whose secret she was shown last");
+    for gone in &endpoints[..2] {
+        assert_eq!(rotate(&app, ada.shows(), gone).await.refusal(), (409, "conflict"), "it signs nothing any more");
+    }
+}
+
+/// A secret that is being made for somebody while they are removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn s17_a_secret_that_is_rotated_while_who_does_is_removed_signs_nothing_or_is_never_made() {
+    const ROUNDS: usize = 10;
+    let app = TestApp::open().await;
+    let ada = app.person("ada@a.test").await;
+    let org = app.founded(&ada, "a.test").await.text("id").to_owned();
+    for round in 0..ROUNDS {
+        let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
+        let key = mint(&app, eve.shows()).await;
+        let (one, other) = (set_up(&app, ada.shows()).await, set_up(&app, ada.shows()).await);
+        let (by_session, by_key, removed) =
+            tokio::join!(rotate(&app, eve.shows(), &one), rotate(&app, Shows::Key(&key), &other), app.remove(&ada, &org, &eve));
+        assert_eq!(removed.status, 204, "round {round}: {}", removed.body);
+        let left = in_force(&app, &ada, WEBHOOKS).await;
+        for (rotated, endpoint) in [(by_session, &one), (by_key, &other)] {
+            assert!(matches!(rotated.status, 200 | 401 | 403), "round {round}: {}", rotated.body);
+            assert_eq!(left.contains(&endpoint.body["id"]), rotated.status != 200, "round {round}: {}", rotated.body);
+            let path = format!("{WEBHOOKS}/{}", endpoint.text("id"));
+            assert_eq!(app.delete(ada.shows(), &path).await.status, 204);
+        }
+    }
 }
 
 #[tokio::test]
