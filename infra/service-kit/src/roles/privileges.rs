@@ -21,47 +21,29 @@ pub enum Judged {
     NotYet,
 }
 
-/// What an account of PostgreSQL could do.
-#[derive(Clone, Copy, sqlx::FromRow)]
-struct Privileges {
-    is_mighty: bool,
-    is_owner: bool,
-    is_another_service: bool,
-}
+/// What an account of PostgreSQL could do that its service has no need of, in the words that follow "which".
+const BEYOND: &str = include_str!("privileges.sql");
 
-/// By itself or as a member of a role, through whatever chain: whether a membership passes its rights on by itself is no matter,
-/// because its holder may say `SET ROLE`. The server's own roles (`pg_…`) write every table, read files or run programs.
-async fn look(pool: &PgPool, role: Role) -> Result<Privileges, sqlx::Error> {
+async fn look(pool: &PgPool, role: Role) -> Result<Option<String>, sqlx::Error> {
     let others = Role::ALL.into_iter().filter(|other| *other != role).map(Role::name).collect::<Vec<_>>();
-    let statement = sqlx::query_as(
-        "SELECT coalesce(bool_or(rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls \
-                                 OR starts_with(rolname, 'pg_')), false) AS is_mighty, \
-             coalesce(bool_or(rolname = ANY($1)), false) AS is_another_service, \
-             EXISTS (SELECT FROM pg_class WHERE relkind IN ('r', 'p', 'v') AND pg_has_role(session_user, relowner, 'MEMBER') \
-                     AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)) AS is_owner \
-         FROM pg_roles WHERE pg_has_role(session_user, oid, 'MEMBER')",
-    );
-    statement.bind(others).fetch_one(pool).await
+    sqlx::query_scalar(BEYOND).bind(role.name()).bind(others).fetch_one(pool).await
 }
 
-fn judge(pool: &PgPool, found: Privileges, role: Role) -> anyhow::Result<()> {
+fn judge(pool: &PgPool, beyond: Option<String>, role: Role) -> anyhow::Result<()> {
+    let Some(beyond) = beyond else { return Ok(()) };
     let options = pool.connect_options();
     let (host, port, user) = (options.get_host(), options.get_port(), options.get_username());
-    let what = match found {
-        Privileges { is_mighty: true, .. } => "has rights over the whole server",
-        Privileges { is_owner: true, .. } => "owns the tables",
-        Privileges { is_another_service: true, .. } => "has the rights of another service",
-        _ => return Ok(()),
+    let fix = if user == role.name() {
+        "take that from it, and from PUBLIC".to_owned()
+    } else {
+        format!("sign in as {}, which `telemetry identity-api migrate` makes", role.name())
     };
-    anyhow::bail!(
-        "DATABASE_URL={host}:{port}: production does not run as {user}, which {what}; sign in as {}, which `telemetry identity-api migrate` makes",
-        role.name()
-    );
+    anyhow::bail!("DATABASE_URL={host}:{port}: production does not run as {user}, which {beyond}; {fix}")
 }
 
 /// Refuses an account of PostgreSQL that could do more than a service needs: one that may do everything or make others, or the
-/// owner of the tables, each of whom can change the audit trail; and one of another service. A server that does not answer is an
-/// error too.
+/// owner of the tables, of a function or of the schema, each of whom can change the audit trail; one of another service; and one
+/// that may write what the service's own role may not. A server that does not answer is an error too.
 pub async fn refuse_privileged(settings: &PostgresSettings, role: Role) -> anyhow::Result<()> {
     let pool = connections::postgres(settings)?;
     let found = look(&pool, role).await.map_err(|error| connections::absent_postgres(&pool, &error))?;

@@ -186,6 +186,11 @@ async fn a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production() 
         assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.lines().count() == 1, "{said}");
         assert!(said.contains(&format!("does not run as {user}, {why}; sign in as telemetry_query")), "{said}");
     }
+    each_service_is_let_in(&database).await;
+}
+
+/// Production runs as the roles that `migrate` has made.
+async fn each_service_is_let_in(database: &Database) {
     for role in Role::ALL {
         roles::refuse_privileged(&database.admin.signed_in_as(role).unwrap(), role).await.unwrap();
     }
@@ -196,7 +201,9 @@ async fn judged(database: &Database, user: &str, statements: &str) -> Option<Str
     database.admin(&format!("CREATE ROLE {user} LOGIN; GRANT CONNECT ON DATABASE telemetry TO {user}; {statements}")).await;
     let refused = roles::refuse_privileged(&database.as_user(user), Role::Query).await.err()?.to_string();
     let (_, why) = refused.split_once(&format!("does not run as {user}, which ")).unwrap_or(("", &refused));
-    Some(why.split(';').next()?.to_owned())
+    let (why, fix) = why.split_once("; ")?;
+    assert_eq!(fix, "sign in as telemetry_query, which `telemetry identity-api migrate` makes", "{user}");
+    Some(why.to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,6 +235,84 @@ async fn a9_a_member_of_one_of_the_servers_own_roles_is_refused_in_production_ho
     }
     let said = judged(&database, "database_owner", "ALTER DATABASE telemetry OWNER TO database_owner").await;
     assert_eq!(said.as_deref(), Some("has rights over the whole server"), "it drops the database");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_an_account_that_can_replace_what_protects_the_audit_trail_is_refused_in_production() {
+    let database = Database::migrated().await;
+    let refuser = "refuse_change_of_audit_log()";
+    for (user, statements, expected) in [
+        ("replacer", format!("ALTER FUNCTION {refuser} OWNER TO replacer"), "owns the function refuse_change_of_audit_log"),
+        (
+            "heir_of_function",
+            format!("CREATE ROLE f; GRANT f TO heir_of_function WITH INHERIT FALSE; ALTER FUNCTION {refuser} OWNER TO f"),
+            "owns the function refuse_change_of_audit_log",
+        ),
+        ("landlord", "ALTER SCHEMA public OWNER TO landlord".to_owned(), "owns the schema public"),
+        (
+            "heir_of_schema",
+            "CREATE ROLE s; GRANT s TO heir_of_schema WITH INHERIT FALSE; ALTER SCHEMA public OWNER TO s".to_owned(),
+            "owns the schema public",
+        ),
+        ("builder", "GRANT CREATE ON SCHEMA public TO builder".to_owned(), "may make objects in the schema public"),
+        (
+            "heir_of_builder",
+            "CREATE ROLE b; GRANT b TO heir_of_builder WITH INHERIT FALSE; GRANT CREATE ON SCHEMA public TO b".to_owned(),
+            "may make objects in the schema public",
+        ),
+    ] {
+        assert_eq!(judged(&database, user, &statements).await.as_deref(), Some(expected), "{user}");
+    }
+    database.admin("ALTER SCHEMA public OWNER TO pg_database_owner").await;
+    each_service_is_let_in(&database).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_an_account_that_may_write_what_its_service_may_not_is_refused_in_production() {
+    let database = Database::migrated().await;
+    let said = judged(&database, "everything", "GRANT ALL ON ALL TABLES IN SCHEMA public TO everything").await.unwrap();
+    assert!(said.starts_with("may write ") && said.ends_with(", as telemetry_query may not"), "{said}");
+    for (number, (right, table)) in [
+        ("INSERT", "audit_log"),
+        ("UPDATE", "audit_log"),
+        ("UPDATE (detail)", "audit_log"),
+        ("DELETE", "audit_log"),
+        ("TRUNCATE", "audit_log"),
+        ("TRIGGER", "audit_log"),
+        ("INSERT (name)", "organizations"),
+        ("UPDATE", "api_keys_shown"),
+        ("DELETE", "key_uses_reads"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let expected = format!("may write {table}, as telemetry_query may not");
+        let (user, member) = (format!("writer_{number}"), format!("member_{number}"));
+        let said = judged(&database, &user, &format!("GRANT {right} ON {table} TO {user}")).await;
+        assert_eq!(said.as_ref(), Some(&expected), "{right}");
+        let said = judged(&database, &member, &format!("GRANT {user} TO {member} WITH INHERIT FALSE")).await;
+        assert_eq!(said, Some(expected), "{right} by membership");
+    }
+    let own = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; GRANT INSERT, UPDATE ON key_uses_reads TO reader";
+    assert_eq!(judged(&database, "reader", own).await, None, "what telemetry_query may write, it may too");
+    each_service_is_let_in(&database).await;
+}
+
+/// A service's own role is told what to take from it: it has nothing else to sign in as.
+#[tokio::test(flavor = "multi_thread")]
+async fn s16_a_role_of_a_service_that_was_given_more_is_refused_with_what_to_do() {
+    let database = Database::migrated().await;
+    database.admin("GRANT CREATE ON SCHEMA public TO telemetry_query").await;
+    let settings = database.admin.signed_in_as(Role::Query).unwrap();
+    let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
+    let why = "which may make objects in the schema public; take that from it, and from PUBLIC";
+    let expected = format!("does not run as telemetry_query, {why}");
+    assert!(said.starts_with("DATABASE_URL=127.0.0.1:") && said.ends_with(&expected), "{said}");
+    database.admin("REVOKE CREATE ON SCHEMA public FROM telemetry_query").await;
+    each_service_is_let_in(&database).await;
+    database.admin("GRANT CREATE ON SCHEMA public TO PUBLIC").await;
+    let said = roles::refuse_privileged(&settings, Role::Query).await.unwrap_err().to_string();
+    assert!(said.ends_with(&expected), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

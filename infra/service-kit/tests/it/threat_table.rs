@@ -17,6 +17,7 @@ const TESTS: &[ThreatTest] = &[
     ("A9", PRIVILEGE, "a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production"),
     ("A9", PRIVILEGE, "a9_an_account_with_any_right_over_the_whole_server_is_refused_in_production"),
     ("A9", PRIVILEGE, "a9_a_member_of_one_of_the_servers_own_roles_is_refused_in_production_however_far_removed"),
+    ("A9", PRIVILEGE, "a9_an_account_that_can_replace_what_protects_the_audit_trail_is_refused_in_production"),
     ("A9", OWN_ACCOUNTS, "a9_each_service_refuses_in_production_to_run_as_a_superuser_or_as_the_owner_of_the_tables"),
     (
         "A9",
@@ -31,6 +32,8 @@ const TESTS: &[ThreatTest] = &[
     ("S16", OWN_ACCOUNTS, "s16_each_service_of_the_all_in_one_is_signed_in_as_itself_and_none_as_an_administrator"),
     ("S16", PRIVILEGE, "s16_each_role_may_do_in_postgresql_what_the_matrix_says_and_nothing_else"),
     ("S16", PRIVILEGE, "s16_an_account_with_the_rights_of_another_service_is_refused_in_production"),
+    ("S16", PRIVILEGE, "s16_an_account_that_may_write_what_its_service_may_not_is_refused_in_production"),
+    ("S16", PRIVILEGE, "s16_a_role_of_a_service_that_was_given_more_is_refused_with_what_to_do"),
     ("S16", PRIVILEGE, "s16_a_service_cannot_read_what_is_another_services"),
     ("S16", PRIVILEGE, "s16_an_owner_that_may_not_forbid_large_objects_says_which_statement_does"),
     (
