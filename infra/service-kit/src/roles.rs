@@ -3,6 +3,7 @@
 //!
 //! Must not give a password to an account that somebody else has made.
 
+mod clickhouse_grants;
 mod privileges;
 
 pub use privileges::{

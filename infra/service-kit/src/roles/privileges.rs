@@ -3,6 +3,7 @@
 //! Must ask the store itself, as the account it judges.
 
 use super::Role;
+use super::clickhouse_grants::{Grant, of_file};
 use crate::connections;
 use crate::settings::{ClickHouseSettings, PostgresSettings};
 use anyhow::ensure;
@@ -67,9 +68,6 @@ pub async fn refuse_privileged_once_there(settings: &PostgresSettings, role: Rol
     Ok(())
 }
 
-/// What each service may do in ClickHouse.
-const ACCOUNTS: &str = include_str!("../../../../schemas/clickhouse/accounts.xml");
-
 /// Refuses an account of ClickHouse that could do more with our database, or with accounts, than the file of accounts grants its
 /// service; to read is granted to all. `telemetry stream-workers prepare` and `rebuild` make tables by an account that may; what runs does
 /// not.
@@ -88,114 +86,4 @@ pub async fn refuse_privileged_clickhouse(settings: &ClickHouseSettings, role: R
         role.name()
     );
     Ok(())
-}
-
-/// What the file grants the account of a service.
-fn of_file(role: Role) -> impl Iterator<Item = Grant<'static>> {
-    let account = ACCOUNTS.split_once(&format!("<{}>\n            <password", role.name())).map_or("", |(_, rest)| rest);
-    let account = account.split("</grants>").next().unwrap_or_default();
-    account.lines().filter_map(|line| Grant::parse(line.trim().strip_prefix("<query>")?.strip_suffix("</query>")?))
-}
-
-/// `GRANT SELECT, INSERT(a, b) ON database.table TO account WITH GRANT OPTION`.
-struct Grant<'a> {
-    rights: &'a str,
-    object: &'a str,
-    may_grant: bool,
-}
-
-impl<'a> Grant<'a> {
-    /// Of a line of `SHOW GRANTS`; none of what is taken back again (`REVOKE`), which was granted as a whole.
-    fn parse(text: &'a str) -> Option<Self> {
-        let (rights, rest) = text.strip_prefix("GRANT ")?.split_once(" ON ")?;
-        let object = rest.split(" TO ").next().unwrap_or(rest);
-        Some(Self { rights, object, may_grant: rest.ends_with(" WITH GRANT OPTION") })
-    }
-
-    fn database(&self) -> &'a str {
-        self.object.split_once('.').map_or("*", |(database, _)| database)
-    }
-
-    fn table(&self) -> &'a str {
-        self.object.split_once('.').map_or("*", |(_, table)| table)
-    }
-
-    /// Whether it says anything of this database; what it says of accounts and of the server, it says of every one.
-    fn concerns(&self, database: &str) -> bool {
-        match self.database().strip_suffix('*') {
-            Some(beginning) => database.starts_with(beginning),
-            None => database == self.database(),
-        }
-    }
-
-    /// The first right in it that none of these grants.
-    fn beyond(&self, needed: &[Grant<'_>]) -> Option<&'a str> {
-        if self.may_grant {
-            return Some("GRANT OPTION");
-        }
-        self.rights().find(|right| match *right {
-            "SELECT" | "SHOW" => false,
-            // Rows of whatever table there is.
-            "INSERT" => !needed.iter().any(|grant| grant.rights().any(|known| known == "INSERT")),
-            "SHOW ACCESS" => true,
-            other if other.starts_with("SHOW ") => false,
-            other => !needed.iter().any(|grant| grant.table() == self.table() && grant.rights().any(|known| known == other)),
-        })
-    }
-
-    /// Each without the columns it is for.
-    fn rights(&self) -> impl Iterator<Item = &'a str> {
-        let mut depth = 0;
-        let names = self.rights.split(move |char| {
-            depth += match char {
-                '(' => 1,
-                ')' => -1,
-                _ => 0,
-            };
-            depth == 0 && char == ','
-        });
-        names.map(|right| right.split('(').next().unwrap_or(right).trim())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a9_a_grant_is_judged_by_every_right_in_it() {
-        let beyond = |grant: &'static str, role| {
-            let needed: Vec<Grant<'_>> = of_file(role).collect();
-            Grant::parse(grant).filter(|grant| grant.concerns("telemetry")).and_then(|grant| grant.beyond(&needed))
-        };
-        for (grant, worker, query) in [
-            ("GRANT SELECT ON telemetry.observations TO q", None, None),
-            ("GRANT SELECT(a, b), SHOW COLUMNS ON telemetry.observations TO q", None, None),
-            ("GRANT SELECT, INSERT ON telemetry.observations TO q", None, Some("INSERT")),
-            ("GRANT SELECT(a), INSERT(a, b) ON telemetry.observations TO q", None, Some("INSERT")),
-            ("GRANT SELECT, CREATE TABLE ON telemetry.* TO q", Some("CREATE TABLE"), Some("CREATE TABLE")),
-            ("GRANT SELECT, ALTER DELETE ON telemetry.observations TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
-            ("GRANT SELECT, ALTER DELETE ON telemetry.* TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
-            ("GRANT ALTER DELETE ON te*.* TO q", Some("ALTER DELETE"), Some("ALTER DELETE")),
-            ("GRANT ALTER DELETE ON test_*.* TO q", None, None),
-            ("GRANT DROP TABLE ON other.* TO q", None, None),
-            ("GRANT SHOW ACCESS ON *.* TO q", Some("SHOW ACCESS"), Some("SHOW ACCESS")),
-            ("GRANT CREATE USER ON * TO q", Some("CREATE USER"), Some("CREATE USER")),
-            ("GRANT SELECT ON telemetry.* TO q WITH GRANT OPTION", Some("GRANT OPTION"), Some("GRANT OPTION")),
-            ("REVOKE SELECT ON telemetry.secrets FROM q", None, None),
-        ] {
-            assert_eq!(beyond(grant, Role::Worker), worker, "{grant}");
-            assert_eq!(beyond(grant, Role::Query), query, "{grant}");
-        }
-    }
-
-    #[test]
-    fn every_grant_of_the_file_is_found() {
-        let objects = |role| of_file(role).map(|grant| grant.object).collect::<Vec<_>>();
-        for role in [Role::Worker, Role::Query] {
-            assert!(objects(role).contains(&"telemetry.observations"), "{}", role.name());
-        }
-        let found = objects(Role::Worker).len() + objects(Role::Query).len();
-        assert_eq!(found, ACCOUNTS.matches("<query>").count());
-    }
 }

@@ -199,6 +199,39 @@ async fn a9_an_account_of_clickhouse_that_may_do_more_than_its_service_needs_is_
     assert!(said.starts_with("CLICKHOUSE_URL=127.0.0.1:1: ClickHouse does not answer"), "{said}");
 }
 
+/// As the server writes it: in backquotes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_an_account_of_clickhouse_is_judged_in_a_database_whose_name_is_no_plain_word() {
+    const DATABASE: &str = "my-telemetry";
+    const READS: &str = "SELECT ON `my-telemetry`.*";
+    let accounts: [(&str, &[&str], Option<&str>); 5] = [
+        ("deleter", &[READS, "ALTER DELETE ON `my-telemetry`.*"], Some("ALTER DELETE")),
+        ("dropper", &[READS, "DROP TABLE ON `my-telemetry`.observations"], Some("DROP TABLE")),
+        ("namesake", &[READS, "TRUNCATE ON `my-te`*.*"], Some("TRUNCATE")),
+        ("neighbour", &[READS, "DROP TABLE ON `my-tele`.*"], None),
+        ("reader", &[READS], None),
+    ];
+    let own = accounts.map(|(name, grants, _)| user(name, Some(grants))).concat();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts.xml");
+    std::fs::write(&file, ACCOUNTS.replace("</users>", &format!("{own}</users>"))).unwrap();
+    let server = Server::with(file, folder).await;
+    let admin = stores::clickhouse(&ClickHouseSettings::at(&server.url, "telemetry")).unwrap();
+    admin.query(&format!("CREATE DATABASE `{DATABASE}`")).execute().await.unwrap();
+    for (user, _, what) in accounts {
+        let settings = ClickHouseSettings { clickhouse_database: DATABASE.to_owned(), ..server.settings_of(user) };
+        let judged = roles::refuse_privileged_clickhouse(&settings, Role::Query).await.map_err(|refused| refused.to_string());
+        match (judged, what) {
+            (Ok(()), None) => {}
+            (Err(said), Some(what)) => {
+                let expected = format!("does not run as {user}, which has the right {what}; sign in as telemetry_query,");
+                assert!(said.contains(&expected), "{said}");
+            }
+            (judged, _) => panic!("{user}: {judged:?}"),
+        }
+    }
+}
+
 #[test]
 fn the_statements_in_the_documents_grant_what_the_file_grants() {
     let document = include_str!("../../../../docs/operating.md");

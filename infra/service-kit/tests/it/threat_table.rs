@@ -26,6 +26,11 @@ const TESTS: &[ThreatTest] = &[
     ),
     (
         "A9",
+        "infra/service-kit/tests/it/clickhouse_accounts.rs",
+        "a9_an_account_of_clickhouse_is_judged_in_a_database_whose_name_is_no_plain_word",
+    ),
+    (
+        "A9",
         "stream-workers/tests/it/accounts.rs",
         "a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged",
     ),
