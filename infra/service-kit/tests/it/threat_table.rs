@@ -50,6 +50,7 @@ const TESTS: &[ThreatTest] = &[
     ("S19", COMPOSE, "s19_every_image_is_named_by_its_digest"),
     ("S19", COMPOSE, "s19_a_digest_that_was_made_up_is_none"),
     ("S19", "infra/local/src/verify.rs", "s19_a_run_that_leaves_a_step_out_has_not_passed"),
+    ("S19", "infra/local/src/deny.rs", "s19_licences_bans_and_sources_are_checked_and_advisories_where_they_can_be_had"),
     ("S19", "infra/local/src/deny.rs", "s19_the_rules_are_those_of_cargo_deny_and_name_licences_bans_and_sources"),
     ("A17", "infra/local/tests/it/guarded.rs", "a17_no_web_page_and_nobody_without_the_password_can_use_the_servers_of_a_clone"),
     ("A17", "infra/all-in-one/tests/it/first_screen.rs", "a17_no_key_and_no_password_is_on_the_screen_or_in_the_log"),
