@@ -193,6 +193,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a11_a_credential_that_is_nobodys_any_more_is_a_strangers_and_pays_before_it_is_looked_up() {
+        let clock = Clock::manual(DateTime::from_timestamp(1_790_000_000, 0).unwrap());
+        let settings = ClientSettings { refused_rate: 1, ..ClientSettings::default() };
+        let (strangers, client, key) = (Strangers::at(&settings, clock.clone()), from("192.0.2.1"), credential());
+        assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));
+        let revoked = ask(&strangers, &client, &key, None).await;
+        assert_eq!(revoked, Err(Code::TooManyRequests), "its address has paid for it before");
+        for _ in 0..3 {
+            clock.advance(TimeDelta::seconds(1));
+            let asked = strangers.recognise(&client, &key, async { unreachable!("the one token of its address is spent") });
+            assert_eq!(asked.await.map(|holder: u8| holder).unwrap_err().code(), Code::TooManyRequests);
+        }
+    }
+
+    #[tokio::test]
     async fn what_was_never_minted_pays_too_and_what_is_revoked_is_looked_up_and_then_pays() {
         let (strangers, client, key) = (with_rate(3), from("192.0.2.1"), credential());
         assert_eq!(ask(&strangers, &client, &key, Some(1)).await, Ok(1));

@@ -91,6 +91,8 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_address::ClientSettings;
+    use crate::server::Limits;
 
     const PACE: Pace = Pace { window: Duration::from_secs(10), bytes: 100 };
 
@@ -116,6 +118,29 @@ mod tests {
         assert_eq!(progress.ledger.look(at(10)), Ok(at(20)));
         assert_eq!(progress.ledger.look(at(19)), Ok(at(20)));
         assert_eq!(progress.ledger.look(at(20)), Err(Stalled), "within two windows, whatever came before");
+    }
+
+    /// Seconds until a client is cut that takes what `bytes_in` says in each second, by what the services use.
+    fn cut_after(bytes_in: impl Fn(u64) -> usize) -> Option<u64> {
+        let pace = Limits::of(&ClientSettings::default()).pace;
+        let (mut ledger, start) = (Ledger { pace, window: None }, Instant::now());
+        (0..=600).find(|second| {
+            let looked = ledger.look(start + Duration::from_secs(*second));
+            if let Some(window) = &mut ledger.window {
+                window.taken += bytes_in(*second);
+            }
+            looked.is_err()
+        })
+    }
+
+    #[tokio::test]
+    async fn s15_who_stops_reading_or_reads_a_byte_a_second_is_cut_within_thirty_seconds_as_the_services_run() {
+        for stops_after in 0..=60 {
+            let cut = cut_after(|second| if second <= stops_after { 1_000_000 } else { 0 }).unwrap();
+            assert!(cut <= stops_after + 30, "who stops after {stops_after} s is cut after {cut} s");
+        }
+        assert!(cut_after(|_| 1).unwrap() <= 30, "a byte a second");
+        assert_eq!(cut_after(|_| 2_000), None, "who reads 2 KB a second is never cut");
     }
 
     #[tokio::test]
