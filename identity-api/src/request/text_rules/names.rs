@@ -5,21 +5,20 @@
 //! written in, with Latin beside them.
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_security::general_security_profile::IdentifierType;
 use unicode_security::mixed_script::AugmentedScriptSet;
-use unicode_security::skeleton;
+use unicode_security::{GeneralSecurityProfile, skeleton};
 
 /// Most marks that stand on one character; Vietnamese, Hebrew and Thai need three.
 const MAX_MARKS: usize = 4;
 
 /// What browsers and mail programs read as the dot of a host name; its half-width form is folded to it, the full-width dot to `.`.
 const IDEOGRAPHIC_FULL_STOP: char = '\u{3002}';
-/// A slash, and what looks like one or is taken for one.
-const SLASHES: [char; 7] = ['/', '\\', '\u{2044}', '\u{2215}', '\u{29f8}', '\u{29f5}', '\u{2216}'];
 
 /// Why a text is no name, when it is none.
 pub(super) fn fault_of(text: &str) -> Option<&'static str> {
     let folded = text.nfkc().collect::<String>().to_lowercase().replace(IDEOGRAPHIC_FULL_STOP, ".");
-    if folded.contains(SLASHES) || folded.contains("www.") || folded.contains("www .") {
+    if folded.contains(is_slash) || folded.contains("www.") || folded.contains("www .") {
         return Some("must not hold ://, / or www., so that no mail of ours shows it as a link");
     }
     if text.chars().any(is_of_no_script) || mixes_scripts(text) {
@@ -64,6 +63,15 @@ pub(crate) fn is_unseen(char: char) -> bool {
     )
 }
 
+/// A slash, or what looks like one or several (UTS #39); not where it is a letter, as the Japanese `ノ` is.
+fn is_slash(char: char) -> bool {
+    let is_plain = |char| matches!(char, '/' | '\\');
+    let mut buffer = [0; 4];
+    let mut looks = skeleton(char.encode_utf8(&mut buffer)).peekable();
+    let is_letter = char.identifier_type() == Some(IdentifierType::Recommended);
+    is_plain(char) || (!is_letter && looks.peek().is_some() && looks.all(is_plain))
+}
+
 /// The mathematical alphabets: Latin and Greek letters that belong to no script.
 fn is_of_no_script(char: char) -> bool {
     matches!(char, '\u{1d400}'..='\u{1d7ff}')
@@ -90,12 +98,7 @@ fn mixes_scripts(text: &str) -> bool {
 /// Whether there are letters of another script than Latin, and not one that could not pass for ASCII: `Арре` is Cyrillic to its
 /// last letter. By the skeletons of UTS #39, of letters only, so that no sign beside them lets them through. An accent shows.
 fn looks_latin(text: &str) -> bool {
-    let latin = AugmentedScriptSet::for_char('a');
-    let is_foreign = |char: &char| {
-        let mut as_latin = AugmentedScriptSet::for_char(*char);
-        as_latin.intersect_with(latin);
-        char.is_alphabetic() && as_latin.is_empty()
-    };
+    let is_foreign = |char: &char| char.is_alphabetic() && !may_be_latin(*char);
     let mut foreign = text.nfc().filter(is_foreign).peekable();
     foreign.peek().is_some() && foreign.all(|char| skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii()))
 }
@@ -109,15 +112,29 @@ fn has_substitutes(text: &str) -> bool {
         '\u{2160}'..='\u{217f}' | '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' => is_beside_east_asian,
         _ => char.is_ascii() || !char.is_alphabetic(),
     };
-    text.chars().any(|char| !is_honest(char) && char.nfkc().all(|plain| plain.is_ascii_alphabetic()))
+    let stands_for_plain = |char: char| char.nfkc().all(|plain| plain.is_ascii_alphabetic()) || is_out_of_use(char);
+    text.chars().any(|char| !is_honest(char) && stands_for_plain(char))
+}
+
+/// Whether it is a Latin letter of phonetics or of old manuscripts that looks like plain ones: `ɡ`, `ǀ`, `ꝏ` (UTS #39: "technical"
+/// and "obsolete"). A letter of a language that is written so today is honest, as the Turkish `ı` and `ʋ` of Ewe are.
+fn is_out_of_use(char: char) -> bool {
+    let is_of_no_language = matches!(char.identifier_type(), Some(IdentifierType::Technical | IdentifierType::Obsolete));
+    let looks_plain = || skeleton(char.encode_utf8(&mut [0; 4])).all(|char| char.is_ascii_alphanumeric());
+    char.is_alphabetic() && is_of_no_language && may_be_latin(char) && looks_plain()
 }
 
 /// A letter of Chinese, Japanese or Korean alone.
 fn is_east_asian(char: char) -> bool {
     let of_char = AugmentedScriptSet::for_char(char);
-    let mut as_latin = of_char;
+    !may_be_latin(char) && (of_char.hanb || of_char.jpan || of_char.kore)
+}
+
+/// What is Latin, or of every script.
+fn may_be_latin(char: char) -> bool {
+    let mut as_latin = AugmentedScriptSet::for_char(char);
     as_latin.intersect_with(AugmentedScriptSet::for_char('a'));
-    as_latin.is_empty() && (of_char.hanb || of_char.jpan || of_char.kore)
+    !as_latin.is_empty()
 }
 
 fn has_piled_marks(text: &str) -> bool {
@@ -142,6 +159,10 @@ mod tests {
             "Øresund Ærø Þór",
             "Công ty Trách nhiệm Hữu hạn Nguyễn",
             "Türkçe İstanbul ışık",
+            "Eʋegbe Ɣletsi",
+            "Kabɩyɛ",
+            "Hawaiʻi ʼEua",
+            "100 % Œuvre",
             "Яндекс 24",
             "ТАСС, Россия",
             "Ёре",
@@ -167,6 +188,7 @@ mod tests {
             "ソニー・ミュージック",
             "NHKニュース・おはよう日本",
             "一ノ瀬々 ヶ丘",
+            "ノジマ ﾉﾉ",
             "조선일보",
             "한겨레 新聞 Korea",
             "QQ音乐",
@@ -203,6 +225,10 @@ mod tests {
             "https:\\\\evil",
             "https:∕∕evil",
             "a⧸b",
+            "a╱b",
+            "a⟋b",
+            "a╲b",
+            "https:⫽evil",
         ] {
             assert!(fault_of(name).is_some_and(|why| why.contains("www.")), "{name}");
         }
@@ -253,10 +279,15 @@ mod tests {
             "Ⅴisa",
             "日本 Ⓐpple",
             "Ａｐｐｌｅ Привет",
+            "ɡoogle",
+            "ǀnvest",
+            "Gꝏgle",
+            "ᴏracle",
+            "visɑ",
         ] {
             assert!(fault_of(name).is_some(), "{name}");
         }
-        for name in ["Ａｐｐｌｅ", "Ⓐpple", "ﬁnance", "日本 Ⓐpple"] {
+        for name in ["Ａｐｐｌｅ", "Ⓐpple", "ﬁnance", "日本 Ⓐpple", "ɡoogle", "ǀnvest"] {
             assert!(fault_of(name).is_some_and(|why| why.contains("stand for plain ones")), "{name}: {:?}", fault_of(name));
         }
     }
