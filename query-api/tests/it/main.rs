@@ -24,6 +24,7 @@ mod model_agent;
 mod model_lists;
 mod model_series;
 mod odd;
+mod one_moment;
 mod paging;
 mod paging_ties;
 mod parameters;
