@@ -1,6 +1,8 @@
 //! `GET /content-owners/crawlers` and `/content-owners/coverage` against a second, naive reading of docs/api/reads.md, in memory.
 
 use crate::model::{Read, owners, random_rows, refill, representative};
+use crate::model_lists::given;
+use crate::model_series::{Stretch, visible_from};
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use chrono::DateTime;
 use rand::rngs::StdRng;
@@ -191,6 +193,49 @@ async fn s1_every_page_of_crawlers_equals_the_model() {
         clicks += items.iter().filter(|item| item["operator_clicks"] != 0).count();
         several += retrievals.iter().filter(|of| is_corroborated(of)).count();
     }
+}
+
+/// The hours that are called covered.
+fn covered(told: &Value) -> BTreeSet<i64> {
+    let hour = |span: &Value, end: &str| {
+        span[end].as_str().unwrap().parse::<DateTime<chrono::Utc>>().unwrap().timestamp_millis() / HOUR_MS
+    };
+    let spans = told["coverage"]["spans"].as_array().unwrap().iter().filter(|span| span["covered"] == true);
+    spans.flat_map(|span| hour(span, "start")..hour(span, "end")).collect()
+}
+
+#[tokio::test]
+async fn s1_the_hours_that_a_server_told_of_are_those_of_the_model() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    let from = visible_from(&app).await;
+    app.command("SYSTEM STOP MERGES observations").await;
+    let (mut compared, mut several, rounds) = (0, 0, given("MODEL_ROUNDS").unwrap_or(40));
+    for round in 0..rounds {
+        let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
+        // Long enough that a time of the model is an hour or two.
+        let stretch = Stretch(18_780_001 / random.random_range(3..9));
+        stretch.owners(&app, &from).await;
+        refill(&app, &stretch.rows(&rows), &mut random).await;
+        let read = Read::random(&mut random);
+        let query = stretch.query(&read);
+        let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let trace = format!("seed {seed} round {round} scale {} {read:?}", stretch.0);
+        let key = &owners[read.owner].key;
+        let Some(times) = read.seen_by_servers(&rows) else {
+            assert_eq!(app.get(key, "/content-owners/coverage", &query).await.status, StatusCode::FORBIDDEN, "{trace}");
+            continue;
+        };
+        let expected: BTreeSet<i64> = times.into_iter().map(|at| stretch.at(at).div_euclid(HOUR_MS)).collect();
+        let told = app.page(key, "/content-owners/coverage", &query).await;
+        assert_eq!(covered(&told), expected, "{trace}");
+        assert_eq!(told["coverage"]["hours_covered"], expected.len(), "{trace}");
+        compared += expected.len();
+        several += usize::from(expected.len() > 2);
+    }
+    assert!(compared > rounds / 3 && several > 2, "hardly any hours: {compared} in {several} rounds, seed {seed}");
 }
 
 #[tokio::test]

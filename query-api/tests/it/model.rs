@@ -63,6 +63,15 @@ fn owner_of(host: &str) -> Option<(usize, i64)> {
     covering.max_by_key(|(_, verified, _)| verified.len()).map(|(owner, _, from)| (*owner, *from))
 }
 
+fn host_of(row: &Observation) -> String {
+    row.site.rsplit('.').collect::<Vec<_>>().join(".")
+}
+
+/// The first millisecond in which the host of an observation is its owner's.
+fn visible_from(row: &Observation) -> i64 {
+    owner_of(&host_of(row)).map_or(i64::MAX, |(_, from)| from)
+}
+
 fn is_within(host: &str, verified: &str) -> bool {
     host == verified || host.ends_with(&format!(".{verified}"))
 }
@@ -105,12 +114,11 @@ impl Read {
         rows.iter().map(|row| Observation { link: if is_told(row) { 2 } else { row.link }, ..row.clone() }).collect()
     }
 
-    /// What an owner may see, as retrievals of merged observations; `None` is a refusal.
-    pub(crate) fn seen<'a>(&self, rows: &'a [Observation]) -> Option<Vec<Vec<&'a Observation>>> {
+    /// What an owner may see whenever it happened, as merged observations by key; `None` is a refusal.
+    fn visible<'a>(&self, rows: &'a [Observation]) -> Option<BTreeMap<u128, Vec<&'a Observation>>> {
         if self.domain.is_some_and(|domain| owner_of(domain).map(|(owner, _)| owner) != Some(self.owner)) {
             return None;
         }
-        let host_of = |row: &Observation| row.site.rsplit('.').collect::<Vec<_>>().join(".");
         let is_visible = |row: &Observation| {
             let host = host_of(row);
             // Conversations are nobody's but their reporter's.
@@ -122,12 +130,28 @@ impl Read {
         for row in merged(rows).into_iter().filter(|row| is_visible(row)) {
             retrievals.entry(row.event_key).or_default().push(row);
         }
+        Some(retrievals)
+    }
+
+    /// What an owner may see, as retrievals of merged observations; `None` is a refusal.
+    pub(crate) fn seen<'a>(&self, rows: &'a [Observation]) -> Option<Vec<Vec<&'a Observation>>> {
+        let mut retrievals = self.visible(rows)?;
         retrievals.retain(|_, observations| {
             let shown = representative(observations);
-            let is_own = owner_of(&host_of(shown)).is_some_and(|(_, from)| shown.at >= from);
-            is_own && self.covers(shown.at)
+            shown.at >= visible_from(shown) && self.covers(shown.at)
         });
         Some(retrievals.into_values().collect())
+    }
+
+    /// When servers saw what an owner may see, in its time and in the window; `None` is a refusal.
+    pub(crate) fn seen_by_servers(&self, rows: &[Observation]) -> Option<BTreeSet<i64>> {
+        let mut times = BTreeSet::new();
+        for observations in self.visible(rows)?.values() {
+            let from = visible_from(representative(observations));
+            let servers = observations.iter().filter(|row| row.source_role > 1);
+            times.extend(servers.map(|row| row.at).filter(|at| *at >= from && self.covers(*at)));
+        }
+        Some(times)
     }
 
     fn covers(&self, at: i64) -> bool {

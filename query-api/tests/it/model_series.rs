@@ -28,7 +28,7 @@ pub(crate) fn instant(ms: i64) -> String {
 
 /// Where the scale puts a time of the model.
 #[derive(Clone, Copy)]
-pub(crate) struct Stretch(i64);
+pub(crate) struct Stretch(pub(crate) i64);
 
 impl Stretch {
     pub(crate) fn random(random: &mut StdRng) -> Self {
@@ -54,7 +54,7 @@ impl Stretch {
     }
 
     /// Since when the owners may see their hosts.
-    async fn owners(self, app: &TestApp, from: &[(String, i64)]) {
+    pub(crate) async fn owners(self, app: &TestApp, from: &[(String, i64)]) {
         for (domain, ms) in from {
             sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2")
                 .bind(DateTime::from_timestamp_millis(self.at(*ms)).unwrap())
@@ -64,6 +64,16 @@ impl Stretch {
                 .unwrap();
         }
     }
+}
+
+/// Since when the owners may see their hosts, in the time of the model.
+pub(crate) async fn visible_from(app: &TestApp) -> Vec<(String, i64)> {
+    let from: Vec<(String, DateTime<Utc>)> =
+        sqlx::query_as("SELECT domain, visible_from FROM domains WHERE visible_from IS NOT NULL")
+            .fetch_all(&app.stores.pool)
+            .await
+            .unwrap();
+    from.into_iter().map(|(domain, from)| (domain, from.timestamp_millis())).collect()
 }
 
 pub(crate) fn length_of(by: &str) -> i64 {
@@ -197,12 +207,7 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
     let mut random = StdRng::seed_from_u64(seed);
     let app = TestApp::new().await;
     let owners = owners(&app).await;
-    let from: Vec<(String, DateTime<Utc>)> =
-        sqlx::query_as("SELECT domain, visible_from FROM domains WHERE visible_from IS NOT NULL")
-            .fetch_all(&app.stores.pool)
-            .await
-            .unwrap();
-    let from: Vec<(String, i64)> = from.into_iter().map(|(domain, from)| (domain, from.timestamp_millis())).collect();
+    let from = visible_from(&app).await;
     tell(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
     let (mut compared, mut zeroes, mut several) = (0, 0, BTreeSet::new());
