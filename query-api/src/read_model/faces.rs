@@ -53,6 +53,7 @@ pub(super) const LINK_SITE: &str = "if(link != 'other', '', if(link_site = '', '
 mod tests {
     use super::*;
     use schemas::event::{EventType, SourceRole};
+    use schemas::store::CLICKHOUSE_DDL;
 
     #[test]
     fn a_role_left_out_is_the_agents_on_every_type_that_only_an_agent_reports_and_on_no_other() {
@@ -60,6 +61,9 @@ mod tests {
             let is_agents_alone = SourceRole::ALL.iter().all(|role| event_type.allows(*role) == (*role == SourceRole::Agent));
             assert_eq!(ROLE.contains(&format!("'{event_type}'")), is_agents_alone, "{event_type}");
         }
+        // What the index holds was decided when it was stored, by the same words.
+        let decides = |expression: &str| CLICKHOUSE_DDL.iter().any(|ddl| ddl.contains(expression));
+        assert!(decides(&format!("{ROLE} AS role,")) && decides(&format!("{LINK_SITE} AS link_site\n")));
         assert!(ROLE.ends_with(&format!("{}, toUInt8(source_role))", SourceRole::code(Some(SourceRole::Agent)))));
     }
 }

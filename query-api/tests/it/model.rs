@@ -47,11 +47,12 @@ const HOSTS: [&str; 16] = [
     "nobody.test",
 ];
 
-const TYPES: [&str; 7] = [
+const TYPES: [&str; 8] = [
     "content_retrieved",
     "content_retrieved",
     "content_cited",
     "content_grounded",
+    "content_presented",
     "content_engaged",
     "com.example.shared",
     "turn_started",
