@@ -2,6 +2,7 @@
 
 use super::oracle::{Store, reports_of};
 use schemas::store::CLICKHOUSE_DDL;
+use service_kit::retrieval_index::STEP_ROWS;
 use service_kit::stores;
 
 /// A store as the build before left it: observations, and no index.
@@ -53,6 +54,20 @@ async fn a_fill_that_was_ended_and_begun_again_counts_nothing_twice() {
         assert_eq!(store.base().await, base);
     }
     store.agrees("filled three times").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_more_observations_than_one_slice_is_filled_to_the_last_one() {
+    let store = Store::fresh().await;
+    store.run("DROP VIEW retrieval_index_delta SYNC").await;
+    store.run("DROP TABLE retrieval_index SYNC").await;
+    // A slice that is compacted in two ranges of keys, and one of a single observation.
+    let observations = STEP_ROWS + 2;
+    let insert = "INSERT INTO observations (site, event_key, version) SELECT 'com.example', cityHash64(number), 1 FROM numbers";
+    store.run(&format!("{insert}({observations})")).await;
+    stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+    assert_eq!(store.parts().await, [], "everything is compacted");
+    assert_eq!(store.base().await.len() as u64, observations);
 }
 
 #[tokio::test(flavor = "multi_thread")]
