@@ -35,6 +35,13 @@ async fn an_insert_that_the_view_cannot_take_is_refused_and_its_retry_completes_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_can_own_is_not_in_the_index() {
+    let store = Store::fresh().await;
+    store.run("INSERT INTO observations (site, event_key, version) VALUES ('', 1, 1), ('com.example', 2, 1), ('', 3, 1)").await;
+    assert_eq!((store.count("observations").await, store.count("retrieval_index").await), (3, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compactions_move_every_report_into_the_base_and_repeats_of_it_change_nothing() {
     let store = Store::fresh().await;
     let mut seed = 1;
