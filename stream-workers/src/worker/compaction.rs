@@ -124,3 +124,32 @@ impl Compaction {
         Ok(Round::Done)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use service_kit::stores;
+    use service_kit::testing::TestStores;
+
+    #[tokio::test]
+    async fn a_round_drops_no_part_that_it_has_not_compacted() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        client.query("SYSTEM STOP MERGES retrieval_index").execute().await.unwrap();
+        // More than one round compacts.
+        for first in [0, STEP_ROWS / 2 + 1] {
+            let insert =
+                "INSERT INTO observations (site, event_key, version) SELECT 'com.example', cityHash64(number), 1 FROM numbers";
+            client.query(&format!("{insert}({first}, {})", STEP_ROWS / 2 + 1)).execute().await.unwrap();
+        }
+        let mut compaction = Compaction::connect(&stores.clickhouse).unwrap();
+        let mut rounds = 0;
+        while !compaction.compactor.parts().await.unwrap().is_empty() {
+            assert_eq!(compaction.round().await.unwrap(), Round::Done);
+            let kept = "SELECT uniqExact(key_low) FROM retrieval_index WHERE site != ''";
+            assert_eq!(client.query(kept).fetch_one::<u64>().await.unwrap(), STEP_ROWS + 2, "after round {rounds}");
+            rounds += 1;
+        }
+        assert!(rounds > 1, "one round took everything");
+    }
+}
