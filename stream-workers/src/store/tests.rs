@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::decode::decode;
 use crate::record::fold::fold;
-use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores};
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestStores, eventually};
 
 /// Offsets 0 to 9 of the first partition, whatever is in them.
 fn offsets() -> Offsets {
@@ -66,4 +66,21 @@ async fn f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let
     let [insert] = inserts.as_slice() else { panic!("a block is one insert: {inserts:?}") };
     assert!(insert.settings.contains(&("async_insert".to_owned(), "0".to_owned())), "{insert:?}");
     assert!(insert.settings.iter().any(|(name, token)| name == "insert_deduplication_token" && token.len() == 32), "{insert:?}");
+}
+
+#[tokio::test]
+async fn f9_a_block_that_the_index_does_not_take_is_repeated_until_both_tables_have_it() {
+    let stores = TestStores::fresh().await;
+    let store = Store::connect(&stores.clickhouse, Clock::System).unwrap();
+    let run = async |statement: &str| store.client.query(statement).execute().await.unwrap();
+    run("ALTER TABLE retrieval_index ADD CONSTRAINT full CHECK site = ''").await;
+    let offsets = offsets();
+    let insert = store.insert(block(&[1, 2], 1, "edge", 1_790_000_000_000_000), &offsets);
+    let mend = async {
+        eventually("the observations are there", || async { (rows(&store).await == 2).then_some(()) }).await;
+        run("ALTER TABLE retrieval_index DROP CONSTRAINT full").await;
+    };
+    tokio::join!(insert, mend);
+    let indexed: u64 = store.client.query("SELECT count() FROM retrieval_index").fetch_one().await.unwrap();
+    assert_eq!((rows(&store).await, indexed), (2, 2));
 }
