@@ -52,20 +52,39 @@ async fn f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_sam
     }
 }
 
-#[tokio::test]
-async fn f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts() {
+/// What ClickHouse is asked for a block of three rows, and the store that then has them.
+async fn insert_of_three() -> (ClickHouseRequest, Store) {
     let stores = TestStores::fresh().await;
     let proxy = ClickHouseProxy::before(&stores.clickhouse.clickhouse_url, |_| {}).await;
-    let settings = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..stores.clickhouse };
+    let settings = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..stores.clickhouse.clone() };
     let store = Store::connect(&settings, Clock::System).unwrap();
     store.insert(block(&[1, 2, 3], 1, "edge", 1_790_000_000_000_000), &offsets()).await;
+    let is_insert = |request: &ClickHouseRequest| request.settings.iter().any(|(_, value)| value.starts_with("INSERT INTO"));
+    let mut inserts: Vec<_> = proxy.take_requests().into_iter().filter(is_insert).collect();
+    assert_eq!(inserts.len(), 1, "a block is one insert: {inserts:?}");
+    (inserts.remove(0), Store::connect(&stores.clickhouse, Clock::System).unwrap())
+}
+
+#[tokio::test]
+async fn f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts() {
+    let (insert, store) = insert_of_three().await;
     assert_eq!(rows(&store).await, 3);
     // The server of the tests does not collect a block that has a token, so that what is asked is all that tells.
-    let is_insert = |request: &ClickHouseRequest| request.settings.iter().any(|(_, value)| value.starts_with("INSERT INTO"));
-    let inserts: Vec<_> = proxy.take_requests().into_iter().filter(is_insert).collect();
-    let [insert] = inserts.as_slice() else { panic!("a block is one insert: {inserts:?}") };
     assert!(insert.settings.contains(&("async_insert".to_owned(), "0".to_owned())), "{insert:?}");
     assert!(insert.settings.iter().any(|(name, token)| name == "insert_deduplication_token" && token.len() == 32), "{insert:?}");
+}
+
+#[tokio::test]
+async fn f9_no_server_is_let_answer_before_the_index_has_a_block_or_put_it_there_twice() {
+    let (insert, _) = insert_of_three().await;
+    let defaults = [
+        ("deduplicate_blocks_in_dependent_materialized_views", "1"),
+        ("materialized_views_ignore_errors", "0"),
+        ("parallel_view_processing", "0"),
+    ];
+    for (name, value) in defaults {
+        assert!(insert.settings.contains(&(name.to_owned(), value.to_owned())), "{name}: {insert:?}");
+    }
 }
 
 #[tokio::test]
