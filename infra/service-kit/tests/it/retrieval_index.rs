@@ -42,6 +42,29 @@ async fn what_nobody_can_own_is_not_in_the_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_reported_for_a_second_host_after_it_was_compacted_stays_one_retrieval() {
+    let store = Store::fresh().await;
+    for site in ["com.a", "com.a.blog", "com.a.shop"] {
+        let report = "INSERT INTO observations (site, event_key, version, event_type, at) VALUES";
+        store.run(&format!("{report} ('{site}', 1, 1, 'content_retrieved', '2026-11-05 00:00:00')")).await;
+        store.compactor.compact_all().await.unwrap();
+        store.agrees(site).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_compacted_stays_out_of_every_figure() {
+    let store = Store::fresh().await;
+    let report = "INSERT INTO observations (site, event_key, version, event_type, at, org_id) VALUES";
+    for (key, kind, org) in [(1, "turn_started", 1), (2, "content_retrieved", 1), (2, "turn_completed", 2)] {
+        let org = format!("toUUID('00000000-0000-0000-0000-00000000000{org}')");
+        store.run(&format!("{report} ('com.a', {key}, 1, '{kind}', '2026-11-05 00:00:00', {org})")).await;
+        store.compactor.compact_all().await.unwrap();
+        store.agrees(kind).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compactions_move_every_report_into_the_base_and_repeats_of_it_change_nothing() {
     let store = Store::fresh().await;
     let mut seed = 1;

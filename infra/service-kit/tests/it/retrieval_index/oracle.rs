@@ -81,12 +81,13 @@ impl Store {
     }
 }
 
-/// The statement that inserts reports, which are the same for the same numbers.
+/// The statement that inserts reports, which are the same for the same numbers. Most keys are known on one site: what is known on
+/// several is never read as a compaction left it.
 pub(crate) fn reports_of(reports: u64, seed: u64, keys: u64) -> String {
     format!(
         "INSERT INTO observations (site, event_key, org_id, observer, version, source_role, event_type, at, session_id, platform_id, \
              link, link_site, agent_id, content_url) \
-         SELECT ['com.a', 'com.a.blog', 'com.b'][1 + r1 % 3], toUInt128(cityHash64(k)) * 18446744073709551557 + k, org, \
+         SELECT ['com.a', 'com.a.blog', 'com.b'][1 + if(r1 % 20 = 0, r2, intDiv(k, 3)) % 3], toUInt128(cityHash64(k)) * 18446744073709551557 + k, org, \
              if(k % 4 = 0, 0, toUInt8(role)), bitNot(toUInt64(1000 + r2 % 100000) * 4096 + r1 % 5), role, \
              ['content_retrieved', 'content_grounded', 'content_cited', 'turn_started', 'content_engaged', 'com.x.y'][1 + if(r3 % 30 = 0, 3, k % 3)] AS kind, \
              toDateTime64('2026-11-01 00:00:00', 3, 'UTC') + toIntervalMillisecond((k * 7919000 + r1 % 600000) % 864000000), \
