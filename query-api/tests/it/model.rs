@@ -295,6 +295,16 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
     rows
 }
 
+/// The same with each key on one host only: of most of them a read takes what a compaction has merged.
+pub(crate) fn each_on_one_host(rows: Vec<Observation>) -> Vec<Observation> {
+    let host = |row: &Observation| HOSTS[usize::try_from(row.event_key).unwrap() % HOSTS.len()];
+    let moved = |row: Observation| {
+        let site = Site::from_domain(host(&row)).unwrap().as_str().to_owned();
+        Observation { site, ..row }
+    };
+    rows.into_iter().map(moved).collect()
+}
+
 /// The world that the model speaks of.
 pub(crate) async fn owners(app: &TestApp) -> [SeededOrg; 2] {
     let owners = [

@@ -1,6 +1,6 @@
 //! Whatever the order, the repeats and the merges: the same bytes (acceptance C4), and figures that agree (R13).
 
-use crate::model::{Read, owners, random_rows, refill};
+use crate::model::{Read, each_on_one_host, owners, random_rows, refill};
 use crate::model_lists::given;
 use crate::test_app::{Observation, TestApp, seen};
 use rand::rngs::StdRng;
@@ -68,6 +68,36 @@ async fn permuted_tripled_and_replayed_rows_read_byte_for_byte_the_same() {
         app.command("OPTIMIZE TABLE observations FINAL").await;
         assert_eq!(everything(&app, owner).await, expected, "merged: seed {seed} case {case}");
         app.command("SYSTEM STOP MERGES observations").await;
+        shown += expected[1].len();
+    }
+    assert!(shown > cases * 300, "the cases compared hardly anything: seed {seed}");
+}
+
+const WINDOW: &str = "since=2026-01-01T00:00:00.003Z&until=2026-01-01T00:00:00.007Z";
+const WINDOWED: [&str; 7] = ["summary", "series", "events", "urls", "corroboration", "funnel", "coverage"];
+
+#[tokio::test]
+async fn what_is_compacted_reads_byte_for_byte_as_what_is_not() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let app = TestApp::new().await;
+    let owners = owners(&app).await;
+    let (mut shown, cases) = (0, given("C4_CASES").unwrap_or(6));
+    for case in 0..cases {
+        let rows = each_on_one_host(random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]));
+        app.empty().await;
+        app.insert(&rows).await;
+        let owner = &owners[case % 2].key;
+        let all = async || {
+            let mut answers = everything(&app, owner).await;
+            for name in WINDOWED {
+                answers.push(app.get(owner, &format!("/content-owners/{name}?{WINDOW}"), &[]).await.text);
+            }
+            answers
+        };
+        let expected = all().await;
+        app.compact().await;
+        assert_eq!(all().await, expected, "compacted: seed {seed} case {case}");
         shown += expected[1].len();
     }
     assert!(shown > cases * 300, "the cases compared hardly anything: seed {seed}");
