@@ -16,6 +16,7 @@ mod formats;
 mod inflate;
 mod intake;
 mod json;
+mod limiter;
 mod line;
 mod map;
 mod settings;
@@ -41,6 +42,7 @@ use coverage::{Coverage, Report};
 use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
+use limiter::DrainLimiter;
 use map::{Judge, only_host};
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
@@ -48,11 +50,11 @@ use serde::Deserialize;
 use service_kit::auth::Caller;
 use service_kit::clock::Clock;
 use service_kit::http::{ApiError, RequestId};
+use service_kit::organization_shares::NoPlace;
 use service_kit::sealing::{Sealer, SecretsSettings};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// From the head of a request to its answer: less than the boundary gives, so that the answer has its sender's form.
 const DEADLINE: Duration = Duration::from_secs(22);
@@ -60,7 +62,7 @@ const DEADLINE: Duration = Duration::from_secs(22);
 /// What this process needs to take logs in.
 pub(crate) struct Drains {
     settings: DrainSettings,
-    turns: Arc<Semaphore>,
+    limiter: Arc<DrainLimiter>,
     pool: PgPool,
     fed: KnownDrains,
     challenge: KnownChallenge,
@@ -72,10 +74,10 @@ pub(crate) struct Drains {
 impl Drains {
     pub(crate) fn start(settings: &DrainSettings, secrets: &SecretsSettings, pool: PgPool, clock: Clock) -> anyhow::Result<Self> {
         let sealer = secrets.secrets_key.is_some().then(|| secrets.sealer()).transpose()?;
-        let turns = Arc::new(Semaphore::new(settings.drains_at_once));
+        let limiter = DrainLimiter::new(settings.drains_at_once);
         let (fed, challenge) = (KnownDrains::new(clock.clone()), KnownChallenge::new(clock.clone()));
         let coverage = Coverage::start(pool.clone(), clock);
-        Ok(Self { settings: settings.clone(), turns, pool, fed, challenge, sealer, coverage })
+        Ok(Self { settings: settings.clone(), limiter, pool, fed, challenge, sealer, coverage })
     }
 }
 
@@ -128,7 +130,7 @@ async fn take(
     if content_length(&parts).is_some_and(|bytes| bytes > settings.drain_wire_bytes) {
         return Err(too_large(settings.drain_wire_bytes));
     }
-    let permit = Arc::clone(&state.drains.turns).try_acquire_owned().map_err(|_| overloaded())?;
+    let permit = state.drains.limiter.begin(caller.org_id).map_err(no_place)?;
     let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
     let drain = fed.as_ref().map(|fed| fed.id);
     let secret = fed.as_ref().map(|fed| fed.secret(state.drains.sealer.as_ref())).transpose()?.flatten();
@@ -175,6 +177,17 @@ async fn judge(
 
 fn content_length(parts: &Parts) -> Option<u64> {
     parts.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// 503 also to who has its share: there are senders that repeat a body after a 5xx only.
+fn no_place(no_place: NoPlace) -> ApiError {
+    let refused = overloaded();
+    match no_place {
+        NoPlace::OfItsOwn => {
+            refused.with_detail("The organization has its share of the logs that are taken in at a time. Try again shortly.")
+        }
+        NoPlace::AtAll => refused,
+    }
 }
 
 fn late() -> ApiError {

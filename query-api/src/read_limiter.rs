@@ -1,8 +1,8 @@
 //! How many reads of telemetry may be under way at a time: of one key or person, of one organisation, and of everybody. What one read
 //! may cost is capped in `read_model`; this keeps a hundred of them from costing a hundred times that.
 //!
-//! No organisation has more places than are left free for everybody else: one that takes all it can leaves half of them, the
-//! next one a quarter, and so on, so that a few with slow readers never have them all.
+//! No organisation has more places than are left free for everybody else ([`OrganizationShares`]), so that one with slow readers
+//! never has them all.
 //!
 //! Must give every place back, however a read ends, and must count a streamed answer until its last item is out.
 
@@ -15,8 +15,8 @@ use schemas::ids::OrgId;
 use schemas::problem::Code;
 use service_kit::auth::{Caller, Credential, KeyReader};
 use service_kit::http::ApiError;
+use service_kit::organization_shares::{NoPlace, OrganizationShares};
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,15 +75,12 @@ pub(crate) struct ReadLimiter {
     per_key: usize,
     per_organization: usize,
     time_to_send: Duration,
-    in_all: usize,
     running: Mutex<Running>,
 }
 
-#[derive(Default)]
 struct Running {
     of_credential: HashMap<Credential, usize>,
-    of_organization: HashMap<OrgId, usize>,
-    in_all: usize,
+    shares: OrganizationShares,
 }
 
 /// A read under way, until it is dropped.
@@ -100,8 +97,10 @@ impl ReadLimiter {
             per_key: unlimited(settings.reads_per_key),
             per_organization: unlimited(settings.reads_per_organization),
             time_to_send: Duration::from_secs(settings.read_seconds.into()),
-            in_all: unlimited(settings.reads_at_once),
-            running: Mutex::default(),
+            running: Mutex::new(Running {
+                of_credential: HashMap::new(),
+                shares: OrganizationShares::new(unlimited(settings.reads_at_once)),
+            }),
         })
     }
 
@@ -114,22 +113,24 @@ impl ReadLimiter {
             let detail = "You have too many reads under way; wait for one of them, or as Retry-After says.";
             return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
         }
-        let of_organization = running.of_organization.get(&organization).copied().unwrap_or(0);
-        let free = self.in_all.saturating_sub(running.in_all);
-        if of_organization >= self.per_organization || (of_organization >= free && free > 0) {
+        running.shares.take(organization, self.per_organization).map_err(|no_place| refused(no_place, &running.shares))?;
+        running.of_credential.insert(credential, own + 1);
+        metrics::permit(running.shares.taken());
+        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization })
+    }
+}
+
+fn refused(no_place: NoPlace, shares: &OrganizationShares) -> ApiError {
+    match no_place {
+        NoPlace::OfItsOwn => {
             metrics::refused(metrics::PER_ORGANIZATION);
             let detail = "The organization has too many reads under way; wait for one of them, or as Retry-After says.";
-            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER));
+            ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
-        if running.in_all >= self.in_all {
+        NoPlace::AtAll => {
             metrics::refused(metrics::IN_ALL);
-            return Err(ApiError::unavailable(anyhow::anyhow!("{} reads are under way", running.in_all)));
+            ApiError::unavailable(anyhow::anyhow!("{} reads are under way", shares.taken()))
         }
-        running.in_all += 1;
-        metrics::permit(running.in_all);
-        running.of_credential.insert(credential, own + 1);
-        running.of_organization.insert(organization, of_organization + 1);
-        Ok(ReadPermit { read_limiter: Arc::clone(self), credential, organization })
     }
 }
 
@@ -140,21 +141,16 @@ impl ReadPermit {
     }
 }
 
-/// One fewer; who does not read is not remembered.
-fn give_back<K: Eq + Hash>(places: &mut HashMap<K, usize>, whose: &K) {
-    match places.get_mut(whose) {
-        Some(taken) if *taken > 1 => *taken -= 1,
-        _ => drop(places.remove(whose)),
-    }
-}
-
 impl Drop for ReadPermit {
     fn drop(&mut self) {
         let mut running = self.read_limiter.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.in_all -= 1;
-        metrics::permit(running.in_all);
-        give_back(&mut running.of_credential, &self.credential);
-        give_back(&mut running.of_organization, &self.organization);
+        running.shares.give_back(self.organization);
+        metrics::permit(running.shares.taken());
+        match running.of_credential.get_mut(&self.credential) {
+            Some(own) if *own > 1 => *own -= 1,
+            // Who does not read is not remembered.
+            _ => drop(running.of_credential.remove(&self.credential)),
+        }
     }
 }
 
@@ -251,7 +247,7 @@ mod tests {
         drop(second);
         let running = read_limiter.running.lock().unwrap();
         assert_eq!(
-            (running.in_all, running.of_credential.len(), running.of_organization.len()),
+            (running.shares.taken(), running.of_credential.len(), running.shares.organizations()),
             (0, 0, 0),
             "nothing is remembered of who does not read"
         );

@@ -28,6 +28,7 @@ pub mod http;
 pub mod openapi;
 pub mod client_address;
 pub mod rates;
+pub mod organization_shares;
 
 // Who asks.
 pub mod auth;

@@ -9,6 +9,7 @@
 use super::body_counts::BodyCounts;
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
+use super::limiter::DrainPermit;
 use super::map::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
@@ -23,7 +24,7 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use std::io::{self, Read};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 /// The longest pause between two parts of a body.
 const PART_DEADLINE: Duration = Duration::from_secs(10);
@@ -54,7 +55,7 @@ pub(super) struct Taken {
 
 impl Intake {
     /// Takes a body in; answers once every record is durable. The permit is held until the thread has ended.
-    pub(super) async fn take(self, body: Body, permit: OwnedSemaphorePermit) -> Result<Taken, ApiError> {
+    pub(super) async fn take(self, body: Body, permit: DrainPermit) -> Result<Taken, ApiError> {
         let (parts, arriving) = mpsc::channel(WAITING_PARTS);
         let (records, made) = mpsc::channel(WAITING_RECORDS);
         let (log, wire_bytes) = (self.log.clone(), self.settings.drain_wire_bytes);

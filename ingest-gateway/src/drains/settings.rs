@@ -26,7 +26,7 @@ pub struct DrainSettings {
     /// Longest line of a drain, in bytes; a longer one is a bad line
     #[arg(long, env = "TELEMETRY_DRAIN_LINE_BYTES", default_value_t = 64 * 1024)]
     pub drain_line_bytes: usize,
-    /// Most bodies of drains that are read at a time; more are refused at once
+    /// Most bodies of drains that are read at a time; more are refused at once. No organisation has more than are left for others
     #[arg(long, env = "TELEMETRY_DRAINS_AT_ONCE", default_value_t = 32)]
     pub drains_at_once: usize,
 }

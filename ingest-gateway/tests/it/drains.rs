@@ -8,6 +8,7 @@ mod handshakes;
 mod narrow_keys;
 mod providers;
 mod repeats;
+mod shares;
 mod signatures;
 
 use crate::harness::{Answer, Gateway, answer};

@@ -81,6 +81,16 @@ const TESTS: &[ThreatTest] = &[
     ),
     ("A15", "query-api/tests/it/many_reads.rs", "a15_two_organisations_with_slow_readers_leave_places_for_a_third"),
     ("A15", "query-api/src/read_limiter.rs", "a15_organisations_that_take_all_they_can_leave_places_for_others"),
+    (
+        "A15",
+        "ingest-gateway/tests/it/drains/shares.rs",
+        "a15_a_slow_sender_with_all_the_places_it_can_take_leaves_places_for_other_organisations",
+    ),
+    (
+        "A15",
+        "infra/service-kit/src/organization_shares.rs",
+        "a15_each_organisation_that_takes_all_it_can_leaves_as_much_as_it_has_until_none_is_left",
+    ),
 ];
 
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
