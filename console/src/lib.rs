@@ -140,9 +140,10 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     }
     let state = State::new(&cli.settings, cli.clients.clone(), clock)?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
+    let limits = server::Limits::of(&cli.clients).over(state.transport());
     let router = http::with_boundary_over(state.transport(), routes(state).merge(health::routes(Vec::new())));
     tracing::info!(listen = %cli.process.listen, "console answers");
-    server::serve(listener, router, server::Limits::of(&cli.clients), stop).await;
+    server::serve(listener, router, limits, stop).await;
     Ok(())
 }
 

@@ -268,9 +268,10 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let _watch = health::watch(state.probes());
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Identity]));
     let transport = cli.settings.sign_in.transport().unwrap_or_else(|| cli.process.profile.transport());
+    let limits = server::Limits::of(&cli.settings.sign_in.clients).over(transport);
     let router = http::with_boundary_over(transport, own);
     tracing::info!(listen = %cli.process.listen, "identity-api answers");
-    server::serve(listener, router, server::Limits::of(&cli.settings.sign_in.clients), stop).await;
+    server::serve(listener, router, limits, stop).await;
     state.finish().await;
     Ok(())
 }

@@ -255,10 +255,11 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let state = State::connect(&cli.settings, clock).await?;
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let own = routes(Arc::clone(&state)).merge(health::routes(state.probes())).merge(openapi::routes(&[Surface::Ingest]));
-    let router = http::with_boundary_over(cli.process.profile.transport(), own);
+    let transport = cli.process.profile.transport();
+    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::of(&cli.settings.clients).over(transport));
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "ingest-gateway takes events");
-    server::serve(listener, router, server::Limits::of(&cli.settings.clients), stop).await;
+    server::serve(listener, router, limits, stop).await;
     state.flush().await;
     Ok(())
 }

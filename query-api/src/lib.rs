@@ -215,7 +215,8 @@ pub async fn run(cli: Cli, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = server::listen(cli.process.listen, "TELEMETRY_LISTEN").await?;
     let _watch = health::watch(state.probes());
     tracing::info!(listen = %cli.process.listen, "query-api answers reads");
-    let router = router_over(cli.process.profile.transport(), state);
-    server::serve(listener, router, server::Limits::of(&cli.settings.clients), stop).await;
+    let transport = cli.process.profile.transport();
+    let limits = server::Limits::of(&cli.settings.clients).over(transport);
+    server::serve(listener, router_over(transport, state), limits, stop).await;
     Ok(())
 }

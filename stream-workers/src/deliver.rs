@@ -132,8 +132,9 @@ pub async fn run(process: &ProcessSettings, settings: &DeliverSettings, stop: Ca
     let probes = vec![Probe::database(stores::postgres(&settings.postgres)?)];
     let _watch = health::watch(probes.clone());
     let own = health::routes(probes).merge(openapi::routes(&[]));
-    let router = http::with_boundary_over(process.profile.transport(), own);
-    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), stop.clone()));
+    let transport = process.profile.transport();
+    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
+    let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     tracing::info!(listen = %process.listen, "stream-workers delivers webhooks");
     deliver(settings, Ahead::default(), stop).await?;
     serving.await.map_err(anyhow::Error::from)

@@ -192,8 +192,9 @@ pub async fn run(process: &ProcessSettings, settings: &Settings, stop: Cancellat
     let probes = probes(settings)?;
     let _watch = health::watch(probes.clone());
     let own = health::routes(probes).merge(openapi::routes(&[]));
-    let router = http::with_boundary_over(process.profile.transport(), own);
-    let serving = tokio::spawn(server::serve(listener, router, server::Limits::default(), stop.clone()));
+    let transport = process.profile.transport();
+    let (router, limits) = (http::with_boundary_over(transport, own), server::Limits::default().over(transport));
+    let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     tracing::info!(topic = settings.kafka.topic, group = settings.tuning.group, "stream-workers works off the log");
     tokio::select! {
         worked = work(settings, stop) => worked?,

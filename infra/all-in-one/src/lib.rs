@@ -207,8 +207,9 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     let query = query_api::State::connect_at(&query, clock.clone()).await?;
     let console = cli.console(&process, clock.clone())?;
     let router = surfaces(Arc::clone(&gateway), query, Arc::clone(&identity), probes).merge(web_console::routes(console));
-    let router = http::with_boundary_over(cli.sign_in.transport().unwrap_or(Transport::Plain), router);
-    let limits = server::Limits::of(&cli.sign_in.clients);
+    let transport = cli.sign_in.transport().unwrap_or(Transport::Plain);
+    let router = http::with_boundary_over(transport, router);
+    let limits = server::Limits::of(&cli.sign_in.clients).over(transport);
     let serving = tokio::spawn(server::serve(listener, router, limits, stop.clone()));
     let worker = cli.worker(accounts.clickhouse(Role::Worker), accounts.postgres(Role::Worker)?);
     let (deliverer, stop_delivering) = (cli.deliverer(accounts.postgres(Role::Deliverer)?), stop.clone());

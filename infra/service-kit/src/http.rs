@@ -11,8 +11,8 @@ mod malformed;
 mod parameters;
 
 pub use body::{BodyLimits, BodyReader, is_form};
-pub(crate) use boundary::shield;
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
+pub(crate) use boundary::{refuse, shield};
 pub use error::ApiError;
 pub use inflate::content_encoding;
 pub(crate) use malformed::Malformed;

@@ -1,7 +1,8 @@
-//! Serving a router on a listener: deadlines on heads and on the reading of answers, a cap on connections in all and of one
-//! address, and a stop that ends in bounded time.
+//! Serving a router on a listener: heads that are none refused, deadlines on heads and on the reading of answers, a cap on
+//! connections in all and of one address, and a stop that ends in bounded time.
 //!
-//! Must not bind: the listener is handed in, so that tests serve on port 0.
+//! Must not bind: the listener is handed in, so that tests serve on port 0. Must leave no head to a router to judge: not every
+//! one has the boundary.
 
 mod framing;
 mod guarded;
@@ -11,16 +12,18 @@ mod shares;
 pub use pace::Pace;
 
 use crate::client_address::{ClientSettings, Peer};
-use crate::http::Malformed;
+use crate::http::{Malformed, Transport, refuse};
 use crate::measures::common as measures;
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use guarded::Guarded;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use shares::{ConnectionPermit, Shares};
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,19 +42,27 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, such as "too many open files".
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
 
-/// What the clients of a listener may do.
+/// What the clients of a listener may do, and how they reach it.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// The share of one address, and whose it is not.
     pub clients: ClientSettings,
     /// How fast answers have to be read.
     pub pace: Pace,
+    /// What stands between them and the listener.
+    pub transport: Transport,
 }
 
 impl Limits {
-    /// These clients, at the usual pace.
+    /// These clients, at the usual pace, over plain HTTP.
     pub fn of(clients: &ClientSettings) -> Self {
-        Self { clients: clients.clone(), pace: Pace::default() }
+        Self { clients: clients.clone(), ..Self::default() }
+    }
+
+    /// The same over this transport.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 }
 
@@ -80,13 +91,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(
                 TokioIo::new(Guarded::new(stream, limits.pace)),
-                hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-                    request.extensions_mut().insert(Peer(peer));
-                    if let Some(malformed) = Malformed::find(&request) {
-                        request.extensions_mut().insert(malformed);
-                    }
-                    hyper::service::Service::call(&service, request.map(Body::new))
-                }),
+                hyper::service::service_fn(move |request| answer(&service, request, peer, limits.transport)),
             );
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
@@ -98,6 +103,28 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
     drop(listener);
     if tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown()).await.is_err() {
         tracing::warn!("cut off clients that did not finish in time");
+    }
+}
+
+/// What the router answers, or the refusal of a head that is none.
+fn answer(
+    service: &TowerToHyperService<Router>,
+    mut request: hyper::Request<Incoming>,
+    peer: IpAddr,
+    transport: Transport,
+) -> impl Future<Output = Result<Response, Infallible>> + use<> {
+    let answer = match Malformed::find(&request) {
+        Some(malformed) => Err(refuse(&request, malformed, transport)),
+        None => {
+            request.extensions_mut().insert(Peer(peer));
+            Ok(hyper::service::Service::call(service, request.map(Body::new)))
+        }
+    };
+    async move {
+        match answer {
+            Ok(answer) => answer.await,
+            Err(refusal) => Ok(refusal),
+        }
     }
 }
 

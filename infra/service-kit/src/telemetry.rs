@@ -61,7 +61,8 @@ async fn keep_up(handle: PrometheusHandle) {
     }
 }
 
-/// What the metrics listener serves. Without the boundary of the surfaces: scrapes are no requests to be counted.
+/// What the metrics listener serves. Without the boundary of the surfaces: scrapes are no requests to be counted. Heads are for the
+/// server to judge, here as everywhere.
 pub fn exposition(render: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let shielded = map_response(|mut response: Response| {
         shield(response.headers_mut(), Transport::Plain);

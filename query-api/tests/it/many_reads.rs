@@ -138,7 +138,7 @@ async fn world_of_places(places: usize, window: Duration) -> TestApp {
     let app = TestApp::new().await;
     let settings = Settings { reads, ..Settings::on(app.stores.clickhouse.clone(), app.stores.postgres.clone()) };
     let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
-    let limits = Limits { clients, pace: Pace { window, ..Pace::default() } };
+    let limits = Limits { pace: Pace { window, ..Pace::default() }, ..Limits::of(&clients) };
     let server = TestServer::with(limits, router(State::connect(&settings).await.unwrap())).await;
     let long = format!(r#"{{"own.note":"{}"}}"#, "x".repeat(30_000));
     for host in ["example.com", "other.test"] {

@@ -20,15 +20,18 @@ use uuid::Uuid;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(25);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
+/// The label of what no route answers.
+const NO_ROUTE: &str = "none";
 
 /// The id under which a request is logged and answered; a request extension.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
 /// How clients reach a surface; a request extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Over plain HTTP, as on a developer's machine.
+    #[default]
     Plain,
     /// Over TLS, which whoever stands before this process ends: browsers are told to come no other way.
     Https,
@@ -61,17 +64,13 @@ fn answer_panic(panic: Box<dyn std::any::Any + Send>) -> Response {
 
 async fn boundary(mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let id = request_id(&request);
+    let id = request_id(request.headers());
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().map_or_else(|| NO_ROUTE.to_owned(), |path| path.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
-    let response = match request.extensions().get::<Malformed>() {
-        Some(malformed) => refuse(malformed),
-        None => {
-            let answered = tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await;
-            answered.unwrap_or_else(|_| ApiError::unavailable(anyhow::anyhow!("over the request deadline")).into_response())
-        }
-    };
+    let answered = tokio::time::timeout(REQUEST_DEADLINE, next.run(request)).await;
+    let response =
+        answered.unwrap_or_else(|_| ApiError::unavailable(anyhow::anyhow!("over the request deadline")).into_response());
     let mut response = render(response, &id);
     seal(&mut response, &id);
 
@@ -83,10 +82,15 @@ async fn boundary(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Whoever sends such a head may mean another request by what follows: the connection ends with the answer.
-fn refuse(malformed: &Malformed) -> Response {
-    let mut response = ApiError::new(Code::InvalidParameter, malformed.0).into_response();
+/// What a listener answers in the place of its router. Whoever sends such a head may mean another request by what follows:
+/// the connection ends with the answer.
+pub(crate) fn refuse<B>(request: &Request<B>, malformed: Malformed, transport: Transport) -> Response {
+    let id = request_id(request.headers());
+    let mut response = render(ApiError::new(Code::InvalidParameter, malformed.0).into_response(), &id);
+    seal(&mut response, &id);
+    shield(response.headers_mut(), transport);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    measures::answered(method_label(request.method()), NO_ROUTE.to_owned(), response.status().as_u16(), Duration::ZERO);
     response
 }
 
@@ -99,13 +103,13 @@ fn method_label(method: &axum::http::Method) -> String {
 
 /// A caller's own id is kept when it is harmless, so that it can be followed through several systems. A secret that somebody
 /// put there by mistake would be logged and shown.
-fn request_id(request: &Request) -> String {
+fn request_id(headers: &HeaderMap) -> String {
     let is_harmless = |id: &&str| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
             && !looks_like_a_secret(id)
     };
-    let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_harmless);
+    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_harmless);
     given.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned)
 }
 
@@ -189,7 +193,7 @@ mod tests {
     use schemas::secrets::{PlainApiKey, PlainClickToken, PlainInvite, PlainUserSession, PlainWebhookSecret};
 
     fn id_for(given: &str) -> String {
-        request_id(&Request::builder().header(REQUEST_ID, given).body(Body::empty()).unwrap())
+        request_id(Request::builder().header(REQUEST_ID, given).body(()).unwrap().headers())
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Heads that parse and are still none: what another server on the way could read otherwise.
 //!
-//! Must be found where requests come from a socket: a router that no server runs is asked without a `Host`.
+//! Must be found where requests come from a socket, before any router: one that no server runs is asked without a `Host`.
 
 use axum::http::{Request, Version, header};
 use url::Host;
 
-/// The one fault of a head, as a sentence for the caller; a request extension that the server sets.
+/// The one fault of a head, as a sentence for the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Malformed(pub(super) &'static str);
 

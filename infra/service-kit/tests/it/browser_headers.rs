@@ -3,14 +3,18 @@
 use axum::Router;
 use axum::routing::get;
 use service_kit::http::{Transport, with_boundary_over};
+use service_kit::server::Limits;
 use service_kit::testing::{TestServer, client};
 
 #[tokio::test]
 async fn a15_browsers_are_told_to_load_nothing_to_frame_nothing_and_over_https_to_come_no_other_way() {
     for (transport, hsts) in [(Transport::Plain, None), (Transport::Https, Some("max-age=63072000"))] {
-        let server = TestServer::start(with_boundary_over(transport, Router::new().route("/a", get(|| async { "a" })))).await;
-        for path in ["/a", "/nothing"] {
-            let answer = client().get(format!("{}{path}", server.url)).send().await.unwrap();
+        let router = with_boundary_over(transport, Router::new().route("/a", get(|| async { "a" })));
+        let server = TestServer::with(Limits::default().over(transport), router).await;
+        // The last is refused before the router sees it.
+        for (path, host) in [("/a", "a.test"), ("/nothing", "a.test"), ("/a", "a..test")] {
+            let answer = client().get(format!("{}{path}", server.url)).header("host", host).send().await.unwrap();
+            assert_eq!(answer.status() == 400, host == "a..test");
             let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
             assert!(header("content-security-policy").unwrap().starts_with("default-src 'none'; frame-ancestors 'none'"));
             assert_eq!(header("x-frame-options"), Some("DENY"));

@@ -1,16 +1,23 @@
-//! A12: what one reader takes for a request and another does not, byte by byte through the real server.
+//! A12: what one reader takes for a request and another does not, byte by byte through the real server, on listeners of both
+//! kinds.
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::{get, post};
 use service_kit::http::with_boundary;
+use service_kit::telemetry::exposition;
 use service_kit::testing::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn server() -> TestServer {
-    let echo = post(|body: Bytes| async { body });
-    TestServer::start(with_boundary(Router::new().route("/hello", get(|| async { "hello" })).route("/echo", echo))).await
+/// A surface, with its boundary, and the metrics listener, which has none. Both serve the same two paths.
+async fn listeners() -> [TestServer; 2] {
+    let paths = || {
+        let echo = post(|body: Bytes| async { body });
+        Router::new().route("/hello", get(|| async { "hello" })).route("/echo", echo)
+    };
+    let metrics = exposition(|| "metric 1\n".to_owned()).merge(paths());
+    [TestServer::start(with_boundary(paths())).await, TestServer::start(metrics).await]
 }
 
 /// All that comes back, when the bytes arrive in pieces of this size and nothing follows them.
@@ -36,41 +43,43 @@ fn statuses(answer: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn a12_a_line_that_ends_in_a_bare_line_feed_is_400_and_nothing_after_it_is_read() {
-    let server = server().await;
-    let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    for bad in [
-        "GET /hello HTTP/1.1\nhost: a\r\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost: a\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost: a\r\n\n",
-        "GET /hello HTTP/1.1\nhost: a\n\n",
-        "GET /hello HTTP/1.1\r\nhost: a\r\nx: a\ntransfer-encoding: chunked\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\n\r\nhello",
-        "\nGET /hello HTTP/1.1\r\nhost: a\r\n\r\n",
-    ] {
-        for size in [1, 1_000] {
-            assert_eq!(statuses(&exchange(&server, format!("{bad}{good}").as_bytes(), size).await), ["400"], "{bad:?}");
-            // The same after requests that were in order, on the same connection.
-            let later = format!("{good}POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n\n\n{bad}{good}");
-            assert_eq!(statuses(&exchange(&server, later.as_bytes(), size).await), ["200", "200", "400"], "{bad:?}");
+    for server in &listeners().await {
+        let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
+        for bad in [
+            "GET /hello HTTP/1.1\nhost: a\r\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost: a\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost: a\r\n\n",
+            "GET /hello HTTP/1.1\nhost: a\n\n",
+            "GET /hello HTTP/1.1\r\nhost: a\r\nx: a\ntransfer-encoding: chunked\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\n\r\nhello",
+            "\nGET /hello HTTP/1.1\r\nhost: a\r\n\r\n",
+        ] {
+            for size in [1, 1_000] {
+                assert_eq!(statuses(&exchange(server, format!("{bad}{good}").as_bytes(), size).await), ["400"], "{bad:?}");
+                // The same after requests that were in order, on the same connection.
+                let later = format!("{good}POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n\n\n{bad}{good}");
+                assert_eq!(statuses(&exchange(server, later.as_bytes(), size).await), ["200", "200", "400"], "{bad:?}");
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_read() {
-    let server = server().await;
-    let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    for fields in [
-        "content-length: 5\r\ntransfer-encoding: chunked",
-        "transfer-encoding: chunked\r\ncontent-length: 5",
-        "Content-Length: 48\r\nTransfer-Encoding: chunked",
-        "content-length: 0\r\ntransfer-encoding: gzip, chunked",
-        "content-length: x\r\ntransfer-encoding: chunked",
-    ] {
-        let bad = format!("POST /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
-        for size in [1, 7, 1_000] {
-            let answer = exchange(&server, format!("{good}{bad}{good}").as_bytes(), size).await;
-            assert_eq!(statuses(&answer), ["200", "400"], "{fields:?}: {answer}");
+    for server in &listeners().await {
+        let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
+        for fields in [
+            "content-length: 5\r\ntransfer-encoding: chunked",
+            "transfer-encoding: chunked\r\ncontent-length: 5",
+            "Content-Length: 48\r\nTransfer-Encoding: chunked",
+            "content-length: 0\r\ntransfer-encoding: gzip, chunked",
+            "content-length: x\r\ntransfer-encoding: chunked",
+        ] {
+            let bad = format!("POST /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+            for size in [1, 7, 1_000] {
+                let answer = exchange(server, format!("{good}{bad}{good}").as_bytes(), size).await;
+                assert_eq!(statuses(&answer), ["200", "400"], "{fields:?}: {answer}");
+            }
         }
     }
 }
@@ -78,105 +87,110 @@ async fn a12_a_length_beside_a_transfer_coding_is_400_and_nothing_after_it_is_re
 /// The server has read the first segment when it has answered the request before. Nothing more is sent, and nobody hangs up.
 #[tokio::test]
 async fn a12_a_head_that_comes_in_two_segments_is_refused_at_once() {
-    let server = server().await;
-    for (first, second) in [
-        ("GET /hello HTTP/1.1\r\nho", "st: a\n"),
-        ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y", "\nz: y\r\n"),
-        ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y\r", "z"),
-        ("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-enc", "oding: chunked\r\n\r\n"),
-        ("GET /hello HTTP/1.1\r\nhost", ": a%2etest\r\n\r\n"),
-    ] {
-        let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
-        stream.write_all(format!("GET /hello HTTP/1.1\r\nhost: a\r\n\r\n{first}").as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\nhello") {
-            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{first:?}");
+    for server in &listeners().await {
+        for (first, second) in [
+            ("GET /hello HTTP/1.1\r\nho", "st: a\n"),
+            ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y", "\nz: y\r\n"),
+            ("GET /hello HTTP/1.1\r\nhost: a\r\nx: y\r", "z"),
+            ("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-enc", "oding: chunked\r\n\r\n"),
+            ("GET /hello HTTP/1.1\r\nhost", ": a%2etest\r\n\r\n"),
+        ] {
+            let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
+            stream.write_all(format!("GET /hello HTTP/1.1\r\nhost: a\r\n\r\n{first}").as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\r\n\r\nhello") {
+                assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{first:?}");
+            }
+            stream.write_all(second.as_bytes()).await.unwrap();
+            let _ = stream.read_to_end(&mut answer).await;
+            let answer = String::from_utf8_lossy(&answer);
+            assert_eq!(statuses(&answer), ["200", "400"], "{first:?} {second:?}: {answer}");
         }
-        stream.write_all(second.as_bytes()).await.unwrap();
-        let _ = stream.read_to_end(&mut answer).await;
-        let answer = String::from_utf8_lossy(&answer);
-        assert_eq!(statuses(&answer), ["200", "400"], "{first:?} {second:?}: {answer}");
     }
 }
 
 #[tokio::test]
 async fn a12_whatever_the_parser_cannot_read_is_400_in_the_shape_of_every_error() {
-    let server = server().await;
-    for bad in [
-        "nonsense\r\n\r\n",
-        "GET /hello\r\nhost: a\r\n\r\n",
-        "GET /hello HTTP/2.0\r\nhost: a\r\n\r\n",
-        "GET /<hello> HTTP/1.1\r\nhost: a\r\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost : a\r\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost: a\nx: y\r\n\r\n",
-        "GET /hello HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST /echo HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-    ] {
-        let answer = exchange(&server, bad.as_bytes(), 1_000).await;
-        assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
-        assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
-        assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    for server in &listeners().await {
+        for bad in [
+            "nonsense\r\n\r\n",
+            "GET /hello\r\nhost: a\r\n\r\n",
+            "GET /hello HTTP/2.0\r\nhost: a\r\n\r\n",
+            "GET /<hello> HTTP/1.1\r\nhost: a\r\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost : a\r\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost: a\nx: y\r\n\r\n",
+            "GET /hello HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "POST /echo HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        ] {
+            let answer = exchange(server, bad.as_bytes(), 1_000).await;
+            assert_eq!(statuses(&answer), ["400"], "{bad:?}: {answer}");
+            assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{bad:?}: {answer}");
+            assert!(answer.contains("x-request-id") && answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+        }
     }
 }
 
 /// The largest heads are read in more than one piece.
 #[tokio::test]
 async fn a12_a_large_head_hides_no_bare_line_feed() {
-    let server = server().await;
-    for kib in [1, 60, 63, 64, 65, 70, 100, 120, 200] {
-        let bad = format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\ny: z\r\n\r\n", "x".repeat(kib * 1024));
-        for size in [50_000, 1_000_000] {
-            let answer = exchange(&server, bad.as_bytes(), size).await;
-            assert!(statuses(&answer).iter().all(|status| ["400", "431"].contains(status)), "{kib} KiB: {answer}");
+    for server in &listeners().await {
+        for kib in [1, 60, 63, 64, 65, 70, 100, 120, 200] {
+            let bad = format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\ny: z\r\n\r\n", "x".repeat(kib * 1024));
+            for size in [50_000, 1_000_000] {
+                let answer = exchange(server, bad.as_bytes(), size).await;
+                assert!(statuses(&answer).iter().all(|status| ["400", "431"].contains(status)), "{kib} KiB: {answer}");
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_error() {
-    let server = server().await;
-    let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    for hosts in [
-        "",
-        "host: a\r\nhost: a\r\n",
-        "host: a\r\nHost: b\r\n",
-        "host: \r\n",
-        "host: a/b\r\n",
-        "host: a b\r\n",
-        "host: a%2etest\r\n",
-        "host: ａ.test\r\n",
-        "host: \"a\"\r\n",
-        "host: *\r\n",
-    ] {
-        let answer = exchange(&server, format!("GET /hello HTTP/1.1\r\n{hosts}\r\n{good}").as_bytes(), 1_000).await;
-        assert_eq!(statuses(&answer), ["400"], "{hosts:?}: {answer}");
-        assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{answer}");
-        assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    for server in &listeners().await {
+        let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
+        for hosts in [
+            "",
+            "host: a\r\nhost: a\r\n",
+            "host: a\r\nHost: b\r\n",
+            "host: \r\n",
+            "host: a/b\r\n",
+            "host: a b\r\n",
+            "host: a%2etest\r\n",
+            "host: ａ.test\r\n",
+            "host: \"a\"\r\n",
+            "host: *\r\n",
+        ] {
+            let answer = exchange(server, format!("GET /hello HTTP/1.1\r\n{hosts}\r\n{good}").as_bytes(), 1_000).await;
+            assert_eq!(statuses(&answer), ["400"], "{hosts:?}: {answer}");
+            assert!(answer.contains("application/problem+json") && answer.contains("invalid_parameter"), "{answer}");
+            assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+        }
+        let old = exchange(server, b"GET /hello HTTP/1.0\r\n\r\n", 1_000).await;
+        assert!(old.starts_with("HTTP/1.0 200 "), "HTTP/1.0 has no Host: {old}");
     }
-    let old = exchange(&server, b"GET /hello HTTP/1.0\r\n\r\n", 1_000).await;
-    assert!(old.starts_with("HTTP/1.0 200 "), "HTTP/1.0 has no Host: {old}");
 }
 
 #[tokio::test]
 async fn a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on() {
-    let server = server().await;
-    let body = "\n\r\n\n{\"a\":\n1}\r\nGET /hello HTTP/1.1\nhost: x\n\n";
-    let sized = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let chunked = format!(
-        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{:x};x=1\r\n{body}\r\n1\r\n\n\r\n0\r\nx-trailer: 1\r\n\r\n",
-        body.len()
-    );
-    let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
-    for size in [1, 7, 10_000] {
-        let answer = exchange(&server, format!("{sized}{chunked}{good}\r\n{sized}{good}").as_bytes(), size).await;
-        let echoed = answer.matches(body).count();
-        assert_eq!(answer.matches("\r\n\r\nhello").count(), 2, "{size}: {answer}");
-        assert_eq!(echoed, 3, "{size}: {answer}");
+    for server in &listeners().await {
+        let body = "\n\r\n\n{\"a\":\n1}\r\nGET /hello HTTP/1.1\nhost: x\n\n";
+        let sized = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let chunked = format!(
+            "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{:x};x=1\r\n{body}\r\n1\r\n\n\r\n0\r\nx-trailer: 1\r\n\r\n",
+            body.len()
+        );
+        let good = "GET /hello HTTP/1.1\r\nhost: a\r\n\r\n";
+        for size in [1, 7, 10_000] {
+            let answer = exchange(server, format!("{sized}{chunked}{good}\r\n{sized}{good}").as_bytes(), size).await;
+            let echoed = answer.matches(body).count();
+            assert_eq!(answer.matches("\r\n\r\nhello").count(), 2, "{size}: {answer}");
+            assert_eq!(echoed, 3, "{size}: {answer}");
+        }
     }
 }

@@ -21,7 +21,8 @@ const PACE: Pace = Pace { window: Duration::from_millis(1_000), bytes: 16 * 1024
 const PIECE: usize = 64 * 1024;
 
 fn limits() -> Limits {
-    Limits { clients: ClientSettings { connections_per_address: 0, ..ClientSettings::default() }, pace: PACE }
+    let clients = ClientSettings { connections_per_address: 0, ..ClientSettings::default() };
+    Limits { pace: PACE, ..Limits::of(&clients) }
 }
 
 /// So many pieces, and whether they are still wanted.
