@@ -3,7 +3,12 @@
 //! Must be found where requests come from a socket, before any router: one that no server runs is asked without a `Host`.
 
 use axum::http::{Request, Version, header};
+use std::net::Ipv4Addr;
 use url::Host;
+
+/// Longest name, and longest label of one, that DNS has.
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
 
 /// The one fault of a head, as a sentence for the caller.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +45,25 @@ fn is_host(value: &[u8]) -> bool {
     };
     // RFC 9110 lets the digits be left out.
     let is_port = |port: &str| port.is_empty() || (port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok());
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    // What is escaped, folded or quoted is another name to another reader.
-    let is_name = name.starts_with('[') || (name.bytes().all(is_plain) && !name.contains(".."));
-    port.is_none_or(is_port) && is_name && Host::parse(name).is_ok()
+    port.is_none_or(is_port) && (name.starts_with('[') || is_name(name)) && Host::parse(name).is_ok()
+}
+
+/// Labels of letters, digits, `-` and `_`, or four numbers; one dot may stand at the end of a name. What is escaped, folded or quoted is
+/// another name to another reader, and an address that is written otherwise is a name to one reader and an address to another.
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let is_label = |label: &str| (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(is_plain);
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    let ends_in_number = labels.rsplit('.').next().is_some_and(is_number);
+    labels.len() <= MAX_NAME_BYTES && labels.split('.').all(is_label) && (!ends_in_number || name.parse::<Ipv4Addr>().is_ok())
+}
+
+/// What ends an address where a reader takes more than four decimal numbers for one.
+fn is_number(label: &str) -> bool {
+    match label.strip_prefix("0x").or_else(|| label.strip_prefix("0X")) {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => label.bytes().all(|byte| byte.is_ascii_digit()),
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +90,20 @@ mod tests {
         }
         for bad in
             ["", "a b", "a/b", "u@a", "a,b", "a,b/", "*", "a..b", "a:+80", "a:-1", "a:8o", "a:65536", ":80", "[zz]", "[::1]x"]
+        {
+            assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
+        }
+        let (label, name) = ("a".repeat(63), format!("{}a", "a.".repeat(126)));
+        for good in ["1.a", "0x7f.a", "a.0xg", "a1", "1-2", &label, &name, &format!("{name}."), &format!("{name}:80")] {
+            assert!(!is_malformed(Version::HTTP_11, &[good]), "{good}");
+        }
+        for bad in
+            [".", "..", ".a", ".a.", &format!("{label}a"), &format!("a.{label}a.test"), &format!("{name}a"), &"a".repeat(300)]
+        {
+            assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
+        }
+        for bad in
+            ["127.1", "0x7f.1", "127.0.0.01", "127.0.0.1.", "2130706433", "0x7f000001", "a.1", "a.0x", "1.2.3.4.5", "1.2.3.256"]
         {
             assert!(is_malformed(Version::HTTP_11, &[bad]), "{bad}");
         }

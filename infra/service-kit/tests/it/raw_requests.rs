@@ -165,6 +165,8 @@ async fn a12_no_host_two_hosts_and_what_is_none_are_400_in_the_shape_of_every_er
             "host: ａ.test\r\n",
             "host: \"a\"\r\n",
             "host: *\r\n",
+            "host: .a\r\n",
+            "host: 127.1\r\n",
         ] {
             let answer = exchange(server, format!("GET /hello HTTP/1.1\r\n{hosts}\r\n{good}").as_bytes(), 1_000).await;
             assert_eq!(statuses(&answer), ["400"], "{hosts:?}: {answer}");
