@@ -41,6 +41,8 @@ pub enum Code {
     InvalidRequest,
     /// 429: more requests than the key may send; retry after the named seconds.
     TooManyRequests,
+    /// 431: the head of the request is over its limit.
+    HeadTooLarge,
     /// 500: a fault of the service.
     Internal,
     /// 503: a dependency is away; retry after the named seconds.
@@ -63,6 +65,7 @@ impl Code {
             Self::UnsupportedMediaType => 415,
             Self::InvalidEvent | Self::InvalidRequest => 422,
             Self::TooManyRequests => 429,
+            Self::HeadTooLarge => 431,
             Self::Internal => 500,
             Self::Unavailable => 503,
         }
@@ -86,6 +89,7 @@ impl Code {
             Self::InvalidEvent => "Invalid event",
             Self::InvalidRequest => "Invalid request",
             Self::TooManyRequests => "Too many requests",
+            Self::HeadTooLarge => "Head too large",
             Self::Internal => "Internal error",
             Self::Unavailable => "Temporarily unavailable",
         }
@@ -109,6 +113,7 @@ impl Code {
             Self::InvalidEvent => "invalid_event",
             Self::InvalidRequest => "invalid_request",
             Self::TooManyRequests => "too_many_requests",
+            Self::HeadTooLarge => "head_too_large",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
         }
@@ -159,7 +164,14 @@ mod tests {
 
     #[test]
     fn the_code_on_the_wire_is_the_serde_name() {
-        for code in [Code::InvalidBody, Code::MissingScope, Code::Expired, Code::UnsupportedMediaType, Code::Unavailable] {
+        for code in [
+            Code::InvalidBody,
+            Code::MissingScope,
+            Code::Expired,
+            Code::UnsupportedMediaType,
+            Code::HeadTooLarge,
+            Code::Unavailable,
+        ] {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }

@@ -86,7 +86,7 @@ async fn boundary(mut request: Request, next: Next) -> Response {
 /// the connection ends with the answer.
 pub(crate) fn refuse<B>(request: &Request<B>, malformed: Malformed, transport: Transport) -> Response {
     let id = request_id(request.headers());
-    let mut response = render(ApiError::new(Code::InvalidParameter, malformed.0).into_response(), &id);
+    let mut response = render(ApiError::new(malformed.code, malformed.detail).into_response(), &id);
     seal(&mut response, &id);
     shield(response.headers_mut(), transport);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

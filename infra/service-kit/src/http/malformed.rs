@@ -3,6 +3,7 @@
 //! Must be found where requests come from a socket, before any router: one that no server runs is asked without a `Host`.
 
 use axum::http::{Request, Version, header};
+use schemas::problem::Code;
 use std::net::Ipv4Addr;
 use url::Host;
 
@@ -10,28 +11,43 @@ use url::Host;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// The one fault of a head, as a sentence for the caller.
+/// The one fault of a head, with a sentence for the caller.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed {
+    pub(super) code: Code,
+    pub(super) detail: &'static str,
+}
 
 impl Malformed {
     /// What stands in the place of a head that is not HTTP/1.1, or not in one way alone: its host is none that anybody has.
     pub(crate) const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: *\r\n\r\n";
     /// The host of [`Self::HEAD`].
     const NO_HOST: &[u8] = b"*";
+    /// What stands in the place of a head that is over its limit.
+    pub(crate) const LARGE_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: **\r\n\r\n";
+    /// The host of [`Self::LARGE_HEAD`].
+    pub(crate) const LARGE_HEAD_HOST: &[u8] = b"**";
 
     /// What is wrong with a head: HTTP/1.1 wants exactly one `Host`, and no version takes two or one that is no host.
     pub(crate) fn find<B>(request: &Request<B>) -> Option<Self> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
             (None, _) if request.version() < Version::HTTP_11 => None,
-            (None, _) => Some(Self("The request names no Host.")),
-            (Some(_), Some(_)) => Some(Self("The request names more than one Host.")),
-            (Some(host), None) if host == Self::NO_HOST => Some(Self(
+            (None, _) => Some(Self::told("The request names no Host.")),
+            (Some(_), Some(_)) => Some(Self::told("The request names more than one Host.")),
+            (Some(host), None) if host == Self::NO_HOST => Some(Self::told(
                 "The head of the request is not one of HTTP/1.1: lines that end in CR LF, and one Content-Length or one chunked body.",
             )),
-            (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self("The Host of the request is not a host.")),
+            (Some(host), None) if host == Self::LARGE_HEAD_HOST => Some(Self {
+                code: Code::HeadTooLarge,
+                detail: "The head of the request has more than 65536 bytes, or more than 100 fields.",
+            }),
+            (Some(host), None) => (!is_host(host.as_bytes())).then_some(Self::told("The Host of the request is not a host.")),
         }
+    }
+
+    fn told(detail: &'static str) -> Self {
+        Self { code: Code::InvalidParameter, detail }
     }
 }
 

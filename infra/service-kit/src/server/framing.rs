@@ -10,8 +10,10 @@ use super::MAX_HEAD_BYTES;
 use crate::http::Malformed;
 use axum::http::Uri;
 
-/// Header fields of one head that hyper takes; a head with more is refused there.
+/// Header fields of one head; hyper takes no more.
 const MAX_FIELDS: usize = 100;
+/// The longest body that hyper takes a length for.
+const MAX_LENGTH: u64 = u64::MAX - 2;
 
 /// What the next byte of a connection belongs to.
 #[derive(Debug)]
@@ -96,34 +98,33 @@ impl Framing {
         for (at, byte) in bytes.iter().enumerate() {
             let is_after_cr = self.head.last() == Some(&b'\r');
             if is_after_cr != (*byte == b'\n') {
-                self.refuse(passed);
+                self.refuse(Malformed::HEAD, passed);
                 return at + 1;
             }
             self.head.push(*byte);
-            if self.head == b"\r\n" {
+            if self.head.len() > MAX_HEAD_BYTES {
+                self.refuse(Malformed::LARGE_HEAD, passed);
+                return at + 1;
+            } else if self.head == b"\r\n" {
                 // Empty lines before a request are skipped, as hyper skips them.
                 self.head.clear();
             } else if self.head.ends_with(b"\r\n\r\n") {
                 match body_after(&self.head) {
-                    ParserState::Refused => self.refuse(passed),
-                    place => {
+                    Ok(place) => {
                         self.place = place;
                         passed.append(&mut self.head);
                     }
+                    Err(instead) => self.refuse(instead, passed),
                 }
-                return at + 1;
-            } else if self.head.len() > MAX_HEAD_BYTES {
-                // More than hyper takes: it answers 431.
-                passed.append(&mut self.head);
-                self.place = ParserState::Refused;
                 return at + 1;
             }
         }
         bytes.len()
     }
 
-    fn refuse(&mut self, passed: &mut Vec<u8>) {
-        passed.extend(Malformed::HEAD);
+    /// Ends with this head.
+    fn refuse(&mut self, instead: &[u8], passed: &mut Vec<u8>) {
+        passed.extend(instead);
         self.place = ParserState::Refused;
         self.head = Vec::new();
     }
@@ -133,34 +134,39 @@ fn after_sized(left: u64) -> ParserState {
     if left == 0 { ParserState::Head } else { ParserState::Sized(left) }
 }
 
-/// What follows a head: the same decision that hyper takes, and [`ParserState::Refused`] wherever hyper refuses. Refused is also a length
+/// What follows a head: the same decision that hyper takes, and the head to show instead wherever hyper refuses. Refused is also a length
 /// beside a transfer coding: hyper goes by the coding, and who stands before us may go by the length (RFC 9112, 6.1); and `chunked`
 /// twice, which one reader undoes twice.
-fn body_after(head: &[u8]) -> ParserState {
+fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    let is_whole = matches!(request.parse(head), Ok(httparse::Status::Complete(_)));
-    if !is_whole || request.path.is_none_or(|path| path.parse::<Uri>().is_err()) {
-        return ParserState::Refused;
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed::LARGE_HEAD),
+        _ => return Err(Malformed::HEAD),
+    }
+    if request.path.is_none_or(|path| path.parse::<Uri>().is_err()) {
+        return Err(Malformed::HEAD);
     }
     let is_11 = request.version == Some(1);
     let values = |name: &str| {
         let own = request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         own.map(|field| field.value).collect::<Vec<_>>()
     };
+    if values("host").contains(&Malformed::LARGE_HEAD_HOST) {
+        // Ours to say.
+        return Err(Malformed::HEAD);
+    }
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
     if !codings.is_empty() {
-        return if is_11 && lengths.is_empty() && is_chunked_once(&codings) {
-            ParserState::Chunked(Chunk::Start)
-        } else {
-            ParserState::Refused
-        };
+        let is_plain = is_11 && lengths.is_empty() && is_chunked_once(&codings);
+        return if is_plain { Ok(ParserState::Chunked(Chunk::Start)) } else { Err(Malformed::HEAD) };
     }
-    let lengths: Option<Vec<u64>> = lengths.into_iter().map(digits).collect();
+    let lengths: Option<Vec<u64>> = lengths.into_iter().map(length).collect();
     match lengths.as_deref() {
-        Some([]) => ParserState::Head,
-        Some([first, others @ ..]) if others.iter().all(|other| other == first) => after_sized(*first),
-        _ => ParserState::Refused,
+        Some([]) => Ok(ParserState::Head),
+        Some([first, others @ ..]) if others.iter().all(|other| other == first) => Ok(after_sized(*first)),
+        _ => Err(Malformed::HEAD),
     }
 }
 
@@ -171,9 +177,10 @@ fn is_chunked_once(fields: &[&[u8]]) -> bool {
     chunked.next() == Some(true) && !chunked.any(|is_chunked| is_chunked)
 }
 
-fn digits(value: &[u8]) -> Option<u64> {
+fn length(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+    let length: Option<u64> = is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok())?;
+    length.filter(|length| *length <= MAX_LENGTH)
 }
 
 impl Chunk {
@@ -299,8 +306,22 @@ mod tests {
             let long = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(MAX_HEAD_BYTES - 100));
             assert_eq!(passed(&long, size), refused());
             let endless = format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(5 * MAX_HEAD_BYTES));
-            assert_eq!(passed(&endless, size), endless[..=MAX_HEAD_BYTES], "the parser answers that it is too large");
+            assert_eq!(passed(&endless, size).as_bytes(), Malformed::LARGE_HEAD);
+            let of_bytes = |bytes: usize| format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(bytes - 23));
+            let (largest, larger) = (of_bytes(MAX_HEAD_BYTES), of_bytes(MAX_HEAD_BYTES + 1));
+            assert_eq!(passed(&largest, size), largest);
+            assert_eq!(passed(&larger, size).as_bytes(), Malformed::LARGE_HEAD);
         }
+    }
+
+    #[test]
+    fn a12_a_length_that_no_body_has_and_a_host_that_is_ours_are_refused() {
+        let sized = |length: &str| format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n");
+        assert_eq!(passed(&sized("18446744073709551613"), 7), sized("18446744073709551613"), "the longest that hyper takes");
+        for length in ["18446744073709551614", "18446744073709551615", "18446744073709551616", "99999999999999999999"] {
+            assert_eq!(passed(&sized(length), 7), refused(), "{length}");
+        }
+        assert_eq!(passed(std::str::from_utf8(Malformed::LARGE_HEAD).unwrap(), 7), refused());
     }
 
     #[test]

@@ -122,6 +122,7 @@ async fn a12_whatever_the_parser_cannot_read_is_400_in_the_shape_of_every_error(
             "GET /hello HTTP/1.1\r\nhost: a\nx: y\r\n\r\n",
             "GET /hello HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
             "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+            "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551615\r\n\r\n",
             "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
             "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
             "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
@@ -145,6 +146,29 @@ async fn a12_a_large_head_hides_no_bare_line_feed() {
             for size in [50_000, 1_000_000] {
                 let answer = exchange(server, bad.as_bytes(), size).await;
                 assert!(statuses(&answer).iter().all(|status| ["400", "431"].contains(status)), "{kib} KiB: {answer}");
+            }
+        }
+    }
+}
+
+/// What is too large ends with its last byte, so that the answer is not lost with bytes that nobody reads.
+#[tokio::test]
+async fn a12_a_head_over_its_limits_is_431_in_the_shape_of_every_error_and_one_at_its_limits_is_taken() {
+    let of_bytes = |bytes: usize| format!("GET /hello HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(bytes - 37));
+    let of_fields = |fields: usize| format!("GET /hello HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(fields - 1));
+    assert_eq!((of_bytes(65_536).len(), of_fields(100).matches(':').count()), (65_536, 100));
+    for server in &listeners().await {
+        for size in [1_000, 1_000_000] {
+            for taken in [of_bytes(65_536), of_fields(100)] {
+                assert_eq!(statuses(&exchange(server, taken.as_bytes(), size).await), ["200"]);
+            }
+            for refused in [of_bytes(65_537), of_fields(101)] {
+                let answer = exchange(server, refused.as_bytes(), size).await;
+                assert_eq!(statuses(&answer), ["431"], "{answer}");
+                for told in ["application/problem+json", "head_too_large", "x-request-id: ", "x-content-type-options: nosniff"] {
+                    assert!(answer.contains(told), "{told}: {answer}");
+                }
+                assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
             }
         }
     }

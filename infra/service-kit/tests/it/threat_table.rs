@@ -70,6 +70,7 @@ const TESTS: &[ThreatTest] = &[
     ("A12", RAW, "a12_bodies_may_hold_bare_line_feeds_and_whole_requests_and_the_connection_goes_on"),
     ("A12", RAW, "a12_a_head_that_comes_in_two_segments_is_refused_at_once"),
     ("A12", RAW, "a12_whatever_the_parser_cannot_read_is_400_in_the_shape_of_every_error"),
+    ("A12", RAW, "a12_a_head_over_its_limits_is_431_in_the_shape_of_every_error_and_one_at_its_limits_is_taken"),
     ("A14", "infra/service-kit/src/http/boundary.rs", "a14_a_request_id_that_looks_like_a_secret_or_is_none_is_replaced"),
     ("A15", "infra/service-kit/src/egress/address.rs", "a15_what_answers_inside_a_cloud_is_not_public"),
     ("A15", "infra/service-kit/src/production.rs", "a15_who_stands_before_the_service_has_to_be_said"),
