@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use schemas::problem::Problem;
-use service_kit::http::RequestId;
+use service_kit::http::{ApiError, RequestId};
 
 /// Why a page is not shown.
 #[derive(Debug)]
@@ -19,8 +19,10 @@ pub(crate) enum Failure {
     SignedOut,
     /// There is no such page for this person.
     NotFound,
-    /// The address or the form says something that cannot be read.
+    /// The address says something that cannot be read.
     Unreadable(String),
+    /// A form that is none, is too large, or did not arrive in time.
+    NotTaken(ApiError),
     /// A form that did not come from a page of the console.
     Foreign,
     /// The API refused.
@@ -47,6 +49,7 @@ impl Failure {
             Self::SignedOut => StatusCode::SEE_OTHER,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::NotTaken(error) => StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::BAD_REQUEST),
             Self::Foreign => StatusCode::FORBIDDEN,
             Self::Refused(problem) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY),
             Self::Away(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -58,6 +61,7 @@ impl Failure {
             Self::SignedOut => ("Signed out", "Sign in again."),
             Self::NotFound => ("Not found", "There is no such page, or it is not yours to see."),
             Self::Unreadable(detail) => ("Not understood", detail.as_str()),
+            Self::NotTaken(error) => (error.code().title(), error.detail()),
             Self::Foreign => (
                 "Refused",
                 "A form has to come from a page of the console itself. Open the page again and repeat the change there.",

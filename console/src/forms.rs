@@ -1,4 +1,4 @@
-//! Forms: only from pages of the console itself, and small.
+//! Forms: only from pages of the console itself, small, and sent at the pace of every other body.
 //!
 //! Must let no page of another site change anything by the cookie that a browser adds on its own.
 
@@ -9,16 +9,26 @@ use axum::extract::{FromRequest, Request, State as Shared};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use service_kit::http::{ApiError, BodyLimits, BodyReader};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The largest form: a text field or two.
-const MAX_BYTES: usize = 64 * 1024;
+pub(crate) const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
 
 /// The fields of a form; of one that stands there several times, all.
 pub(crate) struct Form(BTreeMap<String, Vec<String>>);
 
 impl Form {
+    async fn read(bodies: &BodyReader, request: Request<Body>) -> Result<Self, ApiError> {
+        let body = bodies.read_form(request).await?;
+        let mut fields = BTreeMap::<String, Vec<String>>::new();
+        for (name, value) in url::form_urlencoded::parse(&body) {
+            fields.entry(name.into_owned()).or_default().push(value.into_owned());
+        }
+        Ok(Self(fields))
+    }
+
     /// A field without the blanks around it; empty when it is missing.
     pub(crate) fn text(&self, name: &str) -> String {
         self.0.get(name).and_then(|values| values.first()).map(|value| value.trim().to_owned()).unwrap_or_default()
@@ -38,14 +48,8 @@ impl Form {
 impl FromRequest<Arc<State>> for Form {
     type Rejection = Failure;
 
-    async fn from_request(request: Request<Body>, _: &Arc<State>) -> Result<Self, Failure> {
-        let body = axum::body::to_bytes(request.into_body(), MAX_BYTES).await;
-        let body = body.map_err(|_| Failure::Unreadable("The form is too large, or did not arrive whole.".to_owned()))?;
-        let mut fields = BTreeMap::<String, Vec<String>>::new();
-        for (name, value) in url::form_urlencoded::parse(&body) {
-            fields.entry(name.into_owned()).or_default().push(value.into_owned());
-        }
-        Ok(Self(fields))
+    async fn from_request(request: Request<Body>, state: &Arc<State>) -> Result<Self, Failure> {
+        Self::read(&state.forms, request).await.map_err(Failure::NotTaken)
     }
 }
 
@@ -75,7 +79,42 @@ fn is_own(headers: &HeaderMap, own: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
+    use axum::body::Bytes;
+    use axum::http::{HeaderValue, StatusCode};
+    use futures::{StreamExt, stream};
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    /// The boundary gives up on a request after 25.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    async fn status_of(media_type: &str, body: Body) -> StatusCode {
+        let bodies = BodyReader::new(LIMITS);
+        let request = Request::builder().method(Method::POST).header(header::CONTENT_TYPE, media_type).body(body).unwrap();
+        let read = tokio::time::timeout(PATIENCE, Form::read(&bodies, request)).await.expect("no form is waited for without end");
+        read.map_or_else(|error| Failure::NotTaken(error).into_response().status(), |_| StatusCode::OK)
+    }
+
+    #[tokio::test]
+    async fn a3_a_form_that_is_slow_large_or_none_is_refused_for_what_it_is() {
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let of_bytes = |bytes: usize| Body::from(vec![b'a'; bytes]);
+        for (body, media_type, status) in [
+            (of_bytes(65_536), FORM, StatusCode::OK),
+            (of_bytes(65_537), FORM, StatusCode::PAYLOAD_TOO_LARGE),
+            (of_bytes(1), "text/plain", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        ] {
+            assert_eq!(status_of(media_type, body).await, status);
+        }
+        let silent = stream::pending::<Result<Bytes, Infallible>>();
+        let trickling = stream::repeat(()).then(|()| async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(Bytes::from_static(b"a"))
+        });
+        let (silent, trickling) =
+            tokio::join!(status_of(FORM, Body::from_stream(silent)), status_of(FORM, Body::from_stream(trickling)));
+        assert_eq!((silent, trickling), (StatusCode::REQUEST_TIMEOUT, StatusCode::REQUEST_TIMEOUT));
+    }
 
     fn is_admitted(said: &[(&'static str, &'static str)]) -> bool {
         let mut all = HeaderMap::new();

@@ -28,7 +28,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::http::Transport;
+use service_kit::http::{BodyReader, Transport};
 use service_kit::settings::ProcessSettings;
 use service_kit::{health, http, process, server};
 use std::net::SocketAddr;
@@ -96,6 +96,7 @@ impl Settings {
 /// What handlers share.
 pub struct State {
     api: Arc<Api>,
+    forms: BodyReader,
     /// Where people reach the console, and what pages tell them to call.
     public_url: Url,
     clients: ClientSettings,
@@ -108,7 +109,8 @@ impl State {
         let public_url = settings.public_url.clone().context(
             "TELEMETRY_PUBLIC_URL is not set: name the address under which people reach this surface, as in https://telemetry.example.com",
         )?;
-        Ok(Arc::new(Self { api: Arc::new(Api::at(settings.api_url.clone())?), public_url, clients, clock }))
+        let (api, forms) = (Arc::new(Api::at(settings.api_url.clone())?), BodyReader::new(forms::LIMITS));
+        Ok(Arc::new(Self { api, forms, public_url, clients, clock }))
     }
 
     /// How people reach the console.
