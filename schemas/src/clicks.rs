@@ -62,7 +62,8 @@ pub fn site_of(url: &str) -> Option<Site> {
     ContentUrl::parse(url).ok()?.site
 }
 
-/// What a looked-up token shows (docs/api/click-tokens.md#get-ctxtoken). Never the session's id, in any spelling.
+/// What a looked-up token shows (docs/api/click-tokens.md#get-ctxtoken). Never the session's id, in any of the
+/// spellings that stand there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClickManifest {
     /// Start of the session.
