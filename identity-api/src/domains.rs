@@ -15,7 +15,7 @@ mod verify;
 
 pub use registrations::ensure_verified;
 pub use upkeep::Looked;
-pub(crate) use verify::{Verification, verify_domain};
+pub(crate) use verify::{Verification, dry_run as dry_run_verify, verify_domain};
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
@@ -31,6 +31,7 @@ use clap::Args;
 use schemas::identity::{Domain, OrgType, VerificationMethod};
 use schemas::ids::{DomainId, OrgId};
 use schemas::problem::Code;
+use schemas::site::Site;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use sqlx::PgConnection;
@@ -155,8 +156,7 @@ pub(crate) async fn register_domain(
 ) -> Result<(StatusCode, Json<Domain>), ApiError> {
     let body = state.bodies.read(request).await?;
     owners_only(&state, &actor).await?;
-    let new: NewDomain = bodies::object(&body)?;
-    let site = ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))?;
+    let site = parse_new_domain(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     admit_one_more(&mut transaction, &actor, state.verification.most_domains()).await?;
@@ -166,6 +166,16 @@ pub(crate) async fn register_domain(
     };
     transaction.commit().await?;
     Ok((StatusCode::CREATED, Json(domain)))
+}
+
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_new_domain(body).map(drop)
+}
+
+fn parse_new_domain(body: &[u8]) -> Result<Site, ApiError> {
+    let new: NewDomain = bodies::object(body)?;
+    ownable(&new.domain.unwrap_or_default()).map_err(|rule| rule_broken("domain", rule))
 }
 
 /// Holds the organisation's row until the transaction ends: whoever counts next sees this domain.

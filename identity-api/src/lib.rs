@@ -17,6 +17,7 @@ pub mod organizations;
 pub use keys::api_keys;
 pub use people::{mail, sign_in, user_sessions};
 pub use request::email_address;
+pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
 
 use crate::access::actor::Credential;

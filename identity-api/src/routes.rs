@@ -2,6 +2,8 @@
 //!
 //! Must hold no logic.
 
+pub(crate) mod dry_run;
+
 use crate::State;
 use crate::access::audit;
 use crate::delegations::requests;

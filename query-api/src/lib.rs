@@ -35,7 +35,7 @@ pub use metrics::MEASURES;
 pub use read_limiter::ReadSettings;
 pub use read_model::{PlanRequest, query_plans};
 pub use routes::clicks::ClickSettings;
-pub use routes::dry_run::parse_period;
+pub use routes::dry_run::{dry_run_manifest, parse_period};
 pub use routes::resolve::ResolveSettings;
 pub use routes::routes;
 

@@ -5,7 +5,7 @@
 
 mod filing;
 
-pub(crate) use filing::{create_delegation_request, create_delegation_requests};
+pub(crate) use filing::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
 
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};

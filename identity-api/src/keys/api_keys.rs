@@ -170,6 +170,11 @@ pub(crate) async fn issue(
     Ok((api_key, key))
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_new_key(body).map(drop)
+}
+
 fn parse_new_key(body: &[u8]) -> Result<(String, Vec<Scope>), ApiError> {
     let new: NewApiKey = bodies::object(body)?;
     let name = new.name.or_else(|| Some("API key".to_owned()));

@@ -5,13 +5,15 @@
 mod review;
 
 pub(crate) use review::{
-    Verdict, approve_access_request, list_access_requests_to_review, reject_access_request, review, with_status,
+    Verdict, approve_access_request, dry_run as dry_run_review, list_access_requests_to_review, reject_access_request, review,
+    with_status,
 };
 
 use crate::State;
 use crate::access::audit::{self, Change};
 use crate::people::{self, Person};
 use crate::request::bodies;
+use crate::request::email_address::EmailAddress;
 use crate::request::text_rules::{self, Faults};
 use axum::Json;
 use axum::body::Body;
@@ -76,6 +78,24 @@ struct NewRequest {
     use_case: Option<String>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_new_request(body).map(drop)
+}
+
+/// The name, whom to write to, and what for.
+fn parse_new_request(body: &[u8]) -> Result<(String, EmailAddress, String), ApiError> {
+    let new: NewRequest = bodies::object(body)?;
+    let mut faults = Faults::default();
+    let org_name = faults.take(text_rules::name("org_name", new.org_name));
+    let admin_email = faults.take(text_rules::email("admin_email", new.admin_email));
+    let use_case = faults.take(text_rules::prose("use_case", new.use_case));
+    let (Some(org_name), Some(admin_email), Some(use_case)) = (org_name, admin_email, use_case) else {
+        return Err(faults.refuse());
+    };
+    Ok((org_name, admin_email, use_case))
+}
+
 /// `POST /api/v1/identity/platform-access-requests`
 pub(crate) async fn ask_for_platform(
     Shared(state): Shared<Arc<State>>,
@@ -101,14 +121,7 @@ async fn file(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<AccessRequest>), ApiError> {
     let body = state.bodies.read(request).await?;
-    let new: NewRequest = bodies::object(&body)?;
-    let mut faults = Faults::default();
-    let org_name = faults.take(text_rules::name("org_name", new.org_name));
-    let admin_email = faults.take(text_rules::email("admin_email", new.admin_email));
-    let use_case = faults.take(text_rules::prose("use_case", new.use_case));
-    let (Some(org_name), Some(admin_email), Some(use_case)) = (org_name, admin_email, use_case) else {
-        return Err(faults.refuse());
-    };
+    let (org_name, admin_email, use_case) = parse_new_request(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     require_room(&mut transaction, person.user_id).await?;

@@ -115,6 +115,11 @@ async fn require_room(transaction: &mut PgConnection, founder: UserId) -> Result
     Err(ApiError::new(Code::Conflict, format!("You have founded {MAX_FOUNDED} organisations; an operator can add more.")))
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_new_organization(body).map(drop)
+}
+
 fn parse_new_organization(body: &[u8]) -> Result<(String, Site), ApiError> {
     let new: NewOrganization = bodies::object(body)?;
     let mut faults = Faults::default();

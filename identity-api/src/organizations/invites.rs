@@ -6,7 +6,7 @@
 mod claim;
 mod quota;
 
-pub(crate) use claim::claim_invite;
+pub(crate) use claim::{claim_invite, dry_run as dry_run_claim};
 
 use super::mails::{self, Letter};
 use super::memberships::Standing;
@@ -184,6 +184,20 @@ struct NewMember {
     role: Option<String>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    checked(bodies::object(body)?).map(drop)
+}
+
+fn checked(new: NewMember) -> Result<(EmailAddress, Role), ApiError> {
+    let mut faults = Faults::default();
+    let email = faults.take(text_rules::email("email", new.email));
+    let role = new.role.or_else(|| Some(Role::Member.as_str().to_owned()));
+    let role = faults.take(text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)));
+    let (Some(email), Some(role)) = (email, role) else { return Err(faults.refuse()) };
+    Ok((email, role))
+}
+
 /// `POST /api/v1/identity/organizations/{id}/members`: 201 with an invite; the token goes by mail.
 pub(crate) async fn invite_member(
     Shared(state): Shared<Arc<State>>,
@@ -195,11 +209,7 @@ pub(crate) async fn invite_member(
     let new: NewMember = bodies::object(&body)?;
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
-    let mut faults = Faults::default();
-    let email = faults.take(text_rules::email("email", new.email));
-    let role = new.role.or_else(|| Some(Role::Member.as_str().to_owned()));
-    let role = faults.take(text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)));
-    let (Some(email), Some(role)) = (email, role) else { return Err(faults.refuse()) };
+    let (email, role) = checked(new)?;
     let invitation = Invitation { org, email: &email, role, provisioned_by: None, quota: state.sign_in.invites };
     let letter = invite(&mut transaction, person.author(), invitation, state.now()).await?;
     transaction.commit().await?;

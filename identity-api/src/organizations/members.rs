@@ -11,7 +11,7 @@ use crate::people::Person;
 use crate::people::removal::{self, CreatedBy, Keeping};
 use crate::people::user_sessions;
 use crate::request::bodies;
-use crate::request::text_rules::{self, Faults};
+use crate::request::text_rules;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -44,6 +44,15 @@ struct MemberChange {
     keep_keys: Option<bool>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    checked(bodies::object::<MemberChange>(body)?.role).map(drop)
+}
+
+fn checked(role: Option<String>) -> Result<Role, ApiError> {
+    text_rules::one_of("role", role, &Role::ALL.map(Role::as_str)).map_err(bodies::refuse)
+}
+
 /// `PATCH /api/v1/identity/organizations/{id}/members/{user_id}`
 pub(crate) async fn change_member(
     Shared(state): Shared<Arc<State>>,
@@ -56,9 +65,7 @@ pub(crate) async fn change_member(
     let mut transaction = state.pool.begin().await?;
     let org = Standing::of_owner(&mut transaction, &org, person.user_id).await?;
     let keep_keys = change.keep_keys.unwrap_or(false);
-    let mut faults = Faults::default();
-    let role: Option<Role> = faults.take(text_rules::one_of("role", change.role, &Role::ALL.map(Role::as_str)));
-    let role = role.ok_or_else(|| faults.refuse())?;
+    let role = checked(change.role)?;
     let member = member_named(&mut transaction, org, &user).await?;
     if member.role == role {
         return Ok(Json(member));

@@ -5,7 +5,7 @@
 
 mod invite;
 
-pub(crate) use invite::invite_first_owner;
+pub(crate) use invite::{dry_run as dry_run_invite, invite_first_owner};
 
 use super::founding::{self, Founding};
 use super::invites::{self, Invitation};
@@ -144,6 +144,11 @@ pub(crate) async fn provision_organization(
         None => None,
     };
     Ok((StatusCode::CREATED, Json(Provisioned { organization, invite })))
+}
+
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_new_owner(body).map(drop)
 }
 
 fn parse_new_owner(body: &[u8]) -> Result<Provisioning, ApiError> {

@@ -36,6 +36,19 @@ struct Changes {
     visible_in_click_token_lookups: Option<bool>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_changes(body).map(drop)
+}
+
+fn parse_changes(body: &[u8]) -> Result<Changes, ApiError> {
+    let changes: Changes = bodies::object(body)?;
+    if changes.share_sessions_via_click_tokens.or(changes.visible_in_click_token_lookups).is_none() {
+        return Err(rule_broken("body", "the body must set at least one flag"));
+    }
+    Ok(changes)
+}
+
 /// `PATCH /api/v1/identity/settings`
 pub(crate) async fn change_settings(
     Shared(state): Shared<Arc<State>>,
@@ -43,7 +56,7 @@ pub(crate) async fn change_settings(
     request: Request<Body>,
 ) -> Result<Json<OrganizationSettings>, ApiError> {
     let body = state.bodies.read(request).await?;
-    let changes: Changes = bodies::object(&body)?;
+    let changes = parse_changes(&body)?;
     let asked = [
         (
             "share_sessions_via_click_tokens",
@@ -58,9 +71,6 @@ pub(crate) async fn change_settings(
             "UPDATE organizations SET visible_in_click_token_lookups = $2 WHERE id = $1",
         ),
     ];
-    if asked.iter().all(|(_, value, ..)| value.is_none()) {
-        return Err(rule_broken("body", "the body must set at least one flag"));
-    }
     let own = organization::type_of(&state.pool, actor.org_id).await?;
     if let Some((flag, ..)) = asked.iter().find(|(_, value, has, _)| value.is_some() && !own.is_some_and(has)) {
         return Err(ApiError::new(Code::Forbidden, format!("The flag {flag} is not one of an organisation of this type.")));

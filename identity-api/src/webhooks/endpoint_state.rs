@@ -78,6 +78,15 @@ struct Changed {
     disabled: Option<bool>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_change(body).map(drop)
+}
+
+fn parse_change(body: &[u8]) -> Result<bool, ApiError> {
+    bodies::object::<Changed>(body)?.disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))
+}
+
 /// `PATCH /api/v1/identity/webhooks/{id}`: disables an endpoint or enables it again.
 pub(crate) async fn change_webhook(
     Shared(state): Shared<Arc<State>>,
@@ -90,8 +99,7 @@ pub(crate) async fn change_webhook(
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     let (disabled_at, deleted_at) = lock(&mut transaction, &actor, id).await?;
-    let disabled = bodies::object::<Changed>(&body)?.disabled;
-    let disabled = disabled.ok_or_else(|| rule_broken("disabled", "disabled is required"))?;
+    let disabled = parse_change(&body)?;
     if deleted_at.is_some() {
         return Err(ApiError::new(Code::Conflict, "The webhook endpoint is deleted; register it anew."));
     }

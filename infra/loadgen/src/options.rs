@@ -30,7 +30,7 @@ pub enum Command {
     Reads(ReadBenchOptions),
     /// Requests made from the served OpenAPI document, right and wrong; ends with 1 when an answer is not as documented
     FuzzApi(FuzzApiOptions),
-    /// What a body costs the gateway by its size, shape and nesting, in CPU; needs no server
+    /// What a body costs its service, and a manifest, by size, shape and nesting, in CPU; needs no server
     Linear(LinearOptions),
     /// What logs of CDNs cost the gateway: lines a second of one core by format, and the memory that a body of 1 GiB takes
     Drains(DrainOptions),
@@ -79,7 +79,7 @@ pub struct LinearOptions {
     /// Size of the smallest body; each next one is twice as large
     #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = at_least_a_kilobyte)]
     pub least_bytes: usize,
-    /// Size of the largest body, up to what the gateway takes
+    /// Size of the largest body, up to what its route takes
     #[arg(long, value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
     pub most_bytes: usize,
 }

@@ -70,7 +70,6 @@ impl Consents {
     }
 
     /// That all events of these hosts may be shown.
-    #[cfg(test)]
     pub(crate) fn to(sites: &[&str]) -> Self {
         Self(sites.iter().map(|site| ((*site).to_owned(), None)).collect())
     }

@@ -1,15 +1,47 @@
-//! A read without its effects: how a query string is understood.
+//! A read without its effects: how a query string is understood, and what a manifest shows of a session.
 //!
 //! Must stay the path that requests take, minus everything with state: it is what fuzzing enters.
 
 use super::reads::SummaryParameters;
+use crate::access::consent::{Clicked, Consents};
+use crate::access::session_scope::SessionScope;
+use crate::disclose::manifest;
 use crate::parameters::period::Period;
+use crate::read_model::{SessionEvent, SessionEvents};
 use axum::http::Uri;
+use chrono::DateTime;
+use schemas::ids::{OrgId, SessionId};
+use schemas::session::PrivacyLevel;
 use service_kit::http::{ApiError, Parameters};
+use uuid::Uuid;
 
 /// The window, in milliseconds from the first inside to the first after, that a summary's query string asks for.
 pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let Parameters(asked) = Parameters::<SummaryParameters>::of_uri(uri)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     Ok((period.from_ms, period.before_ms))
+}
+
+/// The manifest, as JSON, of a session that cites these URLs, each with its `data`, at the level that shows most and where every
+/// owner agrees.
+pub fn dry_run_manifest(cited: &[(String, String)]) -> Vec<u8> {
+    const SITE: &str = "test.a";
+    let session = SessionId(Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));
+    let clicked = Clicked {
+        scope: SessionScope::granted(OrgId(Uuid::nil()), session),
+        content_url: String::new(),
+        started_at: DateTime::UNIX_EPOCH,
+        level: Some(PrivacyLevel::Full),
+    };
+    let event = |(key, (url, data)): (u128, &(String, String))| SessionEvent {
+        key,
+        event_type: "content_cited".to_owned(),
+        site: SITE.to_owned(),
+        content_url: url.clone(),
+        turn_id: url.clone(),
+        data: data.clone(),
+        ..SessionEvent::default()
+    };
+    let read = SessionEvents { events: (0..).zip(cited).map(event).collect(), is_whole: true };
+    serde_json::to_vec(&manifest(&clicked, &read, &Consents::to(&[SITE]))).unwrap_or_default()
 }

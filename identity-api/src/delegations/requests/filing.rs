@@ -60,18 +60,34 @@ pub(crate) async fn create_delegation_request(
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
-/// Checks a request and finds who is asked.
-async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    checked(bodies::object(body)?).map(drop)
+}
+
+/// The same of a bulk call. What is wrong with one of its requests is told for that one, and refuses nothing else.
+pub(crate) fn dry_run_bulk(body: &[u8]) -> Result<(), ApiError> {
+    let items = parse_items(body)?;
+    items.iter().for_each(|item| drop((sent_domain(item), dry_run(item.get().as_bytes()))));
+    Ok(())
+}
+
+fn checked(new: NewRequest) -> Result<(Site, Vec<Scope>), ApiError> {
     let site = new.domain.ok_or_else(|| fault("domain", "domain is required"));
     let site = site.and_then(|domain| Site::from_domain(&domain).map_err(|why| fault("domain", format!("domain is {why}"))));
     let scopes = bodies::scopes(new.scopes, &Delegation::SCOPES, &Delegation::SCOPES);
-    let (site, scopes) = match (site, scopes) {
-        (Ok(site), Ok(scopes)) => (site, scopes),
+    match (site, scopes) {
+        (Ok(site), Ok(scopes)) => Ok((site, scopes)),
         (site, scopes) => {
             let faults = site.err().into_iter().chain(scopes.err()).collect();
-            return Err(ApiError::faults(Code::InvalidRequest, faults));
+            Err(ApiError::faults(Code::InvalidRequest, faults))
         }
-    };
+    }
+}
+
+/// Checks a request and finds who is asked.
+async fn address(state: &State, actor: &Actor, new: NewRequest) -> Result<Filing, ApiError> {
+    let (site, scopes) = checked(new)?;
     let owner = state.directory.owner_of(&site).await?;
     let owner = owner.ok_or_else(|| ApiError::new(Code::NotFound, "No organisation has verified this domain."))?;
     if owner.id == actor.org_id {
@@ -192,10 +208,7 @@ pub(crate) async fn create_delegation_requests(
     request: Request<Body>,
 ) -> Result<Json<BulkAnswer>, ApiError> {
     let body = state.bodies.read(request).await?;
-    let items: Vec<Box<RawValue>> = bodies::array(&body)?;
-    if items.len() > MAX_BULK_REQUESTS {
-        return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
-    }
+    let items = parse_items(&body)?;
     // A call costs what its requests would cost one by one; the call itself has paid for the first.
     if let Some(others) = u32::try_from(items.len()).ok().and_then(|count| NonZeroU32::new(count.saturating_sub(1))) {
         state.rates.admit_many(actor.credential, others)?;
@@ -220,6 +233,14 @@ pub(crate) async fn create_delegation_requests(
         error: count(ItemStatus::Error),
     };
     Ok(Json(BulkAnswer { results, summary }))
+}
+
+fn parse_items(body: &[u8]) -> Result<Vec<Box<RawValue>>, ApiError> {
+    let items: Vec<Box<RawValue>> = bodies::array(body)?;
+    if items.len() > MAX_BULK_REQUESTS {
+        return Err(rule_broken("body", format!("the array has more than {MAX_BULK_REQUESTS} requests")));
+    }
+    Ok(items)
 }
 
 fn sent_domain(item: &RawValue) -> Value {

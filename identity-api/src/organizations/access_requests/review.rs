@@ -109,8 +109,16 @@ async fn read_note(state: &State, request: Request<Body>) -> Result<Option<Strin
     if request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(None);
     }
-    let body = state.bodies.read(request).await?;
-    let Note { note } = bodies::object(&body)?;
+    parse_note(&state.bodies.read(request).await?)
+}
+
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_note(body).map(drop)
+}
+
+fn parse_note(body: &[u8]) -> Result<Option<String>, ApiError> {
+    let Note { note } = bodies::object(body)?;
     note.map(|note| text_rules::prose("note", Some(note))).transpose().map_err(bodies::refuse)
 }
 

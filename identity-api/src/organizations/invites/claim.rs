@@ -45,6 +45,16 @@ struct Row {
     claimed_at: Option<DateTime<Utc>>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_claim(body).map(drop)
+}
+
+fn parse_claim(body: &[u8]) -> Result<PlainInvite, ApiError> {
+    let token = bodies::object::<Claim>(body)?.token.ok_or_else(|| rule_broken("token", "token is required"))?;
+    Ok(PlainInvite::presented(&token))
+}
+
 /// `POST /api/v1/identity/invites/claim`: 200 with the membership.
 pub(crate) async fn claim_invite(
     Shared(state): Shared<Arc<State>>,
@@ -52,11 +62,10 @@ pub(crate) async fn claim_invite(
     request: Request<Body>,
 ) -> Result<Json<Membership>, ApiError> {
     let body = state.bodies.read(request).await?;
-    let claim: Claim = bodies::object(&body)?;
-    let token = claim.token.ok_or_else(|| rule_broken("token", "token is required"))?;
+    let token = parse_claim(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    let row = open(&mut transaction, &PlainInvite::presented(&token), &person, now).await?;
+    let row = open(&mut transaction, &token, &person, now).await?;
     let (id, org) = (InviteId(row.id), OrgId(row.organization_id));
     let role = row.role.parse().map_err(ApiError::internal)?;
     memberships::add(&mut transaction, person.author(), org, person.user_id, role, now).await?;

@@ -8,6 +8,7 @@ use crate::access::organization;
 use crate::organizations::invites::{self, Invitation};
 use crate::organizations::mails;
 use crate::request::bodies;
+use crate::request::email_address::EmailAddress;
 use crate::request::text_rules;
 use axum::Json;
 use axum::body::Body;
@@ -28,6 +29,16 @@ struct FirstOwner {
     email: Option<String>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_first_owner(body).map(drop)
+}
+
+fn parse_first_owner(body: &[u8]) -> Result<EmailAddress, ApiError> {
+    let new: FirstOwner = bodies::object(body)?;
+    text_rules::email("email", new.email).map_err(bodies::refuse)
+}
+
 /// `POST /api/v1/identity/partner/organizations/{id}/invites`: 201 with the invite, in place of any that is open.
 pub(crate) async fn invite_first_owner(
     Shared(state): Shared<Arc<State>>,
@@ -36,8 +47,7 @@ pub(crate) async fn invite_first_owner(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Invite>), ApiError> {
     let body = state.bodies.read(request).await?;
-    let new: FirstOwner = bodies::object(&body)?;
-    let email = text_rules::email("email", new.email).map_err(bodies::refuse)?;
+    let email = parse_first_owner(&body)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
     let org = unclaimed(&mut transaction, &partner, &org).await?;

@@ -49,6 +49,16 @@ struct MagicLinkRequest {
     email: Option<String>,
 }
 
+/// What is refused of a body for its own sake.
+pub(crate) fn dry_run(body: &[u8]) -> Result<(), ApiError> {
+    parse_address(body).map(drop)
+}
+
+fn parse_address(body: &[u8]) -> Result<EmailAddress, ApiError> {
+    let email = bodies::object::<MagicLinkRequest>(body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
+    EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email is {why}")))
+}
+
 /// `POST /api/v1/identity/auth/magic-link`: 202, whoever has that address.
 pub(crate) async fn send_magic_link(
     Shared(state): Shared<Arc<State>>,
@@ -56,8 +66,7 @@ pub(crate) async fn send_magic_link(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let body = state.bodies.read(request).await?;
-    let email = bodies::object::<MagicLinkRequest>(&body)?.email.ok_or_else(|| rule_broken("email", "email is required"))?;
-    let email = EmailAddress::parse(&email).map_err(|why| rule_broken("email", format!("email is {why}")))?;
+    let email = parse_address(&body)?;
     let outbox = &state.sign_in.outbox;
     let place = Arc::clone(&outbox.places).try_acquire_owned();
     let place =
@@ -138,6 +147,25 @@ struct Presented {
     token: Option<String>,
 }
 
+/// What is refused of a body for its own sake, as an object and as a form.
+pub(crate) fn dry_run_verify(body: &[u8]) -> Result<(), ApiError> {
+    let of_form = token_of_form(body).map(drop);
+    if body.trim_ascii_start().starts_with(b"{") { token_of_object(body).map(drop) } else { of_form }
+}
+
+fn token_of_form(body: &[u8]) -> Result<PlainSignInToken, ApiError> {
+    token(url::form_urlencoded::parse(body).find(|(name, _)| name == "token").map(|(_, token)| token.into_owned()))
+}
+
+fn token_of_object(body: &[u8]) -> Result<PlainSignInToken, ApiError> {
+    token(bodies::object::<Presented>(body)?.token)
+}
+
+fn token(presented: Option<String>) -> Result<PlainSignInToken, ApiError> {
+    let token = presented.ok_or_else(|| rule_broken("token", "token is required"))?;
+    Ok(PlainSignInToken::presented(&token))
+}
+
 /// `POST /api/v1/identity/auth/magic-link/verify`: by a program as JSON, or by the form of our own page.
 pub(crate) async fn redeem_magic_link(
     Shared(state): Shared<Arc<State>>,
@@ -148,14 +176,12 @@ pub(crate) async fn redeem_magic_link(
     let is_form = is_form(&headers);
     let token = if is_form {
         state.sign_in.require_own_page(&headers)?;
-        let body = state.bodies.read_form(request).await?;
-        url::form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
+        token_of_form(&state.bodies.read_form(request).await?)?
     } else {
-        bodies::object::<Presented>(&state.bodies.read(request).await?)?.token
+        token_of_object(&state.bodies.read(request).await?)?
     };
-    let token = token.ok_or_else(|| rule_broken("token", "token is required"))?;
     let mut transaction = state.pool.begin().await?;
-    let email = redeem(&mut transaction, &state, &PlainSignInToken::presented(&token)).await?;
+    let email = redeem(&mut transaction, &state, &token).await?;
     let user = account::of_address(&mut transaction, None, &email, state.now()).await?;
     let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
     Ok(if is_form { (cookies, page::signed_in(email.as_str())).into_response() } else { (cookies, Json(opened)).into_response() })

@@ -3,8 +3,10 @@
 
 use chrono::{DateTime, Utc};
 use ingest_gateway::{Document, Limits, dry_run, visited_bytes};
-use loadgen::linear::{self, LEVELS, Shape, body};
+use loadgen::linear::{self, LEVELS, Shape, body, lines};
 use loadgen::options::LinearOptions;
+use schemas::openapi::{self, Surface};
+use std::collections::BTreeSet;
 
 /// How often each byte of a body may be gone over: parsed as body, list, event and object, checked, stripped, put together.
 const MOST_PASSES: f64 = 16.0;
@@ -60,6 +62,30 @@ fn a1_a_broken_limit_ends_the_work() {
 
 #[test]
 fn bodies_of_every_write_route_are_measured() {
-    let lines = linear::run(&LinearOptions { least_bytes: 1_024, most_bytes: 2_048 });
-    assert_eq!(lines, Document::ALL.len() * Shape::ALL.len() * LEVELS.len());
+    let printed = linear::run(&LinearOptions { least_bytes: 1_024, most_bytes: 2_048 });
+    assert_eq!(printed, lines().iter().map(|line| Shape::ALL.len() * line.levels().len()).sum::<usize>());
+}
+
+#[test]
+fn s14_every_route_that_takes_a_body_is_measured_at_every_size_shape_and_nesting() {
+    let document = openapi::document(&Surface::ALL);
+    let operations = document["paths"].as_object().into_iter().flatten().flat_map(|(path, item)| {
+        item.as_object().into_iter().flatten().map(move |(method, operation)| (method.to_ascii_uppercase(), path, operation))
+    });
+    let with_body = operations.filter(|(.., operation)| !operation["requestBody"].is_null());
+    let mut expected: BTreeSet<String> = with_body.map(|(method, path, _)| format!("{method} {path}")).collect();
+    assert!(expected.len() > 20, "{expected:?}");
+    // It reads what reporters wrote, however long that is.
+    expected.insert("GET /ctx/{token}".to_owned());
+    let measured: BTreeSet<String> = lines().iter().map(|line| line.route.clone()).collect();
+    assert_eq!(measured, expected, "a route that takes a body has a line in infra/loadgen/src/linear");
+    for line in lines() {
+        for (shape, levels) in Shape::ALL.into_iter().flat_map(|shape| line.levels().iter().map(move |levels| (shape, *levels))) {
+            for bytes in [16 * 1024, 32 * 1024, 60 * 1024] {
+                let input = line.input(shape, levels, bytes);
+                let what = format!("{} {shape:?} {levels} levels {bytes} bytes: {}", line.name, input.bytes());
+                assert!((bytes / 2..=bytes * 2).contains(&input.bytes()), "{what}");
+            }
+        }
+    }
 }

@@ -18,6 +18,9 @@ const TESTS: &[ThreatTest] = &[
     ),
     ("S15", SLOW, "s15_a3_the_metrics_listener_cuts_off_who_does_not_read"),
     ("S15", SLOW, "s15_a3_an_address_has_its_share_of_connections_and_a_trusted_proxy_is_not_limited"),
+    ("S14", LINEAR, "s14_every_route_that_takes_a_body_is_measured_at_every_size_shape_and_nesting"),
+    ("S14", LINEAR, "a1_every_write_route_goes_over_each_byte_of_a_body_a_bounded_number_of_times_however_deep_it_nests"),
+    ("S14", "ingest-gateway/src/request/large.rs", "a1_a_large_body_does_not_keep_the_thread_that_serves_others"),
     ("A9", PRIVILEGE, "a9_no_service_can_change_the_audit_trail_or_be_rid_of_what_protects_it"),
     ("A9", PRIVILEGE, "a9_who_owns_the_tables_or_may_do_everything_is_refused_in_production"),
     ("A9", PRIVILEGE, "a9_an_account_with_any_right_over_the_whole_server_is_refused_in_production"),
@@ -94,6 +97,7 @@ const TESTS: &[ThreatTest] = &[
     ),
 ];
 
+const LINEAR: &str = "infra/loadgen/tests/it/linear.rs";
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
 const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
 const COMPOSE: &str = "infra/local/tests/it/compose.rs";
@@ -103,5 +107,5 @@ const STRANGERS: &str = "infra/service-kit/src/unknown_credentials.rs";
 
 #[test]
 fn every_row_has_a_test_that_exists() {
-    every_row_has_a_test(TESTS, ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "S15", "S16", "S19"].map(str::to_owned));
+    every_row_has_a_test(TESTS, ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "S14", "S15", "S16", "S19"].map(str::to_owned));
 }

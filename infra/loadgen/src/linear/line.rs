@@ -1,0 +1,117 @@
+//! What is measured: one line for each route that takes a body, one for each provider of logs, and the manifest.
+//!
+//! Must take what runs from the services themselves: their dry runs are the paths that requests take.
+
+use super::body::{LEVELS, Shape, body, change, log, session};
+use super::work_off;
+use chrono::{DateTime, Utc};
+use identity_api::{DRY_RUNS, DryRun};
+use ingest_gateway::{Document, DrainDryRun, Limits};
+use query_api::dry_run_manifest;
+use schemas::bots::BotTable;
+use schemas::identity::DrainProvider;
+use schemas::openapi::{self, Surface};
+use serde_json::Value;
+
+/// The route of logs.
+const DRAINS: &str = "POST /drains/{provider}";
+/// The read that shows what reporters wrote.
+const MANIFEST: &str = "GET /ctx/{token}";
+/// How deep a body nests that may not nest.
+const FLAT: [usize; 1] = [1];
+/// Largest body on identity paths.
+const IDENTITY_BYTES: usize = 64 * 1024;
+
+/// One route, or one kind of body of it.
+pub struct Line {
+    /// Method and path, as OpenAPI has them.
+    pub route: String,
+    /// The route, and what of it.
+    pub name: String,
+    work: Work,
+}
+
+enum Work {
+    Report(Document),
+    Log(DrainProvider),
+    /// A change of identity, with the example that OpenAPI has of it.
+    Change(DryRun, Value),
+    /// What is shown of a session.
+    Manifest,
+}
+
+/// What goes in.
+pub enum Input {
+    /// A body.
+    Body(Vec<u8>),
+    /// The events of a session, as URL and `data`.
+    Session(Vec<(String, String)>),
+}
+
+impl Input {
+    /// How large it is.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Body(body) => body.len(),
+            Self::Session(events) => events.iter().map(|(url, data)| url.len() + data.len()).sum(),
+        }
+    }
+}
+
+/// Everything that is measured.
+pub fn lines() -> Vec<Line> {
+    let document = openapi::document(&Surface::ALL);
+    let line = |route: &str, what: &str, work| Line { route: route.to_owned(), name: format!("{route}{what}"), work };
+    let reports = Document::ALL.map(|(document, path)| line(&format!("POST {path}"), "", Work::Report(document)));
+    let logs = DrainProvider::ALL.map(|provider| line(DRAINS, &format!(" {}", provider.as_str()), Work::Log(provider)));
+    let changes = DRY_RUNS.iter().map(|(method, path, dry_run)| {
+        let operation = &document["paths"][*path][method.to_ascii_lowercase()];
+        let example = operation["requestBody"]["content"]["application/json"]["example"].clone();
+        line(&format!("{method} {path}"), "", Work::Change(*dry_run, example))
+    });
+    reports.into_iter().chain(logs).chain(changes).chain([line(MANIFEST, "", Work::Manifest)]).collect()
+}
+
+impl Line {
+    /// How deep its bodies may nest: those of identity do not.
+    pub fn levels(&self) -> &'static [usize] {
+        match self.work {
+            Work::Report(_) | Work::Log(_) | Work::Manifest => &LEVELS,
+            Work::Change(..) => &FLAT,
+        }
+    }
+
+    /// The largest that is looked at.
+    pub fn most_bytes(&self) -> usize {
+        match self.work {
+            Work::Report(_) => Limits::default().max_body_bytes,
+            Work::Log(_) | Work::Manifest => usize::MAX,
+            Work::Change(..) => IDENTITY_BYTES,
+        }
+    }
+
+    /// What goes in, of about that many bytes.
+    pub fn input(&self, shape: Shape, levels: usize, bytes: usize) -> Input {
+        match &self.work {
+            Work::Report(document) => Input::Body(body(*document, shape, levels, bytes)),
+            Work::Log(provider) => Input::Body(log(*provider, shape, levels, bytes)),
+            Work::Change(_, example) => Input::Body(change(example, shape, bytes)),
+            Work::Manifest => Input::Session(session(shape, levels, bytes)),
+        }
+    }
+
+    /// Does all of it that needs no store; whether it is taken.
+    pub fn work_off(&self, input: &Input, now: DateTime<Utc>) -> bool {
+        match (&self.work, input) {
+            (Work::Report(document), Input::Body(body)) => work_off(body, *document, &Limits::default(), now).is_some(),
+            (Work::Log(provider), Input::Body(body)) => {
+                let (host, bots) = (None, BotTable::bundled());
+                let log = DrainDryRun { provider: *provider, host, hosts: Vec::new(), bots, now };
+                log.lines(body.as_slice(), |_, _| Ok(())).is_ok()
+            }
+            (Work::Change(dry_run, _), Input::Body(body)) => dry_run(body).is_ok(),
+            (Work::Manifest, Input::Session(events)) => !dry_run_manifest(events).is_empty(),
+            _ => false,
+        }
+    }
+}
