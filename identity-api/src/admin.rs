@@ -4,6 +4,7 @@
 //! one line and changes nothing.
 
 mod access_requests;
+mod analysts;
 mod domains;
 mod keys;
 mod operators;
@@ -59,6 +60,9 @@ enum AdminCommand {
     /// Organisations that may provision others
     #[command(subcommand)]
     Partner(partners::AdminCommand),
+    /// Accounts of analysts in ClickHouse
+    #[command(subcommand)]
+    Analyst(analysts::AdminCommand),
 }
 
 /// What commands work with.
@@ -111,6 +115,7 @@ impl Admin {
             AdminCommand::Domain(command) => command.run(&office).await,
             AdminCommand::AccessRequest(command) => command.run(&office).await,
             AdminCommand::Partner(command) => command.run(&office).await,
+            AdminCommand::Analyst(command) => command.run(&office).await,
         };
         done.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))?.print(self.json)
     }

@@ -1,6 +1,7 @@
-//! Keys of organisations, and the drains that some of them feed.
+//! Keys of organisations, the drains that some of them feed, and accounts of analysts in ClickHouse.
 //!
-//! Must show a key only in the answer that makes it.
+//! Must show a key or password only in the answer that makes it.
 
+pub(crate) mod analysts;
 pub mod api_keys;
 pub(crate) mod drains;

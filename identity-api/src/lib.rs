@@ -71,7 +71,7 @@ pub enum Command {
     Health,
     /// Bring the tables of PostgreSQL up to this build, and leave
     Migrate,
-    /// Look after operators, organisations, keys, domains, access requests and partners
+    /// Look after operators, organisations, keys, domains, access requests, partners and accounts of analysts
     Admin(admin::Admin),
 }
 

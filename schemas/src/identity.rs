@@ -4,6 +4,7 @@
 //! Must not know how they are stored or looked up.
 
 mod access_request;
+mod analyst;
 mod delegation;
 mod delegation_request;
 pub mod domain;
@@ -16,6 +17,7 @@ mod organization;
 mod settings;
 
 pub use access_request::{AccessRequest, AccessState, AccessStatus, AlreadyReviewed, Review};
+pub use analyst::{AnalystAccount, CreatedAnalystAccount};
 pub use delegation::Delegation;
 pub use delegation_request::{DelegationRequest, InvalidTransition, MAX_BULK_REQUESTS, REQUEST_LIFETIME, RequestState};
 pub use domain::{Domain, VerificationMethod};

@@ -32,6 +32,8 @@ macro_rules! uuid_ids {
 uuid_ids! {
     /// Somebody's question for a platform or agent organisation.
     AccessRequestId;
+    /// An analyst's account in ClickHouse (its row, never its password).
+    AnalystAccountId;
     /// An API key (its row, never its secret).
     ApiKeyId;
     /// What a content owner lets a platform read.

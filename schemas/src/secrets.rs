@@ -29,6 +29,8 @@ const WEBHOOK_SECRET_PREFIX: &str = "whsec_";
 /// Random base62 characters in an invite: 256 bits.
 const INVITE_RANDOM_CHARS: usize = 43;
 const INVITE_PREFIX: &str = "inv_";
+/// Random base62 characters in the password of an analyst's account: 190 bits.
+const ANALYST_PASSWORD_RANDOM_CHARS: usize = 32;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The SHA-256 of a secret: all that is ever stored; in JSON 64 hexadecimal digits.
@@ -173,6 +175,13 @@ random_secret!(
     INVITE_PREFIX,
     INVITE_RANDOM_CHARS,
     presented as it is
+);
+
+random_secret!(
+    /// The password of an analyst's account in ClickHouse, as its holder sees it, once.
+    PlainAnalystPassword,
+    "",
+    ANALYST_PASSWORD_RANDOM_CHARS
 );
 
 impl PlainUserSession {

@@ -5,6 +5,7 @@
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
 use crate::test_app::{KEYS, NOBODY, Shows, TestApp};
+use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
@@ -67,13 +68,14 @@ fn system() -> (String, Option<String>) {
     ("system".to_owned(), None)
 }
 
-const ERRANDS: [(&str, &[&str]); 6] = [
+const ERRANDS: [(&str, &[&str]); 7] = [
     ("operator", &["add", "remove", "list"]),
     ("organization", &["create", "list", "show"]),
     ("key", &["mint", "list", "revoke"]),
     ("domain", &["add", "verify", "release", "list"]),
     ("access-request", &["list", "approve", "reject"]),
     ("partner", &["trust", "untrust"]),
+    ("analyst", &["create", "list", "revoke"]),
 ];
 
 #[tokio::test]
@@ -104,6 +106,9 @@ async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_o
         "access-request list --status open",
         "access-request approve x",
         "partner trust x",
+        "analyst create --name A",
+        "analyst create --organization x",
+        "analyst revoke x",
     ] {
         refusal(&app, words, 2).await;
     }
@@ -267,6 +272,55 @@ async fn partners_are_trusted_and_no_longer() {
     assert_eq!(provision("b.test").await, 403, "in force at once");
     refusal(&app, &format!("partner trust {NOBODY}"), 1).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
+}
+
+#[tokio::test]
+async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_revoked() {
+    let app = TestApp::open().await;
+    let owner = app.seed().owner_of("a.test").await.id;
+    let partner = app.seed().org("partner", OrgType::Platform).await.id;
+    let made = json_of(&app, &format!("analyst create --organization {owner} --name Figures")).await;
+    let (id, login, password) = (text(&made, "id"), text(&made, "login"), text(&made, "password"));
+    assert_eq!((text(&made, "name"), &made["delegated_from"], &made["revoked_at"]), ("Figures", &Value::Null, &Value::Null));
+    assert!(login.starts_with("telemetry_analyst_") && password.len() == 32, "{made}");
+    let stored: Vec<u8> =
+        sqlx::query_scalar("SELECT sha256($1::bytea)").bind(password.as_bytes()).fetch_one(&app.stores.pool).await.unwrap();
+    let kept: Vec<(String, Vec<u8>)> =
+        sqlx::query_as("SELECT login, password_hash FROM analyst_accounts").fetch_all(&app.stores.pool).await.unwrap();
+    assert_eq!(kept, [(login.to_owned(), stored)], "only the hash is kept");
+
+    for (words, why) in [
+        (format!("--organization {NOBODY}"), "no such organisation"),
+        (format!("--organization {owner} --delegated-from {partner}"), "delegated_from"),
+        (format!("--organization {partner}"), "delegated_from"),
+        (format!("--organization {partner} --delegated-from {owner}"), "No active delegation"),
+    ] {
+        let said = refusal(&app, &format!("analyst create {words}"), 1).await;
+        assert!(said.contains(why), "{words}: {said}");
+    }
+    app.seed().delegate(owner, partner).await;
+    let partners = json_of(&app, &format!("analyst create --organization {partner} --delegated-from {owner}")).await;
+    assert_eq!((text(&partners, "delegated_from"), text(&partners, "name")), (owner.to_string().as_str(), "Analyst"));
+
+    for list in [run(&app, "analyst list").await, run(&app, "analyst list --json").await] {
+        assert!(list.stdout.contains(login) && list.stdout.contains(text(&partners, "login")), "{list:?}");
+        assert!(!list.stdout.contains(password) && !list.stdout.contains("password"), "{list:?}");
+    }
+    assert_eq!(json_of(&app, &format!("analyst list --organization {partner}")).await.as_array().unwrap().len(), 1);
+    let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
+    assert!(revoked["revoked_at"].is_string(), "{revoked}");
+    assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "a second time changes nothing");
+    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 1).await.contains("no such account"));
+    assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
+
+    for _ in 1..10 {
+        json_of(&app, &format!("analyst create --organization {partner} --delegated-from {owner}")).await;
+    }
+    assert!(
+        refusal(&app, &format!("analyst create --organization {partner} --delegated-from {owner}"), 1)
+            .await
+            .contains("revoke one first")
+    );
 }
 
 #[tokio::test]

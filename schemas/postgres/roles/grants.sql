@@ -54,10 +54,12 @@ GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
 GRANT SELECT (organization_id, user_id) ON memberships TO telemetry_query;
 GRANT SELECT, INSERT ON session_reads TO telemetry_query;
+-- Which accounts ClickHouse shall have; passwords are hashes, which ClickHouse is told.
+GRANT SELECT ON analyst_accounts TO telemetry_query;
 
 -- ── identity-api: everything about who may see what ────────────────────────────────────────────────────────────────────────────
 GRANT SELECT, INSERT, UPDATE ON organizations, users, api_keys, domains, delegations, delegation_requests, drains, invites,
-    access_requests, webhook_endpoints TO telemetry_identity;
+    access_requests, webhook_endpoints, analyst_accounts TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links TO telemetry_identity;
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports TO telemetry_identity;
