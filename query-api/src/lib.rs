@@ -29,6 +29,7 @@ mod read_model;
 mod event_data;
 mod disclose;
 mod respond;
+pub mod analysts;
 mod metrics;
 
 pub use metrics::MEASURES;
@@ -63,6 +64,7 @@ use service_kit::{http, openapi, process, server, stores};
 use sqlx::PgPool;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Answers reads of telemetry over HTTP
@@ -85,6 +87,8 @@ pub struct Cli {
 pub enum Command {
     /// Ask the running process on this machine whether it is up
     Health,
+    /// Keep the accounts of analysts in ClickHouse in step with what they may see
+    Analysts(analysts::AnalystSettings),
 }
 
 /// What the reads need besides a listener.
@@ -201,7 +205,32 @@ pub async fn start(cli: Cli) -> ExitCode {
         return health::report_own(cli.process.listen).await;
     }
     let process = cli.process.clone();
+    if let Some(Command::Analysts(settings)) = cli.command {
+        return process::serve(&process, |stop| keep_analysts(&process, &cli.settings, &settings, stop)).await;
+    }
     process::serve(&process, |stop| run(cli, stop)).await
+}
+
+/// Keeps the accounts of analysts until `stop`, with `/health` and `/ready` beside it.
+async fn keep_analysts(
+    process: &ProcessSettings,
+    settings: &Settings,
+    own: &analysts::AnalystSettings,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    if process.profile.is_production() {
+        settings.clickhouse.harden()?;
+        settings.postgres.harden()?;
+        roles::refuse_privileged(&settings.postgres, Role::Query).await?;
+    }
+    let upkeep = analysts::Upkeep::connect(&settings.clickhouse, &settings.postgres, own).await?;
+    let probes = upkeep.probes();
+    let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;
+    let _watch = health::watch(probes.clone());
+    let router = http::with_boundary_over(process.profile.transport(), health::routes(probes));
+    let serving = server::serve(listener, router, server::Limits::of(&settings.clients), stop.clone());
+    tokio::join!(serving, upkeep.run(Duration::from_secs(own.every_seconds), stop));
+    Ok(())
 }
 
 /// Serves until `stop`.

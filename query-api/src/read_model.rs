@@ -5,6 +5,7 @@
 //! statement (values go as server-side parameters), and must not count from more than one snapshot: all figures of a read are of one query.
 
 mod agent_figures;
+mod analyst_views;
 mod answered;
 mod caps;
 mod crawlers;
@@ -44,6 +45,7 @@ use uuid::Uuid;
 use values::Values;
 
 pub(crate) use agent_figures::OwnFigure;
+pub(crate) use analyst_views::{AnalystView, EXACT_SETTINGS, analyst_views, hosts_condition};
 pub(crate) use answered::Fact;
 pub(crate) use crawlers::CrawlerRow;
 pub use plans::{PlanRequest, query_plans};
@@ -239,7 +241,7 @@ mod tests {
                        AND session_id = toUUID('00000000-0000-0000-0000-000000000003')";
         // The plan says nothing of it: each part decides while it is read.
         let (database, server) = (&stores.clickhouse.clickhouse_database, &stores.clickhouse.clickhouse_url);
-        let caps: Vec<String> = caps::CAPS.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let caps: Vec<String> = caps::CAPS.iter().chain(caps::EXACT).map(|(name, value)| format!("{name}={value}")).collect();
         let url = format!("{server}/?database={database}&wait_end_of_query=1&{}", caps.join("&"));
         let asked = service_kit::testing::ask_clickhouse(reqwest::Method::POST, &url).body(look_up);
         let answer = asked.send().await.unwrap().error_for_status().unwrap();

@@ -18,7 +18,7 @@ use crate::password::Password;
 use crate::site::Site;
 
 /// Opens the real HTTP listener, then sleeps for ever: the engine ends when its last statement does. The listener of the native
-/// protocol stays closed: nothing here uses it, it lets the engine's own user in without a password, and one wrong password
+/// protocol stays closed but where a test asks for it: it lets the engine's own user in without a password, and one wrong password
 /// given to it ends the engine.
 const SERVE: &str = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(3) FROM system.numbers \
                      SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null";
@@ -77,6 +77,9 @@ pub(crate) struct Serve {
     /// Port of the HTTP interface
     #[arg(long)]
     http_port: u16,
+    /// Port of the native protocol, where that is wanted
+    #[arg(long)]
+    native_port: Option<u16>,
     /// Configuration besides the engine's own
     #[arg(long)]
     config: Option<PathBuf>,
@@ -97,11 +100,17 @@ pub(crate) fn serve(options: &Serve) -> Result<()> {
         b"--log-level=warning".to_vec(),
         b"--multiquery".to_vec(),
         b"--query".to_vec(),
-        SERVE.as_bytes().to_vec(),
+        [options.native_port.map_or("", |_| "SYSTEM START LISTEN TCP; "), SERVE].concat().into_bytes(),
     ];
+    let native = options.native_port.map(|port| format!("--tcp_port={port}").into_bytes());
     let config = options.config.iter().map(|file| [b"--config-file=", file.as_os_str().as_bytes()].concat());
-    let arguments: Vec<CString> =
-        arguments.into_iter().chain(config).map(CString::new).collect::<Result<_, _>>().context("a path holds a zero byte")?;
+    let arguments: Vec<CString> = arguments
+        .into_iter()
+        .chain(native)
+        .chain(config)
+        .map(CString::new)
+        .collect::<Result<_, _>>()
+        .context("a path holds a zero byte")?;
     run_engine(options.library.as_os_str(), arguments)
 }
 
@@ -164,6 +173,9 @@ pub(crate) fn command(site: &Site) -> Command {
     command.arg("clickhouse-server").arg("--library").arg(site.software.join("libchdb.so"));
     command.arg("--data").arg(&site.data);
     command.arg("--http-port").arg(site.listen.port.to_string());
+    if site.listen.second_port != 0 {
+        command.arg("--native-port").arg(site.listen.second_port.to_string());
+    }
     if let Some(users) = &site.users {
         command.arg("--config").arg(site.home.join(CONFIG)).envs(users.environment.iter().cloned());
     } else if let Some(password) = &site.password {

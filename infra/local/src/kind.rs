@@ -93,6 +93,6 @@ impl Kind {
 pub struct Listen {
     /// The port clients use.
     pub port: u16,
-    /// Kafka's controller; the others have none.
+    /// Kafka's controller; the native protocol of a ClickHouse that has it open; else 0.
     pub second_port: u16,
 }

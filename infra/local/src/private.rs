@@ -113,9 +113,23 @@ impl ClickHouse {
     pub fn with_users(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
         site.listen = listen(Kind::ClickHouse)?;
-        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        site.users = Some(Users { file: file.to_owned(), environment });
+        site.users = Some(users(file, environment));
         Server::launch(site).map(Self)
+    }
+
+    /// The same with the native protocol open too. A wrong password given to that ends this engine.
+    pub fn with_users_and_native(dir: &Path, file: &Path, environment: &[(&str, &str)]) -> Result<Self> {
+        let mut site = site(Kind::ClickHouse, &dir.join(Kind::ClickHouse.name()), &fetched(Kind::ClickHouse)?)?;
+        let mut ports = Ports::default();
+        site.listen = Listen { port: ports.choose(&[])?, second_port: ports.choose(&[])? };
+        site.users = Some(users(file, environment));
+        Server::launch(site).map(Self)
+    }
+
+    /// The port of the native protocol; 0 where it is closed.
+    #[must_use]
+    pub fn native_port(&self) -> u16 {
+        self.0.site.listen.second_port
     }
 
     /// The value for `CLICKHOUSE_URL`.
@@ -227,6 +241,11 @@ impl Drop for Server {
             let _ = fs::remove_dir_all(elsewhere);
         }
     }
+}
+
+fn users(file: &Path, environment: &[(&str, &str)]) -> Users {
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Users { file: file.to_owned(), environment }
 }
 
 /// Fetches the release if it is missing, and names the launcher.

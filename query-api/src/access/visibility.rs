@@ -54,6 +54,23 @@ impl Visibility {
         }
     }
 
+    /// What the account of an analyst may see right now; nothing where nobody lets it read.
+    pub(crate) async fn of_account(
+        directory: &Directory,
+        organization: OrgId,
+        org_type: OrgType,
+        delegated_from: Option<OrgId>,
+    ) -> Result<Option<Self>, sqlx::Error> {
+        let whose = match (org_type, delegated_from) {
+            (OrgType::ContentOwner, None) => organization,
+            (OrgType::Platform | OrgType::Agent, Some(grantor)) if directory.may_read_for(grantor, organization).await? => {
+                grantor
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self::of_everything(whose, &directory.owned_sites(whose).await?)))
+    }
+
     /// All that its organisation has verified.
     pub(crate) fn of_everything(organization_id: OrgId, owned: &[OwnedSite]) -> Self {
         let mut domains: Vec<String> = owned.iter().map(|owned| owned.site.domain()).collect();

@@ -17,6 +17,10 @@ pub(super) const CAPS: &[(&str, &str)] = &[
     ("cancel_http_readonly_queries_on_client_close", "1"),
     // What goes to disk is bounded too: a read is no reason for a full one.
     ("max_temporary_data_on_disk_size_for_query", "34359738368"),
+];
+
+/// What figures are exact by, whoever asks.
+pub(super) const EXACT: &[(&str, &str)] = &[
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),
     ("enable_shared_storage_snapshot_in_query", "1"),
@@ -59,7 +63,7 @@ impl Times {
 
 /// A client under the caps.
 pub(super) fn capped(client: &Client, settings: &ReadSettings) -> Client {
-    let client = CAPS.iter().fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
+    let client = CAPS.iter().chain(EXACT).fold(client.clone(), |client, (name, value)| client.with_setting(*name, *value));
     // What a step groups or sorts may take a part of it, because several steps and what they hand over stand side by side.
     let in_memory = (settings.read_memory / 4).to_string();
     client

@@ -8,13 +8,14 @@ use super::values::Values;
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
 use crate::parameters::period::Period;
+use schemas::site::Site;
 
 /// Which rows of the index an owner's read may see, and which retrievals it counts.
 pub(super) struct Owned {
     /// On a row: its site is visible.
     pub(super) on_hosts: String,
-    /// Of the visible sites since when each is the owner's; none where all of them always were.
-    since: Option<String>,
+    /// Since when a site is the owner's; none where all of them always were.
+    since: Option<Since>,
     /// Where a walk has begun: from which number on what was received is of less weight than any from before.
     pub(super) late_from: Option<String>,
     window: Vec<Bound>,
@@ -22,11 +23,27 @@ pub(super) struct Owned {
     pub(super) values: Values,
 }
 
-/// The hosts that decide whether a reader is told whose click it was.
+/// The hosts that decide since when a site is somebody's: the reader's, where it is a question of whose click it was.
 struct Readers {
     verified: String,
     own: String,
     visible_from: String,
+}
+
+/// Since when a site is the owner's: what was asked before, or worked out of the hosts that decide.
+enum Since {
+    OfSites(String),
+    OfHosts(Readers),
+}
+
+impl Since {
+    fn of(&self, site: &str) -> String {
+        let site = format!("toString({site})");
+        match self {
+            Self::OfSites(since) => format!("transform({site}, {since})"),
+            Self::OfHosts(hosts) => hosts.visible_from(&site),
+        }
+    }
 }
 
 /// The longest verified suffix of `site`, own or foreign: of all leading parts of the reversed host the last that is
@@ -54,12 +71,42 @@ impl Owned {
             Some(sites) => {
                 let names = values.texts("site", "String", sites.iter().map(|(site, _)| site.clone()));
                 let from = values.numbers("site_from", sites.iter().map(|(_, from)| *from));
-                (format!("site IN {names}"), Some(format!("{names}, {from}, {NEVER_MS}")))
+                (format!("site IN {names}"), Some(Since::OfSites(format!("{names}, {from}, {NEVER_MS}"))))
             }
         };
         let readers = Readers::of(&mut values, seen);
         let window = bounds(&mut values, period);
         Self { on_hosts, since, late_from: None, window, readers, values }
+    }
+
+    /// For a statement that is kept, as a view is: which of the sites in the index are visible it asks itself, each time.
+    pub(super) fn kept(seen: &Visibility) -> Self {
+        let mut values = Values::default();
+        let (ranges, is_exact) = ranges(&mut values, seen);
+        let hosts = if is_decided_by_ranges(seen, is_exact) {
+            None
+        } else {
+            Readers::named(&mut values, "owner", seen.own(), seen.foreign())
+        };
+        let on_hosts = match &hosts {
+            None => ranges,
+            Some(hosts) => format!(
+                "{ranges} AND site IN (SELECT site FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) \
+                   WHERE {visible_from} != {NEVER_MS})",
+                visible_from = hosts.visible_from("toString(site)"),
+            ),
+        };
+        let readers = Readers::of(&mut values, seen);
+        Self { on_hosts, since: hosts.map(Since::OfHosts), late_from: None, window: Vec::new(), readers, values }
+    }
+
+    /// On the host that a view's parameter `site` names, and beneath it, whosever that is and was.
+    #[cfg(test)]
+    pub(super) fn of_parameter() -> Self {
+        let hosts = || "[{site:String}]".to_owned();
+        let readers = Readers { verified: hosts(), own: hosts(), visible_from: format!("[toInt64({FIRST_MS})]") };
+        let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
+        Self { on_hosts, since: None, late_from: None, window: Vec::new(), readers: Some(readers), values: Values::default() }
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
@@ -74,19 +121,17 @@ impl Owned {
     /// On a site and a time: it lies in the window, and in the owner's time.
     pub(super) fn in_window(&self, site: &str, at: &str) -> String {
         let bounds = self.window.iter().map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
-        let since =
-            self.since.iter().map(|since| format!(" AND toUnixTimestamp64Milli({at}) >= transform(toString({site}), {since})"));
+        let since = self.since.iter().map(|since| format!(" AND toUnixTimestamp64Milli({at}) >= {}", since.of(site)));
         format!("1{}", bounds.chain(since).collect::<String>())
     }
 
     /// On a report's `link_site` and time: whose click it was may be told. The site of the link is the reader's, by all of the
     /// reader's hosts, whatever the read is narrowed to (docs/api/click-tokens.md#what-a-token-tells).
     pub(super) fn may_tell(&self, link_site: &str, at: &str) -> String {
-        let Some(Readers { verified, own, visible_from }) = &self.readers else { return format!("{link_site} = ''") };
+        let Some(readers) = &self.readers else { return format!("{link_site} = ''") };
         format!(
-            "({link_site} = '' OR ({link_site} != '-' AND \
-               toUnixTimestamp64Milli({at}) >= transform({decider}, {own}, {visible_from}, {NEVER_MS})))",
-            decider = decider(verified, &format!("toString({link_site})")),
+            "({link_site} = '' OR ({link_site} != '-' AND toUnixTimestamp64Milli({at}) >= {since}))",
+            since = readers.visible_from(&format!("toString({link_site})")),
         )
     }
 }
@@ -94,15 +139,37 @@ impl Owned {
 impl Readers {
     fn of(values: &mut Values, seen: &Visibility) -> Option<Self> {
         let (own, foreign) = seen.readers();
+        Self::named(values, "reader", own, foreign)
+    }
+
+    fn named(values: &mut Values, whose: &str, own: &[OwnHost], foreign: &[Site]) -> Option<Self> {
         if own.is_empty() {
             return None;
         }
         Some(Self {
-            verified: values.sites("reader_verified", own.iter().map(|own| &own.site).chain(foreign)),
-            own: values.sites("reader_own", own.iter().map(|own| &own.site)),
-            visible_from: values.numbers("reader_from", visible_from(own)),
+            verified: values.sites(&format!("{whose}_verified"), own.iter().map(|own| &own.site).chain(foreign)),
+            own: values.sites(&format!("{whose}_own"), own.iter().map(|own| &own.site)),
+            visible_from: values.numbers(&format!("{whose}_from"), visible_from(own)),
         })
     }
+
+    /// Since when a site is theirs, by the longest verified host above it.
+    fn visible_from(&self, site: &str) -> String {
+        let Self { verified, own, visible_from } = self;
+        format!("transform({decider}, {own}, {visible_from}, {NEVER_MS})", decider = decider(verified, site))
+    }
+}
+
+/// Whether ranges of the sorting key say which rows are visible, whenever they happened.
+fn is_decided_by_ranges(seen: &Visibility, is_exact: bool) -> bool {
+    is_exact && seen.foreign().is_empty() && seen.own().iter().all(|own| own.visible_from_ms.is_none())
+}
+
+/// Where the hosts are, as a condition with its values in it: at these hosts and beneath them, whosever those are.
+pub(super) fn written_ranges(seen: &Visibility) -> String {
+    let mut values = Values::default();
+    let (ranges, _) = ranges(&mut values, seen);
+    values.written_into(&ranges)
 }
 
 /// A site in the index, and since when it is the owner's.
@@ -119,7 +186,7 @@ fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
 pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let mut values = Values::default();
     let (ranges, is_exact) = ranges(&mut values, seen);
-    if is_exact && seen.foreign().is_empty() && seen.own().iter().all(|own| own.visible_from_ms.is_none()) {
+    if is_decided_by_ranges(seen, is_exact) {
         return None;
     }
     let verified = values.sites("verified", seen.own().iter().map(|own| &own.site).chain(seen.foreign()));

@@ -54,13 +54,15 @@ pub(super) fn identities() -> Column {
     Column { base: base.to_owned(), open: open.to_owned() }
 }
 
+/// On which site it counts, as `site`.
+pub(super) fn site() -> Column {
+    Column { base: "site".to_owned(), open: "first_site AS site".to_owned() }
+}
+
 /// Where its rows lie: `site` and `event_key`.
 pub(super) fn key() -> [Column; 2] {
     let key = "bitOr(bitShiftLeft(toUInt128(key_high), 64), toUInt128(key_low)) AS event_key";
-    [
-        Column { base: "site".to_owned(), open: "first_site AS site".to_owned() },
-        Column { base: key.to_owned(), open: key.to_owned() },
-    ]
+    [site(), Column { base: key.to_owned(), open: key.to_owned() }]
 }
 
 /// The steps that [`retrievals`] is made of, and further ones.

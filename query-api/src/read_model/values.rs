@@ -1,10 +1,11 @@
 //! The values of a statement, each a server-side parameter.
 //!
-//! Must put no value into the text, and must keep statement and parameters within what ClickHouse takes over HTTP: 1,000 fields
+//! Must put no value into the text of a statement, and must keep statement and parameters within what ClickHouse takes over HTTP: 1,000 fields
 //! of 128 KiB each, the statement being one of them.
 
 use clickhouse::query::Query;
 use schemas::site::Site;
+use std::collections::BTreeMap;
 
 /// Ranges of the sorting key that a read names; owners of more domains have neighbours in one range.
 const MAX_RANGES: usize = 64;
@@ -20,6 +21,25 @@ enum Value {
     Texts(Vec<String>),
     Number(i64),
     Numbers(Vec<i64>),
+}
+
+impl Value {
+    fn written(&self) -> String {
+        let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Number(number) => format!("toInt64({number})"),
+            Self::Texts(texts) => format!("CAST({}, 'Array(String)')", list(texts.iter().map(|text| quoted(text)).collect())),
+            Self::Numbers(numbers) => {
+                format!("CAST({}, 'Array(Int64)')", list(numbers.iter().map(ToString::to_string).collect()))
+            }
+        }
+    }
+}
+
+/// A text as ClickHouse reads it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// The first text after all that lies beneath the hosts. Not that of the last host: `com.example-a` sorts before
@@ -93,6 +113,21 @@ impl Values {
         placeholder
     }
 
+    /// The text with the values in place of their names: for what is kept in the store, which takes no parameters with it.
+    pub(super) fn written_into(&self, text: &str) -> String {
+        let values: BTreeMap<&str, String> = self.0.iter().map(|(name, value)| (name.as_str(), value.written())).collect();
+        let mut parts = text.split('{');
+        let mut whole = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (placeholder, rest) = part.split_once('}').unwrap_or((part, ""));
+            let value = placeholder.split(':').next().and_then(|name| values.get(name));
+            // Without a value it stays a parameter, which a kept statement is refused with.
+            whole.push_str(&value.cloned().unwrap_or_else(|| format!("{{{placeholder}}}")));
+            whole.push_str(rest);
+        }
+        whole
+    }
+
     /// Hands the values to the statement that names them.
     pub(super) fn bind(self, query: Query) -> Query {
         self.0.into_iter().fold(query, |query, (name, value)| match value {
@@ -139,6 +174,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_written_into_a_text_stays_a_value() {
+        let mut values = Values::default();
+        let text = values.text("one", "String", "a'b\\c{two}");
+        let texts = values.texts("two", "String", ["'x'".to_owned()].into_iter());
+        let numbers = values.numbers("three", [-1, 2].into_iter());
+        assert_eq!(
+            values.written_into(&format!("{text} IN {texts} {numbers} {}", values_of("four"))),
+            "'a\\'b\\\\c{two}' IN arrayConcat(CAST(['\\'x\\''], 'Array(String)')) arrayConcat(CAST([-1, 2], 'Array(Int64)')) {four:String}"
+        );
+    }
+
+    fn values_of(name: &str) -> String {
+        format!("{{{name}:String}}")
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod analysts;
 mod arriving;
 mod clicks;
 mod clicks_planted;

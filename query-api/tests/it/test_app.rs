@@ -182,6 +182,12 @@ impl TestApp {
         Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }
     }
 
+    /// These stores, asked through a server that is there.
+    pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self { stores, server, clickhouse, http: client() }
+    }
+
     /// The same stores, asked through another server.
     pub(crate) fn served_by(self, server: TestServer) -> Self {
         Self { server, ..self }
