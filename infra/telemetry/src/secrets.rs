@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Every password that docker-compose.yml asks for.
-const PASSWORDS: [&str; 12] = [
+const PASSWORDS: [&str; 13] = [
     "POSTGRES_PASSWORD",
     "POSTGRES_OWNER_PASSWORD",
     "POSTGRES_GATEWAY_PASSWORD",
@@ -24,6 +24,7 @@ const PASSWORDS: [&str; 12] = [
     "CLICKHOUSE_WORKER_PASSWORD",
     "CLICKHOUSE_QUERY_PASSWORD",
     "CLICKHOUSE_GRAFANA_PASSWORD",
+    "CLICKHOUSE_ANALYSTS_PASSWORD",
     "GRAFANA_PASSWORD",
 ];
 

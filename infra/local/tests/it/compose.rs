@@ -63,10 +63,11 @@ fn s16_each_process_of_compose_signs_in_as_itself_and_none_as_an_administrator()
         let grants = read("schemas/postgres/roles/grants.sql");
         assert!(short == "owner" || grants.contains(role.as_str()), "{role}");
     }
-    let of_clickhouse = BTreeSet::from(["telemetry", "telemetry_query", "telemetry_worker"]);
+    let of_clickhouse = BTreeSet::from(["telemetry", "telemetry_analysts", "telemetry_query", "telemetry_worker"]);
     assert_eq!(accounts(&compose, "CLICKHOUSE_URL: http://"), of_clickhouse);
-    let file = read("schemas/clickhouse/accounts.xml");
-    for account in ["telemetry_query", "telemetry_worker"] {
+    for (file, account) in [("accounts", "telemetry_query"), ("accounts", "telemetry_worker"), ("analysts", "telemetry_analysts")]
+    {
+        let file = read(&format!("schemas/clickhouse/{file}.xml"));
         assert!(
             file.contains(&format!("<{account}>"))
                 && compose.contains(&format!("CLICKHOUSE_{}_PASSWORD:", &account[10..].to_uppercase()))

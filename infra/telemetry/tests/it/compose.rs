@@ -96,6 +96,10 @@ impl Service {
                 *value = free_address().to_string();
             }
         }
+        if self.name == "analysts" {
+            // A volume that ClickHouse has too.
+            self.environment.insert("TELEMETRY_ANALYST_USERS".to_owned(), folder.join("analysts.xml").display().to_string());
+        }
         if self.name == "ingest-gateway" {
             // The container's working folder is a volume.
             self.environment.insert("TELEMETRY_SPILL_DIR".to_owned(), folder.join("spill").display().to_string());

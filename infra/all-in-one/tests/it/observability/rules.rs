@@ -97,7 +97,7 @@ fn the_rules_speak_of_metrics_and_labels_that_exist() {
 #[test]
 fn what_compose_starts_is_what_prometheus_scrapes() {
     let (compose, config) = (read("docker-compose.yml"), read("infra/observability/prometheus/prometheus.yml"));
-    for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api", "console"] {
+    for service in ["ingest-gateway", "stream-workers", "webhook-deliverer", "query-api", "identity-api", "console", "analysts"] {
         assert!(compose.contains(&format!("\n  {service}:\n")), "docker-compose.yml does not start {service}");
         assert!(config.contains(&format!("- {service}:9464\n")), "prometheus.yml does not scrape {service}");
     }

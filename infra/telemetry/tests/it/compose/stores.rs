@@ -27,7 +27,10 @@ impl Stores {
 
     fn launch(folder: &Path, env: &BTreeMap<String, String>) -> Self {
         let users = folder.join("accounts.xml");
-        let accounts = file::read("schemas/clickhouse/accounts.xml").replace("</users>", ADMINISTRATOR);
+        // What the container reads as two files.
+        let analysts = file::read("schemas/clickhouse/analysts.xml");
+        let analysts = analysts.split("<users>").nth(1).and_then(|rest| rest.split("</users>").next()).unwrap_or_default();
+        let accounts = file::read("schemas/clickhouse/accounts.xml").replace("</users>", &format!("{analysts}{ADMINISTRATOR}"));
         std::fs::write(&users, accounts).expect("the accounts are written");
         let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Self {
