@@ -2,7 +2,7 @@
 
 use crate::model::{Read, owners, random_rows, refill, representative};
 use crate::model_lists::given;
-use crate::model_series::{Stretch, visible_from};
+use crate::model_time::{Stretch, visible_from};
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use chrono::DateTime;
 use rand::rngs::StdRng;

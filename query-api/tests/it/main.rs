@@ -24,6 +24,7 @@ mod model;
 mod model_agent;
 mod model_lists;
 mod model_series;
+mod model_time;
 mod odd;
 mod one_moment;
 mod paging;

@@ -2,7 +2,8 @@
 
 use crate::model::{Read, random_rows, refill, representative};
 use crate::model_lists::given;
-use crate::model_series::{Stretch, buckets, instant, length_of, parted};
+use crate::model_series::{buckets, length_of, parted};
+use crate::model_time::{Stretch, instant};
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
 use chrono::DateTime;
 use rand::rngs::StdRng;

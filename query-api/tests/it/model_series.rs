@@ -4,11 +4,11 @@
 use crate::crawlers::{tell, told};
 use crate::model::{Read, owners, random_rows, refill, representative, sessions};
 use crate::model_lists::given;
-use crate::test_app::{NEW_YEAR_MS, Observation, TestApp};
-use chrono::{DateTime, SecondsFormat, Utc};
+use crate::model_time::{Stretch, instant, visible_from};
+use crate::test_app::{Observation, TestApp};
+use chrono::{DateTime, Utc};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use reqwest::StatusCode;
 use schemas::event::SourceRole;
 use serde_json::{Value, json};
@@ -17,64 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 type Retrieval<'a> = Vec<&'a Observation>;
-type Query = Vec<(&'static str, String)>;
-
-/// How long a millisecond of the model lasts: all in one bucket, several in one, each in several.
-const SCALES: [i64; 6] = [1, 1_000, 600_000, 1_799_999, 18_780_001, 43_200_000];
-
-pub(crate) fn instant(ms: i64) -> String {
-    DateTime::from_timestamp_millis(ms).unwrap().to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
-/// Where the scale puts a time of the model.
-#[derive(Clone, Copy)]
-pub(crate) struct Stretch(pub(crate) i64);
-
-impl Stretch {
-    pub(crate) fn random(random: &mut StdRng) -> Self {
-        Self(*SCALES.choose(random).unwrap())
-    }
-
-    pub(crate) fn at(self, ms: i64) -> i64 {
-        NEW_YEAR_MS + (ms - NEW_YEAR_MS) * self.0
-    }
-
-    pub(crate) fn rows(self, rows: &[Observation]) -> Vec<Observation> {
-        rows.iter().map(|row| Observation { at: self.at(row.at), ..row.clone() }).collect()
-    }
-
-    /// The parameters of a read, with its window stretched.
-    pub(crate) fn query(self, read: &Read) -> Query {
-        let parsed = |text: &str| text.parse::<DateTime<Utc>>().unwrap().timestamp_millis();
-        let stretched = |(name, value): (&'static str, String)| match name {
-            "since" | "until" => (name, instant(self.at(parsed(&value)))),
-            _ => (name, value),
-        };
-        read.query().into_iter().map(stretched).collect()
-    }
-
-    /// Since when the owners may see their hosts.
-    pub(crate) async fn owners(self, app: &TestApp, from: &[(String, i64)]) {
-        for (domain, ms) in from {
-            sqlx::query("UPDATE domains SET visible_from = $1 WHERE domain = $2")
-                .bind(DateTime::from_timestamp_millis(self.at(*ms)).unwrap())
-                .bind(domain)
-                .execute(&app.stores.pool)
-                .await
-                .unwrap();
-        }
-    }
-}
-
-/// Since when the owners may see their hosts, in the time of the model.
-pub(crate) async fn visible_from(app: &TestApp) -> Vec<(String, i64)> {
-    let from: Vec<(String, DateTime<Utc>)> =
-        sqlx::query_as("SELECT domain, visible_from FROM domains WHERE visible_from IS NOT NULL")
-            .fetch_all(&app.stores.pool)
-            .await
-            .unwrap();
-    from.into_iter().map(|(domain, from)| (domain, from.timestamp_millis())).collect()
-}
 
 pub(crate) fn length_of(by: &str) -> i64 {
     if by == "hour" { 3_600_000 } else { 86_400_000 }
