@@ -30,9 +30,10 @@ pub const REJECTED_TOPIC: &str = "telemetry.rejected.v1";
 /// | 5 | the host of a click token's link beside an event about another host: a worker from before would store its event without |
 /// | 6 | who fetched what and how it was answered, in columns of their own: a worker from before would store its event without |
 /// | 7 | another's click token beside a named session, left to look up: a worker from before would compare the two |
+/// | 8 | two reports of one microsecond whose order is not by another's session: a worker from before would order them by it |
 ///
 /// A worker sets aside what is newer than itself: update workers before gateways.
-pub const RECORD_VERSION: u16 = 7;
+pub const RECORD_VERSION: u16 = 8;
 /// Since this version an event without a URL that a click token binds has the token's.
 const URL_OF_TOKEN_SINCE: u16 = 4;
 /// Since this version an event about another host than its click token's link says which that is.

@@ -1,8 +1,9 @@
 //! 5 DEDUPE: equal observations of one block collapse, and what is left is sorted as the table is. Pure.
 //!
 //! Must choose among repeats as the table does, by the larger version, and among equal versions by the content: the table
-//! would keep whichever it was given last. Blocks hold whole requests, so that different reports of one event in one request,
-//! which share their time, are decided here, and the same way in every replay.
+//! would keep whichever it was given last. The digest of the report comes first, so that another organisation's session decides
+//! nothing. Blocks hold whole requests, so that different reports of one event in one request, which share their time, are
+//! decided here, and the same way in every replay.
 
 use super::row::ObservationRow;
 
@@ -72,6 +73,7 @@ impl Folded {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use schemas::log::RECORD_VERSION;
     use std::collections::{HashMap, HashSet};
 
     #[test]
@@ -107,7 +109,7 @@ mod tests {
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
-        let mut row = ObservationRow::new(serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
+        let mut row = ObservationRow::new(RECORD_VERSION, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
         (row.event_key, row.observer, row.version) = (key, observer, version);
         row
     }

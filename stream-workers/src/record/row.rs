@@ -13,6 +13,8 @@ use uuid::Uuid;
 
 /// Bits of `version` below the time: which of two reports of one microsecond counts as the first.
 const TIE_BITS: u32 = 12;
+/// The record version since which the order of two reports of one microsecond is by what their reporter is shown of them.
+const DIGEST_OF_REPORT_SINCE: u16 = 8;
 
 /// Column order is the table's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, clickhouse::Row, Serialize)]
@@ -23,6 +25,9 @@ pub(crate) struct ObservationRow {
     pub(crate) org_id: Uuid,
     pub(crate) observer: u8,
     pub(crate) version: u64,
+    /// The digest that `version` has the first bits of; zero before [`DIGEST_OF_REPORT_SINCE`]. No column.
+    #[serde(skip)]
+    pub(crate) digest: u128,
     pub(crate) source_role: i8,
     pub(crate) event_type: String,
     pub(crate) at: i64,
@@ -63,13 +68,13 @@ pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
     pub(crate) fn of(record: LogRecord, partition: i32) -> Vec<Self> {
-        let (org, received_at_us) = (record.org.0, record.received_at_us);
-        let row = |event| Self { partition, ..Self::new(event, org, received_at_us) };
+        let (v, org, received_at_us) = (record.v, record.org.0, record.received_at_us);
+        let row = |event| Self { partition, ..Self::new(v, event, org, received_at_us) };
         record.events.into_iter().map(row).collect()
     }
 
-    /// The row of one event of a record.
-    pub(crate) fn new(event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
+    /// The row of one event of a record of version `v`.
+    pub(crate) fn new(v: u16, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
         let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
@@ -79,6 +84,7 @@ impl ObservationRow {
             org_id: org,
             observer: if event.correlated { role } else { 0 },
             version: 0,
+            digest: 0,
             source_role: i8::try_from(role).expect("there are five roles"),
             event_type: event.event_type,
             at: event.at_ms,
@@ -109,7 +115,10 @@ impl ObservationRow {
             bots_version: crawler.bots_version,
             partition: 0,
         };
-        row.version = version(&row, received_at_us);
+        let is_of_report = v >= DIGEST_OF_REPORT_SINCE;
+        let digest = digest(&row, is_of_report);
+        row.version = version(received_at_us, digest);
+        row.digest = if is_of_report { digest } else { 0 };
         row
     }
 
@@ -127,23 +136,84 @@ impl ObservationRow {
 /// Larger for older reports, so that the table keeps the first of two; in the same microsecond the content
 /// decides, never the order of arrival. So few bits collide now and then, and for different reports in one request that is the
 /// only difference of their versions: then [`crate::record::fold`] decides, which always has the whole request.
-fn version(row: &ObservationRow, received_at_us: i64) -> u64 {
+fn version(received_at_us: i64, digest: u128) -> u64 {
     let received = u64::try_from(received_at_us).unwrap_or(0);
-    !((received << TIE_BITS) | tie(row))
+    let tie = u64::try_from(digest >> (u128::BITS - 16)).unwrap_or(0) & ((1 << TIE_BITS) - 1);
+    !((received << TIE_BITS) | tie)
 }
 
-fn tie(row: &ObservationRow) -> u64 {
+/// Of what a row says. With `is_of_report`, of what its reporter is shown of it: that leaves out what another organisation's
+/// click token put in, or else the report that stays would tell whoever sends two whether a session was guessed right.
+fn digest(row: &ObservationRow, is_of_report: bool) -> u128 {
+    let is_of_token = is_of_report && row.platform_id != row.org_id;
+    let agent_id = if is_of_token { "" } else { &row.agent_id };
+    let content_url = if is_of_token && row.link == ClickLink::code(Some(ClickLink::Taken)) { "" } else { &row.content_url };
     let mut digest = Sha256::new();
-    for text in
-        [&row.event_type, &row.agent_id, &row.content_url, &row.content_id, &row.turn_id, &row.output_id, &row.data, &row.extra]
-    {
+    for text in [&row.event_type, agent_id, content_url, &row.content_id, &row.turn_id, &row.output_id, &row.data, &row.extra] {
         digest.update((text.len() as u64).to_be_bytes());
         digest.update(text.as_bytes());
     }
     digest.update(row.at.to_be_bytes());
-    digest.update(row.session_id.as_bytes());
-    digest.update(row.platform_id.as_bytes());
+    if !is_of_token {
+        digest.update(row.session_id.as_bytes());
+        digest.update(row.platform_id.as_bytes());
+    }
     digest.update(row.source_role.to_be_bytes());
     let bytes: [u8; 32] = digest.finalize().into();
-    (u64::from(bytes[0]) << 8 | u64::from(bytes[1])) & ((1 << TIE_BITS) - 1)
+    bytes.first_chunk().map_or(0, |first| u128::from_be_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fold::fold;
+    use schemas::log::RECORD_VERSION;
+    use serde_json::json;
+
+    const REPORTER: u128 = 1;
+    const ISSUER: u128 = 2;
+
+    /// Two reports of one event in one request, each by a token of the issuer's; and which of them stays.
+    fn stays(v: u16, sessions: [u128; 2], details: [&str; 2]) -> String {
+        let rows = std::iter::zip(sessions, details).map(|(session, detail)| {
+            let event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
+                "site": "com.example", "content_url": "https://example.com/", "data": {"n": detail}, "agent_id": format!("bot/{session}"),
+                "session_id": Uuid::from_u128(session), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
+            ObservationRow::new(v, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 0)
+        });
+        let mut folded = fold(rows.collect());
+        assert_eq!((folded.rows.len(), folded.repeats.len()), (1, 1));
+        folded.rows.remove(0).data
+    }
+
+    /// Whoever sends two reports of one event is shown which stays: with a token of another's behind one, that may not depend on
+    /// the session it stands for. Some of so many details have equal bits in `version`, and then the fold decides.
+    #[test]
+    fn s18_which_of_two_reports_stays_says_nothing_of_the_session_behind_a_token() {
+        let details: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+        let pairs =
+            || details.iter().flat_map(|one| details.iter().map(move |other| [one.as_str(), other])).filter(|[a, b]| a < b);
+        let of = |v, sessions| pairs().map(|pair| stays(v, sessions, pair)).collect::<Vec<_>>();
+        let (now, before) = (RECORD_VERSION, DIGEST_OF_REPORT_SINCE - 1);
+        let expected = of(now, [1, 1]);
+        assert_eq!(of(now, [2, 1]), expected);
+        assert_eq!(of(now, [1, u128::MAX]), expected);
+        assert_ne!(of(before, [2, 1]), of(before, [1, 1]), "records of before stay as they were");
+    }
+
+    /// The order is what a replay must find again: one row each of what the versions before and since 8 gave.
+    #[test]
+    fn e11_the_order_of_reports_of_one_microsecond_is_that_of_the_record_s_version() {
+        let row = |v, members: serde_json::Value| {
+            let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 7, "source_role": "agent",
+                "site": "com.example", "content_url": "https://example.com/", "agent_id": "bot/1", "session_id": Uuid::from_u128(9)});
+            event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            ObservationRow::new(v, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1).version
+        };
+        let theirs = json!({"session_org": Uuid::from_u128(ISSUER), "link": "same"});
+        let versions = [7, 8].map(|v| [row(v, json!({})), row(v, theirs.clone())]);
+        assert_eq!(versions[0][0], versions[1][0], "of a session of the reporter's own nothing changed");
+        let before = [18_446_744_073_709_547_351, 18_446_744_073_709_543_565];
+        assert_eq!(versions, [before, [before[0], 18_446_744_073_709_547_231]]);
+    }
 }

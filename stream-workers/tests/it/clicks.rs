@@ -54,8 +54,8 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
     engaged(key, &json!({"ctx_hash": hash(token)}))
 }
 
-/// A record with tokens to look up.
-pub(crate) fn unresolved(received_at_us: i64, events: &[Value]) -> Value {
+/// A record as a gateway of today writes it, which may have tokens to look up.
+pub(crate) fn record_of_today(received_at_us: i64, events: &[Value]) -> Value {
     let mut record = record(REPORTER, received_at_us, events);
     record["v"] = json!(RECORD_VERSION);
     record
@@ -129,8 +129,8 @@ async fn a_token_or_an_agent_left_to_the_worker_gives_the_row_that_the_gateway_w
                 "content_url": "https://pay.test/", "site": "test.pay"}),
         ),
     ];
-    hashed.put(&[(0, unresolved(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
-    resolved.put(&[(0, record(REPORTER, NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    hashed.put(&[(0, record_of_today(NEW_YEAR_US, &left)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
+    resolved.put(&[(0, record_of_today(NEW_YEAR_US, &looked_up)), (1, record(REPORTER, NEW_YEAR_US, &[event(8)]))]).await;
     hashed.work_off(&hashed.group()).await;
     resolved.work_off(&resolved.group()).await;
     let expected = resolved.table().await;
@@ -189,8 +189,8 @@ async fn e11_a_token_in_a_record_of_before_tells_nothing_of_where_its_link_leads
         app.put(&[(0, record)]).await;
     }
     app.work_off(&app.group()).await;
-    assert_eq!(column(&app, "link").await, ["other"; 6]);
-    assert_eq!(column(&app, "link_site").await, ["", "", "", "com.example", "com.example", "com.example"]);
+    assert_eq!(column(&app, "link").await, ["other"; 7]);
+    assert_eq!(column(&app, "link_site").await, ["", "", "", "com.example", "com.example", "com.example", "com.example"]);
 }
 
 /// Before version 7 another's token was compared with the session beside it: a replay of such a record binds what was bound and
@@ -208,7 +208,7 @@ async fn e11_a_token_beside_a_session_in_a_record_of_before_binds_its_event_as_i
         }
     }
     app.work_off(&app.group()).await;
-    assert_eq!(column(&app, "agent_id").await, ["bot/9", "bot/9", "bot/9", "bot/9", "bot/9", "", ""]);
+    assert_eq!(column(&app, "agent_id").await, ["bot/9", "bot/9", "bot/9", "bot/9", "bot/9", "", "", "", ""]);
     let reasons: Vec<String> = app.log.set_aside().await.into_iter().map(|letter| letter.reason).collect();
     assert_eq!(reasons, ["event 0: the click token belongs to another session than session_id"; 5]);
 }
@@ -222,19 +222,22 @@ async fn a_token_that_is_not_good_sets_its_whole_record_aside_and_nothing_else()
     issue(&app.stores.pool, "ctx_own", REPORTER, session(1), None, until_us).await;
     let elsewhere = engaged(91, &json!({"ctx_hash": hash("ctx_own"), "session_id": session(2)}));
     let bad = [
-        (unresolved(NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
-        (unresolved(until_us, &[event(90), good(91)]), UNKNOWN),
-        (unresolved(NEW_YEAR_US, &[good(90), elsewhere]), "event 1: the click token belongs to another session than session_id"),
+        (record_of_today(NEW_YEAR_US, &[good(90), by_token(91, "ctx_never"), good(92)]), UNKNOWN),
+        (record_of_today(until_us, &[event(90), good(91)]), UNKNOWN),
+        (
+            record_of_today(NEW_YEAR_US, &[good(90), elsewhere]),
+            "event 1: the click token belongs to another session than session_id",
+        ),
     ];
 
     let worker = app.worker();
     let mut expected = Vec::new();
     for (n, (record, reason)) in (0_u128..).zip(bad) {
         // Up to its last microsecond the token is good.
-        app.put(&[(0, unresolved(until_us - 1, &[good(2 * n)]))]).await;
+        app.put(&[(0, record_of_today(until_us - 1, &[good(2 * n)]))]).await;
         let bytes = record.to_string().into_bytes();
         expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
-        app.put(&[(0, unresolved(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
+        app.put(&[(0, record_of_today(NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
     }
     app.log.caught_up(&app.group()).await;
     worker.stop().await;
@@ -255,7 +258,7 @@ async fn an_agent_that_a_session_names_later_is_on_later_events_and_so_says_a_re
     let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
-        app.put(&[(0, unresolved(accepted_at_us, &events))]).await;
+        app.put(&[(0, record_of_today(accepted_at_us, &events))]).await;
         app.log.caught_up(&app.group()).await;
     };
     put(NEW_YEAR_US, 1).await;
