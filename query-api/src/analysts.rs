@@ -108,7 +108,7 @@ impl Live {
 /// The first 64 bits of a digest.
 fn number_of(text: &str) -> u64 {
     let digest: [u8; 32] = Sha256::digest(text).into();
-    digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
 /// On nothing: the lease of an account for these hosts has not run out. A condition that is worked out once, also where there is no row.

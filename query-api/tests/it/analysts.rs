@@ -232,16 +232,31 @@ async fn owners(world: &World) -> (SeededOrg, SeededOrg) {
     (world.app.seed().owner_of("a.test").await, world.app.seed().owner_of("b.test").await)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn counting_rows_of_the_views_is_the_apis_count_whatever_was_reported_how_often_and_merged() {
-    use rand::SeedableRng as _;
-    let mut world = World::start().await;
-    let (owner, other) = owners(&world).await;
+/// Two owners, a partner of the first, and an account of each.
+struct Cast {
+    owner: SeededOrg,
+    other: SeededOrg,
+    partner: SeededOrg,
+    analyst: Analyst,
+    others: Analyst,
+    partners: Analyst,
+}
+
+async fn cast(world: &World) -> Cast {
+    let (owner, other) = owners(world).await;
     let partner = world.app.seed().org("partner", OrgType::Platform).await;
     world.app.seed().delegate(owner.id, partner.id).await;
     let analyst = world.account(1, owner.id, None).await;
     let others = world.account(2, other.id, None).await;
     let partners = world.account(3, partner.id, Some(owner.id)).await;
+    Cast { owner, other, partner, analyst, others, partners }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counting_rows_of_the_views_is_the_apis_count_whatever_was_reported_how_often_and_merged() {
+    use rand::SeedableRng as _;
+    let mut world = World::start().await;
+    let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
     world.settle().await;
     assert_eq!(analyst.number("SELECT count() FROM retrievals").await, 0);
     let mut random = rand::rngs::StdRng::seed_from_u64(random_seed());
@@ -575,12 +590,7 @@ async fn nobody_signs_in_with_another_password_or_as_the_user_that_views_run_by(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_ends_with_its_revocation_its_delegation_or_its_domain_in_the_next_round() {
     let mut world = World::start().await;
-    let (owner, other) = owners(&world).await;
-    let partner = world.app.seed().org("partner", OrgType::Platform).await;
-    world.app.seed().delegate(owner.id, partner.id).await;
-    let analyst = world.account(1, owner.id, None).await;
-    let others = world.account(2, other.id, None).await;
-    let partners = world.account(3, partner.id, Some(owner.id)).await;
+    let Cast { owner, other, partner, analyst, others, partners } = cast(&world).await;
     let without = world.account(4, partner.id, Some(other.id)).await;
     world.app.insert(&theirs()).await;
     world.settle().await;
