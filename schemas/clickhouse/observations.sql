@@ -29,4 +29,5 @@ CREATE TABLE IF NOT EXISTS observations
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (site, event_key, org_id, observer)
-SETTINGS non_replicated_deduplication_window = 10000
+-- Rows of a page and of a session are read by their keys, one here and one there: of each its granule.
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024
