@@ -114,8 +114,10 @@ struct StoredRow {
     told: Vec<StoredCell>,
 }
 
-/// The kind of a row that holds values.
+/// The kinds of rows: the extent, values, and cells.
+const EXTENT: u8 = 0;
 const VALUES: u8 = 1;
+const CELLS: u8 = 2;
 
 /// The cells of a series on their way: by bucket, then by value.
 pub(crate) struct Cells {
@@ -210,7 +212,7 @@ pub(super) fn owners(owned: &Owned, split: Split) -> String {
          GROUP BY bucket, is_value, of, name",
         bucket = bucket("at"),
     );
-    told(&with(owned, &[("cells", &cells)]))
+    told(&with(owned, &[]), &cells)
 }
 
 /// In which bucket a time is.
@@ -219,26 +221,28 @@ pub(super) fn bucket(at: &str) -> String {
     format!("intDiv({ms} - positiveModulo({ms}, {{bucket_ms:Int64}}), {{bucket_ms:Int64}})")
 }
 
-/// The answer out of the last of the steps, `cells`: `bucket`, `is_value`, `whose`, `name` and three figures.
-pub(super) fn told(steps: &str) -> String {
+/// The answer out of `cells`: `bucket`, `is_value`, `whose`, `name` and three figures. It names them once, because ClickHouse plans a
+/// step anew wherever it is named: of each cell it makes a row for the extent, one for the values and one for the cells. The
+/// extent has a row also where there is no cell.
+pub(super) fn told(steps: &str, cells: &str) -> String {
     format!(
-        "{steps}SELECT kind, is_any, bucket, last, named, bytes, held, told FROM ( \
-           SELECT toUInt8(0) AS kind, toUInt8(count() > 0) AS is_any, toInt64(min(first_of_value)) AS bucket, \
-             toInt64(max(last_of_value)) AS last, toUInt64(sum(is_value)) AS named, \
-             toUInt64(sum(is_value * (length(whose) + length(name)))) AS bytes, toUInt64(sum(is_value * of_value)) AS held, \
-             toUInt64(0) AS chunk, CAST([], 'Array(Tuple(String, String, UInt64, UInt64, UInt64))') AS told \
-           FROM (SELECT is_value, whose, name, min(bucket) AS first_of_value, max(bucket) AS last_of_value, count() AS of_value \
-                 FROM cells GROUP BY is_value, whose, name) \
-           UNION ALL \
-           SELECT kind, toUInt8(1), bucket, toInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), chunk, arraySort(groupArray(cell)) FROM ( \
-             SELECT kind, bucket, cell, toUInt64(intDiv(rowNumberInAllBlocks(), {CHUNK})) AS chunk FROM ( \
-               SELECT kind, bucket, (whose, name, events, sessions, clicks) AS cell FROM ( \
-                 SELECT DISTINCT toUInt8(1) AS kind, toInt64(0) AS bucket, whose, name, toUInt64(0) AS events, \
-                   toUInt64(0) AS sessions, toUInt64(0) AS clicks FROM cells WHERE is_value \
-                 UNION ALL \
-                 SELECT toUInt8(2), toInt64(bucket), whose, name, events, sessions, clicks FROM cells WHERE is_value) \
-               ORDER BY kind, bucket, whose, name)) \
-           GROUP BY kind, bucket, chunk) \
-         ORDER BY kind, bucket, chunk"
+        "{steps}\
+         SELECT kind, toUInt8(max(is_cell)) AS is_any, if(kind = {EXTENT}, minIf(first, is_cell), of_bucket) AS bucket, \
+           maxIf(latest, is_cell) AS last, countIf(is_value) AS named, sumIf(length(whose) + length(name), is_value) AS bytes, \
+           sumIf(cells, is_value) AS held, arraySort(groupArrayIf((whose, name, events, sessions, clicks), kind != {EXTENT})) AS told \
+         FROM ( \
+           SELECT *, toUInt64(if(kind = {EXTENT}, 0, intDiv(rowNumberInAllBlocks(), {CHUNK}))) AS chunk FROM ( \
+             SELECT kind, is_cell, is_value, whose, name, if(kind = {CELLS}, at, 0) AS of_bucket, min(at) AS first, max(at) AS latest, \
+               count() AS cells, sumIf(of_events, kind = {CELLS}) AS events, sumIf(of_sessions, kind = {CELLS}) AS sessions, \
+               sumIf(of_clicks, kind = {CELLS}) AS clicks \
+             FROM ( \
+               SELECT toUInt8(arrayJoin(if(is_value, [{EXTENT}, {VALUES}, {CELLS}], [{EXTENT}]))) AS kind, true AS is_cell, is_value, \
+                 toInt64(bucket) AS at, whose, name, events AS of_events, sessions AS of_sessions, clicks AS of_clicks FROM ({cells}) \
+               UNION ALL \
+               SELECT toUInt8({EXTENT}), false, toUInt8(0), toInt64(0), '', '', toUInt64(0), toUInt64(0), toUInt64(0)) \
+             GROUP BY kind, is_cell, is_value, whose, name, of_bucket \
+             ORDER BY kind, of_bucket, whose, name)) \
+         GROUP BY kind, of_bucket, chunk \
+         ORDER BY kind, of_bucket, chunk"
     )
 }

@@ -85,13 +85,13 @@ pub(super) fn statement(part: SessionPart) -> String {
         SessionPart::Whole | SessionPart::Clicks => "",
     };
     // The order of acceptance cannot be made up: nobody crowds out what was there before.
-    let (whose, order) = match part {
-        SessionPart::Clicks => ("org_id != {org:UUID}", "version DESC, event_key, observer, site"),
-        _ => ("org_id = {org:UUID}", "at, version DESC, event_key, observer, site"),
+    let order = match part {
+        SessionPart::Clicks => "version DESC, event_key, observer, site",
+        _ => "at, version DESC, event_key, observer, site",
     };
+    let whose = whose(part);
     let most = part.max_events();
     let [data, extra, content_id, content_telemetry_id, event_id, agent_id] = texts(part);
-    let session = "platform_id = {org:UUID} AND session_id = {session:UUID}";
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
            toUInt8(source_role) AS role, content_url, turn_id, output_id, texts.1 AS data, texts.2 AS extra, texts.3 AS content_id, \
@@ -100,11 +100,28 @@ pub(super) fn statement(part: SessionPart) -> String {
            SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
              turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
            FROM {OBSERVATIONS} \
-           WHERE (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {session} AND {whose}) AND {whose} \
+           WHERE (site, event_key) IN ({keys}) AND {whose} \
            ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
-         WHERE {session}{types} \
-         ORDER BY {order} LIMIT {most} + 1"
+         WHERE {SESSION}{types} \
+         ORDER BY {order} LIMIT {most} + 1",
+        keys = keys(part),
     )
+}
+
+const SESSION: &str = "platform_id = {org:UUID} AND session_id = {session:UUID}";
+
+/// Where the rows of a session lie.
+pub(super) fn keys(part: SessionPart) -> String {
+    format!("SELECT site, event_key FROM {OBSERVATIONS} WHERE {SESSION} AND {}", whose(part))
+}
+
+/// Who reported them, compared as a number: as an id it has a projection, which would be read too, with all that the organisation
+/// has ever reported.
+fn whose(part: SessionPart) -> &'static str {
+    match part {
+        SessionPart::Clicks => "toUInt128(org_id) != toUInt128({org:UUID})",
+        _ => "toUInt128(org_id) = toUInt128({org:UUID})",
+    }
 }
 
 /// The texts of an event that can be large. Of a manifest the members that it may show and the level of a turn: what they
