@@ -109,7 +109,7 @@ mod tests {
 
     fn row(key: u128, observer: u8, version: u64) -> ObservationRow {
         let event = r#"{"key":"0000000000000000000000000000000a","type":"content_retrieved","at_ms":0}"#;
-        let mut row = ObservationRow::new(RECORD_VERSION, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
+        let mut row = ObservationRow::new(RECORD_VERSION, 0, serde_json::from_str(event).unwrap(), uuid::Uuid::nil(), 0);
         (row.event_key, row.observer, row.version) = (key, observer, version);
         row
     }

@@ -69,12 +69,12 @@ impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
     pub(crate) fn of(record: LogRecord, partition: i32) -> Vec<Self> {
         let (v, org, received_at_us) = (record.v, record.org.0, record.received_at_us);
-        let row = |event| Self { partition, ..Self::new(v, event, org, received_at_us) };
-        record.events.into_iter().map(row).collect()
+        let row = |(place, event)| Self { partition, ..Self::new(v, place, event, org, received_at_us) };
+        record.events.into_iter().enumerate().map(row).collect()
     }
 
-    /// The row of one event of a record of version `v`.
-    pub(crate) fn new(v: u16, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
+    /// The row of the event at a `place` of a record of version `v`.
+    pub(crate) fn new(v: u16, place: usize, event: LogEvent, org: Uuid, received_at_us: i64) -> Self {
         let role = SourceRole::code(event.source_role);
         let raw = |value: Option<Box<serde_json::value::RawValue>>| value.map(|raw| raw.get().to_owned()).unwrap_or_default();
         let crawler = event.crawler.map(|crawler| *crawler).unwrap_or_default();
@@ -116,7 +116,7 @@ impl ObservationRow {
             partition: 0,
         };
         let is_of_report = v >= DIGEST_OF_REPORT_SINCE;
-        let digest = digest(&row, is_of_report);
+        let digest = digest(&row, is_of_report.then_some(place));
         row.version = version(received_at_us, digest);
         row.digest = if is_of_report { digest } else { 0 };
         row
@@ -142,10 +142,12 @@ fn version(received_at_us: i64, digest: u128) -> u64 {
     !((received << TIE_BITS) | tie)
 }
 
-/// Of what a row says. With `is_of_report`, of what its reporter is shown of it: that leaves out what another organisation's
-/// click token put in, or else the report that stays would tell whoever sends two whether a session was guessed right.
-fn digest(row: &ObservationRow, is_of_report: bool) -> u128 {
-    let is_of_token = is_of_report && row.platform_id != row.org_id;
+/// Of what a row says. With a `place`, of what its reporter is shown of it: what another organisation's click token put in gives
+/// way to the event's place in the request, or else the report that stays would tell whoever sends two whether a session was
+/// guessed right, or which of two sessions is the smaller.
+fn digest(row: &ObservationRow, place: Option<usize>) -> u128 {
+    let of_token = place.filter(|_| row.platform_id != row.org_id);
+    let is_of_token = of_token.is_some();
     let agent_id = if is_of_token { "" } else { &row.agent_id };
     let content_url = if is_of_token && row.link == ClickLink::code(Some(ClickLink::Taken)) { "" } else { &row.content_url };
     let mut digest = Sha256::new();
@@ -154,7 +156,9 @@ fn digest(row: &ObservationRow, is_of_report: bool) -> u128 {
         digest.update(text.as_bytes());
     }
     digest.update(row.at.to_be_bytes());
-    if !is_of_token {
+    if let Some(place) = of_token {
+        digest.update((place as u64).to_be_bytes());
+    } else {
         digest.update(row.session_id.as_bytes());
         digest.update(row.platform_id.as_bytes());
     }
@@ -168,52 +172,89 @@ mod tests {
     use super::*;
     use crate::record::fold::fold;
     use schemas::log::RECORD_VERSION;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const REPORTER: u128 = 1;
     const ISSUER: u128 = 2;
 
-    /// Two reports of one event in one request, each by a token of the issuer's; and which of them stays.
-    fn stays(v: u16, sessions: [u128; 2], details: [&str; 2]) -> String {
-        let rows = std::iter::zip(sessions, details).map(|(session, detail)| {
-            let event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
-                "site": "com.example", "content_url": "https://example.com/", "data": {"n": detail}, "agent_id": format!("bot/{session}"),
+    /// Two reports of one event in one request, each by a token of the issuer's, with these members; and which of them stays.
+    fn stays(v: u16, sessions: [u128; 2], members: [&Value; 2]) -> ObservationRow {
+        let rows = std::iter::zip(sessions, members).enumerate().map(|(place, (session, members))| {
+            let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
+                "site": "com.example", "content_url": "https://example.com/", "agent_id": format!("bot/{session}"),
                 "session_id": Uuid::from_u128(session), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
-            ObservationRow::new(v, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 0)
+            event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            ObservationRow { partition: i32::try_from(place).unwrap(), ..row_of(v, place, event) }
         });
         let mut folded = fold(rows.collect());
         assert_eq!((folded.rows.len(), folded.repeats.len()), (1, 1));
-        folded.rows.remove(0).data
+        folded.rows.remove(0)
     }
+
+    fn row_of(v: u16, place: usize, event: Value) -> ObservationRow {
+        ObservationRow::new(v, place, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1)
+    }
+
+    /// Sessions of two tokens: equal, and either one the smaller, with the other chosen by who attacks.
+    const SESSIONS: [[u128; 2]; 5] = [[1, 1], [1, 2], [2, 1], [1, u128::MAX], [u128::MAX, 1]];
 
     /// Whoever sends two reports of one event is shown which stays: with a token of another's behind one, that may not depend on
     /// the session it stands for. Some of so many details have equal bits in `version`, and then the fold decides.
     #[test]
     fn s18_which_of_two_reports_stays_says_nothing_of_the_session_behind_a_token() {
-        let details: Vec<String> = (0..200).map(|n| n.to_string()).collect();
-        let pairs =
-            || details.iter().flat_map(|one| details.iter().map(move |other| [one.as_str(), other])).filter(|[a, b]| a < b);
-        let of = |v, sessions| pairs().map(|pair| stays(v, sessions, pair)).collect::<Vec<_>>();
+        let details: Vec<Value> = (0..100).map(|n| json!({"data": {"n": n}})).collect();
+        let pairs: Vec<[&Value; 2]> = details.iter().flat_map(|one| details.iter().map(move |other| [one, other])).collect();
+        let of = |v, sessions| pairs.iter().map(|pair| stays(v, sessions, *pair).partition).collect::<Vec<_>>();
         let (now, before) = (RECORD_VERSION, DIGEST_OF_REPORT_SINCE - 1);
         let expected = of(now, [1, 1]);
-        assert_eq!(of(now, [2, 1]), expected);
-        assert_eq!(of(now, [1, u128::MAX]), expected);
+        for sessions in SESSIONS {
+            assert_eq!(of(now, sessions), expected, "{sessions:?}");
+        }
         assert_ne!(of(before, [2, 1]), of(before, [1, 1]), "records of before stay as they were");
+    }
+
+    /// The same where the two differ in nothing but the token, or in what no digest holds and the reporter is shown.
+    #[test]
+    fn s18_two_reports_that_differ_by_their_tokens_alone_tell_nothing_of_the_sessions() {
+        let pairs = [
+            [json!({}), json!({})],
+            [json!({"content_telemetry_id": "a"}), json!({"content_telemetry_id": "b"})],
+            [json!({"content_telemetry_id": "b"}), json!({"content_telemetry_id": "a"})],
+        ];
+        for [one, other] in &pairs {
+            let of = |sessions| stays(RECORD_VERSION, sessions, [one, other]).partition;
+            for sessions in SESSIONS {
+                assert_eq!(of(sessions), of([1, 1]), "{sessions:?} {one} {other}");
+            }
+        }
+    }
+
+    /// Two reports by tokens alone are of the hosts of their links, and so two rows: which represents the event is decided.
+    #[test]
+    fn c4_two_reports_that_took_the_urls_of_their_tokens_have_an_order() {
+        let taken = |place, host: &str| {
+            let event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 0,
+                "site": format!("com.{host}"), "content_url": format!("https://{host}.com/"), "session_id": Uuid::from_u128(3),
+                "session_org": Uuid::from_u128(ISSUER), "link": "taken"});
+            row_of(RECORD_VERSION, place, event).version
+        };
+        assert_ne!(taken(0, "example"), taken(1, "shop"));
+        assert_eq!(taken(0, "example"), taken(0, "shop"), "and the link decides nothing of it");
     }
 
     /// The order is what a replay must find again: one row each of what the versions before and since 8 gave.
     #[test]
     fn e11_the_order_of_reports_of_one_microsecond_is_that_of_the_record_s_version() {
-        let row = |v, members: serde_json::Value| {
+        let row = |v, members: Value| {
             let mut event = json!({"key": "0000000000000000000000000000000a", "type": "content_engaged", "at_ms": 7, "source_role": "agent",
                 "site": "com.example", "content_url": "https://example.com/", "agent_id": "bot/1", "session_id": Uuid::from_u128(9)});
             event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-            ObservationRow::new(v, serde_json::from_value(event).unwrap(), Uuid::from_u128(REPORTER), 1).version
+            row_of(v, 0, event).version
         };
         let theirs = json!({"session_org": Uuid::from_u128(ISSUER), "link": "same"});
         let versions = [7, 8].map(|v| [row(v, json!({})), row(v, theirs.clone())]);
         assert_eq!(versions[0][0], versions[1][0], "of a session of the reporter's own nothing changed");
         let before = [18_446_744_073_709_547_351, 18_446_744_073_709_543_565];
-        assert_eq!(versions, [before, [before[0], 18_446_744_073_709_547_231]]);
+        assert_eq!(versions, [before, [before[0], 18_446_744_073_709_545_253]]);
     }
 }
