@@ -117,6 +117,8 @@ const ATTACKS: &[ThreatTest] = &[
     ("A16", SHARED, "a16_a_document_holds_the_first_thousand_clicks_of_others_and_all_of_its_own"),
     ("A16", DATA, "a16_the_issuer_of_a_token_is_shown_of_anothers_data_what_was_clicked_and_what_was_paid"),
     ("S18", SHARED, "a16_s18_the_reporter_of_a_click_learns_nothing_of_whose_token_it_was_in_any_format"),
+    ("S18", ROWS, "s18_which_of_two_reports_stays_says_nothing_of_the_session_behind_a_token"),
+    ("S18", ROWS, "s18_two_reports_that_differ_by_their_tokens_alone_tell_nothing_of_the_sessions"),
     (
         "S18",
         "infra/all-in-one/tests/it/whole_story/clicks.rs",
@@ -141,6 +143,7 @@ const PROBES: &str = "infra/all-in-one/tests/it/probes.rs";
 const READERS: &str = "query-api/tests/it/session_readers.rs";
 const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const REVOKED: &str = "infra/all-in-one/tests/it/revocations.rs";
+const ROWS: &str = "stream-workers/src/record/row.rs";
 const SHARED: &str = "query-api/tests/it/shared_tokens.rs";
 const SIEGED: &str = "infra/all-in-one/tests/it/reads_beside_reports.rs";
 const SPELLINGS: &str = "query-api/src/disclose/id_encodings.rs";

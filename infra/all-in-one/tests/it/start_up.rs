@@ -113,14 +113,14 @@ async fn a_setting_with_a_value_that_cannot_be_read_is_refused_by_name_and_value
 async fn a_setting_nobody_reads_and_one_that_is_missing_are_refused_by_name() {
     for binary in binaries() {
         let mut unknown = required(&binary, &binary);
-        unknown.push(("TELEMETRY_LISTEM".to_owned(), "127.0.0.1:8080".to_owned()));
+        unknown.push(("TELEMETRY_WRONG_NAME".to_owned(), "127.0.0.1:8080".to_owned()));
         // One file of settings does for all: those of other services stand beside it and are not what is refused.
         unknown.push(("TELEMETRY_SPILL_MAX_BYTES".to_owned(), "1".to_owned()));
         unknown.push(("TELEMETRY_OIDC_PROVIDERS".to_owned(), "[]".to_owned()));
         unknown.push(("TELEMETRY_READS_AT_ONCE".to_owned(), "1".to_owned()));
         let (code, _, said) = ended(binary.get_name(), &[], &unknown).await;
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.starts_with("unknown setting TELEMETRY_LISTEM: remove it") && said.lines().count() == 1, "{said}");
+        assert!(said.starts_with("unknown setting TELEMETRY_WRONG_NAME: remove it") && said.lines().count() == 1, "{said}");
         for (name, mode) in modes(&binary)
             .into_iter()
             .filter(|(name, _)| !name.contains(' ') || name.ends_with("prepare") || name.ends_with("deliver"))

@@ -97,6 +97,45 @@ const TESTS: &[ThreatTest] = &[
     ),
 ];
 
+/// Faults of code that no test noticed once.
+const FAULTS: &[ThreatTest] = &[
+    ("2xx before fsync", "ingest-gateway/src/log/spill/power.rs", "c9_what_the_spill_has_answered_outlives_a_power_failure"),
+    ("2xx before fsync", "ingest-gateway/src/log/spill/power.rs", "c9_what_a_failed_fsync_left_is_not_answered_and_not_there"),
+    ("organisation left out of a key", "schemas/src/event_key.rs", "e11_the_keys_of_stored_rows_never_change_of_no_kind"),
+    ("organisation left out of a key", "schemas/src/event_key.rs", "e11_every_key_but_a_retrievals_is_of_one_organisation"),
+    (
+        "organisation left out of a key",
+        "ingest-gateway/tests/it/idempotency.rs",
+        "two_organisations_with_one_idempotency_key_and_one_body_share_nothing",
+    ),
+    (
+        "burst of three times the rate",
+        "infra/service-kit/src/rates.rs",
+        "a_bucket_by_the_second_holds_exactly_twice_its_rate_and_fills_at_its_rate",
+    ),
+    ("limit off by one", "ingest-gateway/tests/it/limits.rs", "every_limit_is_exact_on_every_route_that_has_it"),
+    (
+        "status not documented",
+        "infra/service-kit/src/testing/documented.rs",
+        "a_status_that_is_observed_and_not_documented_fails_the_test_that_observed_it",
+    ),
+    (
+        "insert token that does not cover its rows",
+        "stream-workers/src/store/tests.rs",
+        "f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_same_block_once",
+    ),
+    (
+        "asynchronous insert",
+        "stream-workers/src/store/tests.rs",
+        "f9_a_block_can_be_read_once_its_insert_is_answered_and_no_server_is_let_collect_inserts",
+    ),
+    (
+        "two organisations folded",
+        "stream-workers/src/record/fold.rs",
+        "e11_only_what_one_organisation_reports_again_of_one_host_in_one_role_is_a_repeat",
+    ),
+];
+
 const LINEAR: &str = "infra/loadgen/tests/it/linear.rs";
 const OWN_ACCOUNTS: &str = "infra/all-in-one/tests/it/own_accounts.rs";
 const PRIVILEGE: &str = "infra/service-kit/tests/it/least_privilege.rs";
@@ -108,4 +147,5 @@ const STRANGERS: &str = "infra/service-kit/src/unknown_credentials.rs";
 #[test]
 fn every_row_has_a_test_that_exists() {
     every_row_has_a_test(TESTS, ["A3", "A9", "A11", "A12", "A14", "A15", "A17", "S14", "S15", "S16", "S19"].map(str::to_owned));
+    every_row_has_a_test(FAULTS, []);
 }

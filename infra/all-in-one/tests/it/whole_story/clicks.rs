@@ -132,9 +132,9 @@ async fn s18_a_network_that_reports_by_another_s_token_learns_nothing_and_agent_
             told.push(click);
             learns_nothing(world, network_key, &told, (agent_org, is_shared)).await;
         }
+        sees_its_clicks(world, agent_key, &told, network_org).await;
+        sees_whose_they_were(world, publisher_key, &told, agent_org).await;
     }
-    sees_its_clicks(world, agent_key, &told, network_org).await;
-    sees_whose_they_were(world, publisher_key, &told, agent_org).await;
 }
 
 /// The network reads what it may ask for.
@@ -158,6 +158,11 @@ async fn learns_nothing(world: &TestApp, network: &Program, told: &[Told], (agen
         }
     }
     assert_eq!(answers.last().unwrap().0, if is_shared { 200 } else { 404 }, "the manifest");
+    for path in ["/agent/summary", "/agent/series", "/agent/series?split=agent", "/agent/series?split=type"] {
+        let answer = world.text(network, path, FORMATS[0]).await;
+        assert_eq!(answer.0, 200, "{path}: {}", answer.1);
+        answers.push(answer);
+    }
     for path in [format!("/sessions/{}/document", last.session), "/content-owners/events".to_owned()] {
         let answer = world.text(network, &path, FORMATS[0]).await;
         assert!(matches!(answer.0, 403 | 404), "{path}: {}", answer.1);
