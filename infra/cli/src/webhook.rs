@@ -62,8 +62,9 @@ pub(crate) enum Action {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Created {
     /// Where deliveries go
+    // not `url`: that is the address of the service
     #[arg(value_name = "URL")]
-    url: String,
+    endpoint: String,
     /// What is sent there; may be said again [default: everything]
     #[arg(long = "event", value_name = "TYPE", value_parser = EventType::SUBSCRIBED.map(EventType::as_str))]
     events: Vec<String>,
@@ -94,7 +95,7 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
         Action::Create(created) => {
             let all = || EventType::SUBSCRIBED.map(|kind| kind.as_str().to_owned()).to_vec();
             let events = if created.events.is_empty() { all() } else { created.events.clone() };
-            WEBHOOK.create(context, &client, &json!({"url": created.url, "event_types": events})).await
+            WEBHOOK.create(context, &client, &json!({"url": created.endpoint, "event_types": events})).await
         }
         Action::Delete(gone) => WEBHOOK.delete(context, &client, gone).await,
         Action::Deliveries(one) => deliveries(context, &client, one).await,

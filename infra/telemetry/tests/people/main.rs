@@ -5,11 +5,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod credentials;
+mod deliveries;
 mod drains;
 mod exit_codes;
 mod figures;
 mod imports;
+mod listening;
 mod nouns;
+mod receiver;
 mod reference;
 mod service;
 mod sign_in;

@@ -91,6 +91,26 @@ fn every_command_explains_itself_and_its_arguments() {
     program().get_subcommands().for_each(check);
 }
 
+/// An argument with the id of an option of every command would be read as that option.
+#[test]
+fn no_argument_of_a_command_is_taken_for_an_option_of_every_command() {
+    fn check(command: &Command, of_all: &[String]) {
+        let own = command.get_arguments().filter(|argument| !argument.is_global_set());
+        let taken: Vec<_> = own.map(|argument| argument.get_id().to_string()).filter(|id| of_all.contains(id)).collect();
+        assert_eq!(taken, [""; 0], "{}", command.get_name());
+        command.get_subcommands().for_each(|action| check(action, of_all));
+    }
+    let program = program();
+    let whoami = program.find_subcommand("whoami").expect("everybody may ask who they are");
+    let of_all: Vec<String> = whoami
+        .get_arguments()
+        .filter(|argument| argument.is_global_set())
+        .map(|argument| argument.get_id().to_string())
+        .collect();
+    assert!(of_all.iter().any(|id| id == "url"), "{of_all:?}");
+    check(&program, &of_all);
+}
+
 #[test]
 fn every_shell_gets_its_completion() {
     for shell in ["bash", "zsh", "fish"] {

@@ -16,14 +16,18 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with further settings.
+    pub(crate) async fn start_with(further: &[(&'static str, String)]) -> Self {
         let (stores, folder) = (TestStores::fresh().await, tempfile::tempdir().unwrap());
         let own = [
             ("TELEMETRY_LISTEN", "127.0.0.1:0".to_owned()),
             ("TELEMETRY_METRICS_LISTEN", free_address().to_string()),
             ("TELEMETRY_STATE_DIR", folder.path().display().to_string()),
-            ("TELEMETRY_GROUP", stores.name.clone()),
         ];
-        let settings: Vec<_> = own.into_iter().chain(stores.environment()).collect();
+        let settings: Vec<_> = own.into_iter().chain(store_settings(&stores)).chain(further.iter().cloned()).collect();
         let mut process = TestProcess::service(&[], &settings);
         let screen = Mutex::new(&mut process);
         eventually("the service is up", || async {
@@ -61,6 +65,10 @@ impl Service {
             .max_by_key(|path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok());
         std::fs::read_to_string(newest?).ok()
     }
+}
+
+fn store_settings(stores: &TestStores) -> Vec<(&'static str, String)> {
+    stores.environment().into_iter().chain([("TELEMETRY_GROUP", stores.name.clone())]).collect()
 }
 
 /// Waits until a summary that this terminal may read counts so many events.

@@ -1,0 +1,111 @@
+//! The proxy that stands before a receiver on this machine: TLS for `localhost`, every delivery kept, then passed on.
+
+use service_kit::testing::{TestAuthority, TestReceiver};
+use std::sync::{Arc, Mutex};
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A delivery as it came: its head and its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Delivery {
+    /// What a header says.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(is, _)| is.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Where deliveries go on to; until it is said they are answered 204 here.
+    next: Option<String>,
+    deliveries: Vec<Delivery>,
+}
+
+pub(crate) struct Proxy {
+    receiver: TestReceiver,
+    authority: NamedTempFile,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Proxy {
+    pub(crate) async fn start() -> Self {
+        let (authority, file) = (TestAuthority::new(), NamedTempFile::new().unwrap());
+        std::fs::write(file.path(), &authority.pem).unwrap();
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let kept = Arc::clone(&shared);
+        let receiver = TestReceiver::start(authority.server_for(&["localhost"]), move |mut stream| {
+            let shared = Arc::clone(&kept);
+            async move {
+                let Some(delivery) = read(&mut stream).await else { return };
+                let whole = format!("{}{}", delivery.head, delivery.body);
+                let next = {
+                    let mut shared = shared.lock().unwrap();
+                    shared.deliveries.push(delivery);
+                    shared.next.clone()
+                };
+                let _ = stream.write_all(&answer(next, &whole).await).await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await;
+        Self { receiver, authority: file, shared }
+    }
+
+    /// The settings by which a service may call it.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 2] {
+        [
+            ("WEBHOOK_ALLOW", format!("localhost:{}", self.receiver.address.port())),
+            ("WEBHOOK_EXTRA_CA", self.authority.path().display().to_string()),
+        ]
+    }
+
+    /// The address of an endpoint.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.receiver.address.port())
+    }
+
+    /// Passes deliveries on to a receiver at `HOST:PORT` from now on.
+    pub(crate) fn pass_on_to(&self, address: &str) {
+        self.shared.lock().unwrap().next = Some(address.to_owned());
+    }
+
+    /// Answers deliveries itself from now on.
+    pub(crate) fn answer_here(&self) {
+        self.shared.lock().unwrap().next = None;
+    }
+
+    /// Every delivery so far.
+    pub(crate) fn deliveries(&self) -> Vec<Delivery> {
+        self.shared.lock().unwrap().deliveries.clone()
+    }
+}
+
+async fn read(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<Delivery> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let delivery = Delivery { head: String::from_utf8(head).unwrap(), body: String::new() };
+    let mut body = vec![0; delivery.header("content-length").parse().unwrap()];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Delivery { body: String::from_utf8(body).unwrap(), ..delivery })
+}
+
+/// What the next one answers to the same bytes.
+async fn answer(next: Option<String>, whole: &str) -> Vec<u8> {
+    let Some(next) = next else { return b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() };
+    let mut stream = TcpStream::connect(next).await.unwrap();
+    stream.write_all(whole.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    head
+}
