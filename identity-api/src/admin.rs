@@ -23,6 +23,7 @@ use clap::{Args, Subcommand};
 use schemas::ids::UserId;
 use schemas::site::Site;
 use service_kit::clock::Clock;
+use service_kit::command::{CommandError, OutputOptions};
 use service_kit::http::ApiError;
 use service_kit::stores;
 use sqlx::{PgPool, Postgres, Transaction};
@@ -30,9 +31,8 @@ use sqlx::{PgPool, Postgres, Transaction};
 /// What an operator asks for.
 #[derive(Args, Clone, Debug)]
 pub struct Admin {
-    /// Print JSON instead of a table
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputOptions,
     /// E-mail address of the operator in whose name it is done; in nobody's when absent
     #[arg(long = "as", global = true, value_name = "EMAIL", value_parser = email)]
     operator: Option<EmailAddress>,
@@ -117,7 +117,7 @@ impl Admin {
             AdminCommand::Partner(command) => command.run(&office).await,
             AdminCommand::Analyst(command) => command.run(&office).await,
         };
-        done.map_err(|refusal| anyhow::anyhow!(refusal.in_one_line()))?.print(self.json)
+        done.map_err(CommandError::from)?.print(self.output.form())
     }
 }
 

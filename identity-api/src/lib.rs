@@ -40,7 +40,7 @@ use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::{Sealer, SecretsSettings};
 use service_kit::settings::{PostgresSettings, ProcessSettings, Profile, WebhookSettings};
-use service_kit::{http, openapi, process, server, stores};
+use service_kit::{command, http, openapi, process, server, stores};
 use sign_in::{SignIn, SignInSettings};
 use sqlx::PgPool;
 use std::process::ExitCode;
@@ -251,7 +251,7 @@ pub async fn start(cli: Cli) -> ExitCode {
         Some(Command::Health) => health::report_own(process.listen).await,
         Some(Command::Migrate) => process::once(async { migrate(&settings.for_commands(process.profile)?).await }).await,
         Some(Command::Admin(admin)) => {
-            process::once(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
+            command::run(async { admin.run(&settings.for_admin(process.profile).await?, Clock::System).await }).await
         }
         None => process::serve(&process, |stop| run(cli, Clock::System, stop)).await,
     }

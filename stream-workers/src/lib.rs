@@ -39,6 +39,7 @@ pub use worker::log_status::{settled as print_settled, standing};
 
 use clap::{Args, Parser, Subcommand};
 use service_kit::clock::Clock;
+use service_kit::command::OutputOptions;
 use service_kit::health::{self, Probe};
 use service_kit::measures;
 use service_kit::roles::{self, Judged, Role};
@@ -79,7 +80,7 @@ pub enum Command {
     /// Fill an empty store from the log
     Rebuild(RebuildOptions),
     /// What has become of the log's records, as the commits of the group say
-    Settled,
+    Settled(OutputOptions),
     /// Records that could not be read: what they are, and putting them back
     #[command(subcommand)]
     Rejected(RejectedCommand),
@@ -149,7 +150,7 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::Prepare => process::once(async { prepare(&settings()?).await }).await,
         Command::Replay(options) => run_command(&process, async { replay(&settings()?, &options, Clock::System).await }).await,
         Command::Rebuild(options) => run_command(&process, async { rebuild(&settings()?, &options, Clock::System).await }).await,
-        Command::Settled => run_command(&process, async { print_settled(&settings()?).await }).await,
+        Command::Settled(output) => run_command(&process, async { print_settled(&settings()?, output.form()).await }).await,
         Command::Rejected(what) => run_command(&process, async { what.run(&settings()?).await }).await,
         _ => process::serve(&process, |stop| async { run(&process, &settings()?, stop).await }).await,
     }
@@ -157,7 +158,7 @@ pub async fn start(cli: Cli) -> ExitCode {
 
 /// A mode that ends by itself; it may have to say that it waits for a store.
 async fn run_command(settings: &ProcessSettings, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    process::once(async {
+    service_kit::command::run(async {
         telemetry::start_logs(settings)?;
         work.await
     })

@@ -26,7 +26,9 @@ use progress::Progress;
 pub(crate) use range::{Bound, Range};
 use reader::Reader;
 use schemas::ids::OrgId;
+use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::command::{Form, OutputOptions, print_json};
 use service_kit::stores;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -58,6 +60,15 @@ pub struct ReplayOptions {
     /// Fail when anything was missing from the store
     #[arg(long, conflicts_with = "dry_run")]
     expect_unchanged: bool,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
+impl ReplayOptions {
+    /// All of the log, printed in this form.
+    pub(crate) fn whole(output: OutputOptions) -> Self {
+        Self { output, ..Self::default() }
+    }
 }
 
 /// What a replay has done.
@@ -95,9 +106,14 @@ pub(crate) async fn read_again(settings: &Settings, options: &ReplayOptions, ran
     let done = replayer.run().await?;
     drop(replayer);
     let after = count(&client, until, options).await?;
-    done.print(options.dry_run);
     let difference = Difference { before: &before, after: &after };
-    println!("{difference}");
+    match options.output.form() {
+        Form::Table => {
+            done.print(options.dry_run);
+            println!("{difference}");
+        }
+        Form::Json => print_json(&done.document(options.dry_run, &difference))?,
+    }
     let mut surprises = difference.surprises();
     surprises.extend(done.surprise(&archive));
     if options.expect_unchanged && !difference.is_none() && surprises.is_empty() {
@@ -121,6 +137,14 @@ impl Done {
             "{records} records with {events} events were read; {inserted} observations {did}; {} records are unreadable, {skipped} quarantined",
             unreadable.len()
         );
+    }
+
+    fn document(&self, is_dry: bool, difference: &Difference<'_>) -> Value {
+        let Self { records, events, inserted, skipped, unreadable } = self;
+        json!({
+            "dry_run": is_dry, "records": records, "events": events, "observations": inserted, "unreadable": unreadable.len(),
+            "quarantined": skipped, "before": difference.before.counts(), "after": difference.after.counts(),
+        })
     }
 
     /// Records that no worker has set aside and that cannot be read all the same.

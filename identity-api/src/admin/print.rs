@@ -6,6 +6,7 @@ use crate::request::text_rules;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
+use service_kit::command::{Form, print_json};
 use service_kit::http::ApiError;
 use std::io::Write;
 
@@ -27,10 +28,11 @@ impl Printed {
         Ok(Self { body: serde_json::to_value(body).map_err(ApiError::internal)?, columns: &[] })
     }
 
-    pub(super) fn print(self, as_json: bool) -> anyhow::Result<()> {
-        let text = if as_json { self.body.to_string() } else { self.table() };
-        writeln!(std::io::stdout(), "{text}")?;
-        Ok(())
+    pub(super) fn print(self, form: Form) -> anyhow::Result<()> {
+        match form {
+            Form::Json => print_json(&self.body),
+            Form::Table => Ok(writeln!(std::io::stdout(), "{}", self.table())?),
+        }
     }
 
     fn table(&self) -> String {
@@ -50,7 +52,8 @@ impl Printed {
             }
             other => return shown(other),
         }
-        table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        // every row begins with a blank
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     }
 }
 

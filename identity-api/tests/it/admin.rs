@@ -35,9 +35,8 @@ async fn run_words(app: &TestApp, words: &[&str]) -> Ran {
 
 /// Runs what must succeed, as JSON.
 pub(crate) async fn json_of(app: &TestApp, words: &str) -> Value {
-    let ran = run(app, &format!("{words} --json")).await;
+    let ran = run(app, &format!("{words} -o json")).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{words}: {ran:?}");
-    assert_eq!(ran.stdout.lines().count(), 1, "{words}: one document: {ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
@@ -90,7 +89,7 @@ async fn every_subcommand_explains_itself_and_refuses_what_it_does_not_know_in_o
             assert!(help.stdout.contains(verb), "{noun} {verb}: {}", help.stdout);
             let help = run(&app, &format!("{noun} {verb} --help")).await;
             assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{noun} {verb}");
-            assert!(help.stdout.contains("--json") && help.stdout.contains("--as"), "{noun} {verb}: {}", help.stdout);
+            assert!(help.stdout.contains("--output") && help.stdout.contains("--as"), "{noun} {verb}: {}", help.stdout);
             refusal(&app, &format!("{noun} {verb} --nonsense"), 2).await;
         }
         refusal(&app, noun, 2).await;
@@ -134,11 +133,11 @@ async fn operators_are_added_listed_and_removed() {
         ["ada@a.test", "bob@a.test"]
     );
     let table = run(&app, "operator list").await.stdout;
-    assert!(table.starts_with(" ID") && table.contains("ada@a.test") && table.lines().count() == 3, "{table}");
+    assert!(table.starts_with("ID ") && table.contains("ada@a.test") && table.lines().count() == 3, "{table}");
 
     assert_eq!(json_of(&app, "operator remove ada@a.test").await["is_operator"], false);
     assert_eq!(app.get(app.back(&ada).await.shows(), REVIEWS).await.status, 403);
-    assert!(refusal(&app, "operator remove ada@a.test", 1).await.contains("no operator with this address"));
+    assert!(refusal(&app, "operator remove ada@a.test", 4).await.contains("no operator with this address"));
     assert!(refusal(&app, "operator list --as ada@a.test", 1).await.contains("--as ada@a.test"));
     assert_eq!(author_of(&app, "operator.removed").await, [system()]);
 }
@@ -158,7 +157,7 @@ async fn organisations_are_created_listed_and_shown() {
     let shown = json_of(&app, &format!("organization show {id}")).await;
     assert_eq!((text(&shown["members"][0], "email"), text(&shown["members"][0], "role")), ("ada@a.test", "owner"));
     assert_eq!((text(&shown, "name"), &shown["is_trusted_partner"]), ("Owner", &json!(false)));
-    assert!(refusal(&app, &format!("organization show {NOBODY}"), 1).await.contains("no such organisation"));
+    assert!(refusal(&app, &format!("organization show {NOBODY}"), 4).await.contains("no such organisation"));
     let unnamed = run_words(&app, &["admin", "organization", "create", "--type", "agent", "--name", "a\u{1b}b"]).await;
     assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""), "{unnamed:?}");
     assert_eq!(author_of(&app, "organization.created").await, [system(), system()]);
@@ -186,8 +185,8 @@ async fn keys_are_minted_listed_and_revoked_and_shown_raw_once() {
     assert_eq!(app.get(Shows::Key(&key), KEYS).await.status, 401, "in force at once");
     let again = json_of(&app, &format!("key revoke {}", text(&minted, "id"))).await;
     assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second time changes nothing");
-    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 1).await.contains("no such API key"));
-    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 1).await.contains("no such organisation"));
+    assert!(refusal(&app, &format!("key revoke {NOBODY}"), 4).await.contains("no such API key"));
+    assert!(refusal(&app, &format!("key mint --organization {NOBODY}"), 4).await.contains("no such organisation"));
     refusal(&app, &format!("key mint --organization {org} --scope identity:admin"), 2).await;
     let audited = app.audited(org).await;
     assert_eq!(audited, ["api_key.created", "api_key.created", "api_key.created", "api_key.revoked"]);
@@ -216,12 +215,12 @@ async fn domains_are_added_verified_listed_and_released() {
     let released = json_of(&app, &format!("domain release {}", text(&added, "id"))).await;
     assert_eq!(released["verified"], false);
     assert_eq!((owner().await, json_of(&app, &format!("domain list --organization {org}")).await), (None, json!([])));
-    refusal(&app, &format!("domain release {}", text(&added, "id")), 1).await;
+    refusal(&app, &format!("domain release {}", text(&added, "id")), 4).await;
     assert_eq!(json_of(&app, &format!("domain verify {}", text(&rival, "id"))).await["verified"], true);
     let owned = directory.owned_sites(other).await.unwrap();
     assert!(owned[0].visible_from.is_some(), "what came before belongs to the earlier owner");
-    refusal(&app, &format!("domain add --organization {NOBODY} b.test"), 1).await;
-    refusal(&app, &format!("domain verify {NOBODY}"), 1).await;
+    refusal(&app, &format!("domain add --organization {NOBODY} b.test"), 4).await;
+    refusal(&app, &format!("domain verify {NOBODY}"), 4).await;
     refusal(&app, &format!("domain add --organization {org} 127.0.0.1"), 2).await;
     assert_eq!(app.audited(org).await, ["domain.registered", "domain.verified", "domain.released"]);
 }
@@ -245,7 +244,7 @@ async fn access_requests_are_listed_approved_and_rejected() {
     for verdict in ["approve", "reject"] {
         let refused = refusal(&app, &format!("access-request {verdict} {}", text(&first, "id")), 1).await;
         assert!(refused.contains("already reviewed"), "{refused}");
-        refusal(&app, &format!("access-request {verdict} {NOBODY}"), 1).await;
+        refusal(&app, &format!("access-request {verdict} {NOBODY}"), 4).await;
     }
     assert_eq!(json_of(&app, "access-request list").await, json!([approved, rejected]));
     let table = run(&app, "access-request list").await.stdout;
@@ -270,7 +269,7 @@ async fn partners_are_trusted_and_no_longer() {
     let table = run(&app, &format!("partner untrust {org}")).await;
     assert!(table.code == Some(0) && table.stdout.contains("is_trusted_partner"), "{table:?}");
     assert_eq!(provision("b.test").await, 403, "in force at once");
-    refusal(&app, &format!("partner trust {NOBODY}"), 1).await;
+    refusal(&app, &format!("partner trust {NOBODY}"), 4).await;
     assert_eq!(app.audited(org).await, ["partner.trusted", "partner.untrusted"]);
 }
 
@@ -289,20 +288,20 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
         sqlx::query_as("SELECT login, password_hash FROM analyst_accounts").fetch_all(&app.stores.pool).await.unwrap();
     assert_eq!(kept, [(login.to_owned(), stored)], "only the hash is kept");
 
-    for (words, why) in [
-        (format!("--organization {NOBODY}"), "no such organisation"),
-        (format!("--organization {owner} --delegated-from {partner}"), "delegated_from"),
-        (format!("--organization {partner}"), "delegated_from"),
-        (format!("--organization {partner} --delegated-from {owner}"), "No active delegation"),
+    for (words, code, why) in [
+        (format!("--organization {NOBODY}"), 4, "no such organisation"),
+        (format!("--organization {owner} --delegated-from {partner}"), 1, "delegated_from"),
+        (format!("--organization {partner}"), 1, "delegated_from"),
+        (format!("--organization {partner} --delegated-from {owner}"), 3, "No active delegation"),
     ] {
-        let said = refusal(&app, &format!("analyst create {words}"), 1).await;
+        let said = refusal(&app, &format!("analyst create {words}"), code).await;
         assert!(said.contains(why), "{words}: {said}");
     }
     app.seed().delegate(owner, partner).await;
     let partners = json_of(&app, &format!("analyst create --organization {partner} --delegated-from {owner}")).await;
     assert_eq!((text(&partners, "delegated_from"), text(&partners, "name")), (owner.to_string().as_str(), "Analyst"));
 
-    for list in [run(&app, "analyst list").await, run(&app, "analyst list --json").await] {
+    for list in [run(&app, "analyst list").await, run(&app, "analyst list -o json").await] {
         assert!(list.stdout.contains(login) && list.stdout.contains(text(&partners, "login")), "{list:?}");
         assert!(!list.stdout.contains(password) && !list.stdout.contains("password"), "{list:?}");
     }
@@ -310,7 +309,7 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
     let revoked = json_of(&app, &format!("analyst revoke {id}")).await;
     assert!(revoked["revoked_at"].is_string(), "{revoked}");
     assert_eq!(json_of(&app, &format!("analyst revoke {id}")).await, revoked, "a second time changes nothing");
-    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 1).await.contains("no such account"));
+    assert!(refusal(&app, &format!("analyst revoke {NOBODY}"), 4).await.contains("no such account"));
     assert_eq!(app.audited(owner).await, ["analyst_account.created", "analyst_account.revoked"]);
 
     for _ in 1..10 {
@@ -325,8 +324,8 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
 
 #[tokio::test]
 async fn without_a_database_it_says_so_in_one_line() {
-    for (settings, code) in [(vec![], 2), (vec![("DATABASE_URL", "postgres://nobody:hunter2@127.0.0.1:1/nothing")], 1)] {
-        let mut process = TestProcess::service(&["admin", "operator", "list", "--json"], &settings);
+    for (settings, code) in [(vec![], 2), (vec![("DATABASE_URL", "postgres://nobody:hunter2@127.0.0.1:1/nothing")], 5)] {
+        let mut process = TestProcess::service(&["admin", "operator", "list", "-o", "json"], &settings);
         assert_eq!(process.exit_code().await, Some(code));
         let said = process.stderr();
         assert!(said.lines().count() == 1 && said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");

@@ -25,6 +25,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Connections of one process.
 const MAX_CONNECTIONS: u32 = 16;
 
+/// A store does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Away(String);
+
 /// A pool that connects when it is first used, and never waits long: a stopped database is an error, not a hang.
 pub fn postgres(settings: &PostgresSettings) -> anyhow::Result<PgPool> {
     postgres_with(settings, &[])
@@ -62,7 +67,7 @@ pub(crate) fn absent_postgres(pool: &PgPool, error: &sqlx::Error) -> anyhow::Err
     if let sqlx::Error::Database(refusal) = error {
         return refusing_postgres(pool, refusal.as_ref());
     }
-    anyhow::anyhow!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")
+    Away(format!("DATABASE_URL={host}:{port}: PostgreSQL does not answer ({error}); start it, or correct the address")).into()
 }
 
 /// It answers and refuses: by SQLSTATE who must do what. Names user and database, never the password.
@@ -150,7 +155,7 @@ pub(crate) fn absent_clickhouse(settings: &ClickHouseSettings, error: &clickhous
             "CLICKHOUSE_URL={address}: ClickHouse refuses the user; correct its name or password in the address"
         );
     }
-    anyhow::anyhow!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")
+    Away(format!("CLICKHOUSE_URL={address}: ClickHouse does not answer ({error}); start it, or correct the address")).into()
 }
 
 /// Whether ClickHouse answers within `within`.

@@ -4,6 +4,7 @@
 
 // A process: how it is set up, runs and tells of itself.
 pub mod process;
+pub mod command;
 pub mod settings;
 pub mod production;
 pub mod clock;

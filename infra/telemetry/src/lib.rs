@@ -6,7 +6,7 @@ mod secrets;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use service_kit::clock::Clock;
-use service_kit::process;
+use service_kit::command;
 use std::process::ExitCode;
 
 /// Content telemetry: what people do with it, the services, and what operators do with them
@@ -46,6 +46,6 @@ pub async fn start(cli: Cli) -> ExitCode {
         Command::QueryApi(cli) => query_api::start(cli).await,
         Command::IdentityApi(cli) => identity_api::start(cli).await,
         Command::Console(cli) => web_console::start(cli).await,
-        Command::Secrets(secrets) => process::once(async { secrets.write() }).await,
+        Command::Secrets(secrets) => command::run(async { secrets.write() }).await,
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
 use schemas::log::header;
+use service_kit::command::CommandError;
 use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, HashSet};
 
@@ -72,7 +73,8 @@ impl Archive {
     pub(super) fn find(&self, origin: &str) -> anyhow::Result<&Letter> {
         let place = parse_origin(origin)
             .with_context(|| format!("{origin}: write TOPIC/PARTITION/OFFSET, as `rejected list` shows it"))?;
-        self.0.get(&place).with_context(|| format!("{origin}: no such dead letter; `rejected list` shows all"))
+        let letter = self.0.get(&place);
+        Ok(letter.ok_or_else(|| CommandError::missing(format!("{origin}: no such dead letter; `rejected list` shows all")))?)
     }
 
     pub(crate) fn holds(&self, origin: &str) -> bool {

@@ -8,11 +8,13 @@ use crate::Settings;
 use crate::record::decode::{decode, guarded};
 use crate::resolve::Resolver;
 use anyhow::bail;
+use chrono::SecondsFormat;
 use clap::{Args, Subcommand};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use schemas::log::header;
-use serde_json::json;
+use serde_json::{Value, json};
+use service_kit::command::{Form, OutputOptions, print_json, print_table};
 use service_kit::kafka;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,28 +22,27 @@ use std::io::Write;
 /// What to do about dead letters.
 #[derive(Subcommand, Clone, Debug)]
 pub enum RejectedCommand {
-    /// One line for each, oldest place on the log first
-    List {
-        /// Print JSON, one object a line
-        #[arg(long)]
-        json: bool,
-    },
+    /// List them, oldest place on the log first
+    List(OutputOptions),
     /// One of them: why it was set aside, and what it holds
     Show {
         /// TOPIC/PARTITION/OFFSET of the record, as `list` shows it
         origin: String,
         /// Print the original bytes and nothing else
-        #[arg(long)]
+        #[arg(long, conflicts_with = "output")]
         raw: bool,
+        /// Its form
+        #[command(flatten)]
+        output: OutputOptions,
     },
     /// Put records back on the log that can be read now; one that was put back before is left alone
-    Retry(DeadLetterSelection),
+    Retry(Retry),
 }
 
 /// Which letters to put back.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
-pub struct DeadLetterSelection {
+pub(super) struct DeadLetterSelection {
     /// TOPIC/PARTITION/OFFSET of each, as `list` shows it
     origins: Vec<String>,
     /// All that were not put back yet
@@ -49,17 +50,26 @@ pub struct DeadLetterSelection {
     all: bool,
 }
 
+/// What is put back, and how that is told.
+#[derive(Args, Clone, Debug)]
+pub struct Retry {
+    #[command(flatten)]
+    selection: DeadLetterSelection,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
 impl RejectedCommand {
     /// Does it, and prints what came of it.
     pub async fn run(&self, settings: &Settings) -> anyhow::Result<()> {
         let archive = match self {
-            Self::List { .. } => Archive::of_heads(&settings.kafka).await?,
+            Self::List(_) => Archive::of_heads(&settings.kafka).await?,
             Self::Show { .. } | Self::Retry(_) => Archive::whole(&settings.kafka).await?,
         };
         match self {
-            Self::List { json } => print(archive.letters().map(|letter| line(letter, *json))),
-            Self::Show { origin, raw } => show(archive.find(origin)?, *raw),
-            Self::Retry(DeadLetterSelection { origins, all }) => {
+            Self::List(output) => list(&archive, output.form()),
+            Self::Show { origin, raw, output } => show(archive.find(origin)?, *raw, output.form()),
+            Self::Retry(Retry { selection: DeadLetterSelection { origins, all }, output }) => {
                 let chosen: Vec<&Letter> = if *all {
                     archive.letters().filter(|letter| letter.retried.is_none()).collect()
                 } else {
@@ -67,36 +77,53 @@ impl RejectedCommand {
                     let origins: BTreeSet<&String> = origins.iter().collect();
                     origins.into_iter().map(|origin| archive.find(origin)).collect::<Result<_, _>>()?
                 };
-                retry(settings, &chosen).await
+                retry(settings, &chosen, output.form()).await
             }
         }
     }
 }
 
-fn print(lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    for line in lines {
-        writeln!(out, "{line}")?;
+const TITLES: [&str; 5] = ["origin", "set aside", "bytes", "state", "reason"];
+
+fn list(archive: &Archive, form: Form) -> anyhow::Result<()> {
+    match form {
+        Form::Table => print_table(&TITLES, &archive.letters().map(row).collect::<Vec<_>>()),
+        Form::Json => print_json(&archive.letters().map(document).collect::<Vec<_>>()),
     }
-    Ok(())
 }
 
-fn line(letter: &Letter, as_json: bool) -> String {
-    let Letter { origin, reason, set_aside_at, bytes, retried, .. } = letter;
-    let at = set_aside_at.map(|at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
-    if as_json {
-        return json!({"origin": origin, "set_aside_at": at, "bytes": bytes, "reason": reason, "retried": retried}).to_string();
-    }
-    let state = retried.as_ref().map_or_else(|| "open".to_owned(), |copy| format!("put back as {copy}"));
-    harmless(&format!("{origin}  {}  {bytes} bytes  {state}  {reason}", at.unwrap_or_default()))
+fn row(letter: &Letter) -> Vec<String> {
+    let state = letter.retried.as_ref().map_or_else(|| "open".to_owned(), |copy| format!("put back as {copy}"));
+    let cells =
+        [letter.origin.clone(), set_aside_at(letter).unwrap_or_default(), letter.bytes.to_string(), state, letter.reason.clone()];
+    cells.iter().map(|cell| harmless(cell)).collect()
 }
 
-fn show(letter: &Letter, is_raw: bool) -> anyhow::Result<()> {
+fn document(letter: &Letter) -> Value {
+    let Letter { origin, reason, bytes, retried, .. } = letter;
+    json!({"origin": origin, "set_aside_at": set_aside_at(letter), "bytes": bytes, "reason": reason, "retried": retried})
+}
+
+fn set_aside_at(letter: &Letter) -> Option<String> {
+    letter.set_aside_at.map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+fn show(letter: &Letter, is_raw: bool, form: Form) -> anyhow::Result<()> {
     if is_raw {
         return Ok(std::io::stdout().write_all(&letter.payload)?);
     }
     let content = String::from_utf8_lossy(&letter.payload);
-    print([line(letter, false), harmless(&content)].into_iter())
+    match form {
+        Form::Json => {
+            let mut whole = document(letter);
+            whole["content"] = json!(content);
+            print_json(&whole)
+        }
+        Form::Table => {
+            print_table(&TITLES, &[row(letter)])?;
+            Ok(writeln!(std::io::stdout(), "{}", harmless(&content))?)
+        }
+    }
 }
 
 /// Control characters could move the cursor, or worse.
@@ -104,22 +131,55 @@ fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-async fn retry(settings: &Settings, letters: &[&Letter]) -> anyhow::Result<()> {
-    let desk = Requeue::open(settings)?;
-    let mut unreadable = 0;
-    for letter in letters {
-        let said = match &letter.retried {
-            Some(copy) => format!("was put back before, as {copy}; nothing is done"),
-            None => match desk.refusal(letter).await? {
-                Some(reason) => {
-                    unreadable += 1;
-                    format!("cannot be read yet ({reason}); nothing is done")
-                }
-                None => format!("is put back as {}", desk.put_back(letter).await?),
-            },
+/// What became of a letter that was to be put back.
+enum Outcome {
+    PutBack(String),
+    PutBackBefore(String),
+    Unreadable(String),
+}
+
+impl Outcome {
+    fn row(&self, origin: &str) -> Vec<String> {
+        let (became, detail) = match self {
+            Self::PutBack(place) => ("put back", place),
+            Self::PutBackBefore(place) => ("put back before", place),
+            Self::Unreadable(reason) => ("unreadable", reason),
         };
-        print([harmless(&format!("{} {said}", letter.origin))].into_iter())?;
+        [origin, became, detail].map(harmless).to_vec()
     }
+
+    fn document(&self, origin: &str) -> Value {
+        match self {
+            Self::PutBack(place) => json!({"origin": origin, "became": "put_back", "place": place}),
+            Self::PutBackBefore(place) => json!({"origin": origin, "became": "put_back_before", "place": place}),
+            Self::Unreadable(reason) => json!({"origin": origin, "became": "unreadable", "reason": reason}),
+        }
+    }
+}
+
+async fn retry(settings: &Settings, letters: &[&Letter], form: Form) -> anyhow::Result<()> {
+    let queue = Requeue::open(settings)?;
+    let (mut outcomes, mut failed) = (Vec::new(), Ok(()));
+    for letter in letters {
+        match queue.retry(letter).await {
+            Ok(outcome) => outcomes.push((letter.origin.as_str(), outcome)),
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
+        }
+    }
+    // also what was put back before one that failed
+    match form {
+        Form::Json => print_json(&outcomes.iter().map(|(origin, outcome)| outcome.document(origin)).collect::<Vec<_>>())?,
+        Form::Table if outcomes.is_empty() => eprintln!("nothing is to be put back"),
+        Form::Table => {
+            let rows: Vec<_> = outcomes.iter().map(|(origin, outcome)| outcome.row(origin)).collect();
+            print_table(&["origin", "became", "place or reason"], &rows)?;
+        }
+    }
+    failed?;
+    let unreadable = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Unreadable(_))).count();
     if unreadable > 0 {
         bail!("{unreadable} of {} records cannot be read by this build; `rejected show` shows them", letters.len());
     }
@@ -137,6 +197,17 @@ impl<'a> Requeue<'a> {
     fn open(settings: &'a Settings) -> anyhow::Result<Self> {
         let producer = kafka::producer_of_any_size(&settings.kafka)?;
         Ok(Self { settings, producer, resolver: Resolver::connect(&settings.postgres)? })
+    }
+
+    /// Puts a letter back that can be read, once.
+    async fn retry(&self, letter: &Letter) -> anyhow::Result<Outcome> {
+        if let Some(copy) = &letter.retried {
+            return Ok(Outcome::PutBackBefore(copy.clone()));
+        }
+        Ok(match self.refusal(letter).await? {
+            Some(reason) => Outcome::Unreadable(reason),
+            None => Outcome::PutBack(self.put_back(letter).await?),
+        })
     }
 
     /// Why a worker of this build would set the record aside again, if it would.

@@ -41,6 +41,10 @@ impl Figures {
         self.of(OBSERVATIONS)
     }
 
+    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
+        &self.counts
+    }
+
     fn of(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use schemas::store::OBSERVATIONS;
 use service_kit::clock::Clock;
+use service_kit::command::OutputOptions;
 use service_kit::settings::ClickHouseSettings;
 use service_kit::{kafka, retrieval_index, stores};
 
@@ -18,6 +19,8 @@ pub struct RebuildOptions {
     /// Rebuild from what is left when the beginning of the log is gone
     #[arg(long)]
     accept_gap: bool,
+    #[command(flatten)]
+    output: OutputOptions,
 }
 
 /// The rows of the table; none when there is no table yet, or no database.
@@ -51,7 +54,7 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
         }
         eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone");
     }
-    let observations = read_again(settings, &ReplayOptions::default(), &range, clock).await?;
+    let observations = read_again(settings, &ReplayOptions::whole(options.output), &range, clock).await?;
     eprintln!("{database}.{OBSERVATIONS} is rebuilt: {observations} observations");
     Ok(())
 }

@@ -10,10 +10,11 @@ use anyhow::{Context, ensure};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
+use serde_json::{Value, json};
+use service_kit::command::{Form, print_json, print_table};
 use service_kit::kafka;
 use service_kit::settings::KafkaSettings;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -84,18 +85,50 @@ pub async fn standing(kafka: &KafkaSettings, group: &str) -> anyhow::Result<BTre
     Ok(ends.into_iter().map(|(partition, end)| (partition, (of(partition), end))).collect())
 }
 
-/// Prints what has become of the log's records, a line for each partition and one for all.
-pub async fn settled(settings: &Settings) -> anyhow::Result<()> {
+/// Prints what has become of the log's records.
+pub async fn settled(settings: &Settings, form: Form) -> anyhow::Result<()> {
     let standing = standing(&settings.kafka, &settings.tuning.group).await?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "partition\tsince\tnext\tend\trecords\tmissing\trejected records\tinserted\tfolded\trejected")?;
-    let (all, missing) = all_of(standing.values().map(|(settled, _)| settled));
-    for (partition, (settled, end)) in standing {
-        let PartitionStats { since, next, counts } = settled;
-        writeln!(out, "{partition}\t{since}\t{next}\t{end}\t{}", columns(&counts, settled.missing()))?;
+    match form {
+        Form::Table => print_table(&TITLES, &rows(&standing)),
+        Form::Json => print_json(&document(&standing)),
     }
-    writeln!(out, "all\t\t\t\t{}", columns(&all, missing))?;
-    Ok(())
+}
+
+fn document(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Value {
+    let (all, missing) = all_of(standing.values().map(|(settled, _)| settled));
+    let partition = |(partition, (settled, end)): (&i32, &(PartitionStats, i64))| {
+        let PartitionStats { since, next, counts } = settled;
+        json!({"partition": partition, "since": since, "next": next, "end": end, "figures": figures(counts, settled.missing())})
+    };
+    json!({"partitions": standing.iter().map(partition).collect::<Vec<_>>(), "all": figures(&all, missing)})
+}
+
+fn figures(counts: &Counts, missing: u64) -> Value {
+    let Counts { records, inserted, folded, rejected_records, rejected } = counts;
+    json!({
+        "records": records, "missing": missing, "rejected_records": rejected_records,
+        "inserted": inserted, "folded": folded, "rejected": rejected,
+    })
+}
+
+const TITLES: [&str; 10] =
+    ["partition", "since", "next", "end", "records", "missing", "rejected records", "inserted", "folded", "rejected"];
+
+/// A line for each partition and one for all.
+fn rows(standing: &BTreeMap<i32, (PartitionStats, i64)>) -> Vec<Vec<String>> {
+    let (all, missing) = all_of(standing.values().map(|(settled, _)| settled));
+    let partition = |(partition, (settled, end)): (&i32, &(PartitionStats, i64))| {
+        let places = [i64::from(*partition), settled.since, settled.next, *end].map(|place| place.to_string());
+        row(places, &settled.counts, settled.missing())
+    };
+    let all = row(["all", "", "", ""].map(str::to_owned), &all, missing);
+    standing.iter().map(partition).chain([all]).collect()
+}
+
+fn row(places: [String; 4], counts: &Counts, missing: u64) -> Vec<String> {
+    let Counts { records, inserted, folded, rejected_records, rejected } = *counts;
+    let figures = [records, missing, rejected_records, inserted, folded, rejected].map(|figure| figure.to_string());
+    places.into_iter().chain(figures).collect()
 }
 
 /// What has become of the records of all these partitions, and how many are missing.
@@ -110,11 +143,6 @@ fn all_of<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) -> (Counts, 
 fn show<'a>(partitions: impl Iterator<Item = &'a PartitionStats>) {
     let (all, missing) = all_of(partitions);
     metrics::settled(all.records, [all.inserted, all.folded, all.rejected], missing);
-}
-
-fn columns(counts: &Counts, missing: u64) -> String {
-    let Counts { records, inserted, folded, rejected_records, rejected } = counts;
-    format!("{records}\t{missing}\t{rejected_records}\t{inserted}\t{folded}\t{rejected}")
 }
 
 /// Shows what the commits say of a worker's partitions.

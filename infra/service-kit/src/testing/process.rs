@@ -35,7 +35,8 @@ where
     let name = S::command().get_name().to_owned();
     let words: Vec<String> = std::iter::once(name).chain(words.split_terminator(SEPARATOR).map(str::to_owned)).collect();
     let ended = crate::process::main(async { start(crate::settings::parse_from(words)).await });
-    std::process::exit(i32::from(ended != ExitCode::SUCCESS));
+    let code = (0..=u8::MAX).find(|code| ExitCode::from(*code) == ended);
+    std::process::exit(code.map_or(1, i32::from));
 }
 
 /// A running process; killed when dropped.

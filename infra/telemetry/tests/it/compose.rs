@@ -66,7 +66,7 @@ impl Deployment {
 
     /// `docker compose exec identity-api telemetry identity-api admin …`
     async fn admin(&self, words: &str) -> Value {
-        let typed: Vec<&str> = ["identity-api", "admin", "--json"].into_iter().chain(words.split(' ')).collect();
+        let typed: Vec<&str> = ["identity-api", "admin", "-o", "json"].into_iter().chain(words.split(' ')).collect();
         let (code, printed, said) = self.services["identity-api"].ended(&typed).await;
         assert_eq!(code, Some(0), "{words}: {said}");
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{words}: {printed}: {error}"))

@@ -48,5 +48,5 @@ async fn a_file_of_secrets_is_its_owners_alone_and_never_replaced() {
     assert_eq!(std::fs::read_to_string(&file).expect("it is read"), kept);
 
     let (code, _, said) = ended(&["secrets", "--file", "/no/such/folder/.env"], &[]).await;
-    assert!(code == Some(1) && said.starts_with("/no/such/folder/.env cannot be written"), "{said}");
+    assert!(code == Some(1) && said.starts_with("error: /no/such/folder/.env cannot be written"), "{said}");
 }
