@@ -8,6 +8,7 @@
 //!
 //! Must print data on standard output and everything else on standard error, and must not take or show a secret where others see it.
 
+mod audit;
 mod bots;
 mod client;
 mod completion;
@@ -32,11 +33,13 @@ mod reads;
 mod secret;
 mod sending;
 mod session;
+mod settings;
 mod sign_in;
 mod talk;
 mod webhook;
 mod window;
 
+use audit::AuditNoun;
 use bots::BotsNoun;
 use clap::{Args, Subcommand};
 use completion::Completion;
@@ -55,6 +58,7 @@ use profile::ProfileNoun;
 use reads::{Funnel, List, Series, Summary, Whole};
 use service_kit::clock::Clock;
 use session::SessionNoun;
+use settings::SettingsNoun;
 use sign_in::{Login, Nothing};
 use std::process::ExitCode;
 use webhook::WebhookNoun;
@@ -80,6 +84,10 @@ pub enum Command {
     Delegation(On<DelegationNoun>),
     /// Webhook endpoints, and help for receivers
     Webhook(On<WebhookNoun>),
+    /// Settings of the organisation
+    Settings(On<SettingsNoun>),
+    /// What was changed for the organisation, and what of its reports was refused
+    Audit(On<AuditNoun>),
     /// Log streams of CDNs and servers
     Drain(On<DrainNoun>),
     /// Events: list, tail, send, import
@@ -148,6 +156,8 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Key(On { what, options }) => key::run(&on(options), &what).await,
         Command::Delegation(On { what, options }) => delegation::run(&on(options), &what).await,
         Command::Webhook(On { what, options }) => webhook::run(&on(options), &what).await,
+        Command::Settings(On { what, options }) => settings::run(&on(options), &what).await,
+        Command::Audit(On { what, options }) => audit::run(&on(options), &what).await,
         Command::Drain(On { what, options }) => drain::run(&on(options), &what).await,
         Command::Bots(On { what, options }) => bots::run(&on(options), &what),
         Command::Summary(On { what, options }) => reads::summary(&on(options), &what).await,

@@ -8,7 +8,7 @@ mod verify;
 use crate::client::Client;
 use crate::context::{Asker, Context};
 use crate::failure::Failure;
-use crate::identity::{Gone, Kind, One};
+use crate::identity::{Gone, Kind, One, say_secret};
 use crate::output::{column, text};
 use crate::talk::say;
 use axum::http::Method;
@@ -17,6 +17,7 @@ use schemas::webhook::EventType;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use uuid::Uuid;
 
 const WEBHOOK: Kind = Kind {
     noun: "webhook",
@@ -47,6 +48,14 @@ pub(crate) enum Action {
     Show(One),
     /// Register an endpoint
     Create(Created),
+    /// Send nothing to an endpoint for now; what happens meanwhile is never told
+    Pause(One),
+    /// Send to a paused endpoint again
+    Resume(One),
+    /// Make another secret; the next delivery is signed by it
+    RotateSecret(One),
+    /// Send a delivery once more
+    Redeliver(Redelivered),
     /// Delete an endpoint
     Delete(Gone),
     /// Show what was sent to one, and how it fared
@@ -68,6 +77,16 @@ pub(crate) struct Created {
     /// What is sent there; may be said again [default: everything]
     #[arg(long = "event", value_name = "TYPE", value_parser = EventType::SUBSCRIBED.map(EventType::as_str))]
     events: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Redelivered {
+    /// Id or URL of the endpoint
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Id of the delivery, as `deliveries` lists it
+    #[arg(value_name = "DELIVERY")]
+    delivery: Uuid,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -97,12 +116,34 @@ pub(crate) async fn run(context: &Context, noun: &WebhookNoun) -> Result<(), Fai
             let events = if created.events.is_empty() { all() } else { created.events.clone() };
             WEBHOOK.create(context, &client, &json!({"url": created.endpoint, "event_types": events})).await
         }
+        Action::Pause(one) => change(context, &client, one, true).await,
+        Action::Resume(one) => change(context, &client, one, false).await,
+        Action::RotateSecret(one) => {
+            let rotated = post(&client, &one.id, "/rotate-secret").await?;
+            context.output().object(&rotated)?;
+            say_secret(&rotated);
+            Ok(())
+        }
+        Action::Redeliver(what) => {
+            context.output().object(&post(&client, &what.id, &format!("/deliveries/{}/redeliver", what.delivery)).await?)
+        }
         Action::Delete(gone) => WEBHOOK.delete(context, &client, gone).await,
         Action::Deliveries(one) => deliveries(context, &client, one).await,
         Action::SendTest(tested) => send_test(context, &client, tested).await,
         // neither asks the service
         Action::Verify(_) | Action::Listen(_) => Ok(()),
     }
+}
+
+async fn post(client: &Client, endpoint: &str, below: &str) -> Result<Value, Failure> {
+    let id = WEBHOOK.id(client, endpoint).await?;
+    client.change(Method::POST, &WEBHOOK.one(&id, below), None).await
+}
+
+async fn change(context: &Context, client: &Client, one: &One, is_disabled: bool) -> Result<(), Failure> {
+    let id = WEBHOOK.id(client, &one.id).await?;
+    let body = json!({"disabled": is_disabled});
+    context.output().object(&client.change(Method::PATCH, &WEBHOOK.one(&id, ""), Some(&body)).await?)
 }
 
 async fn deliveries(context: &Context, client: &Client, one: &One) -> Result<(), Failure> {

@@ -1,0 +1,82 @@
+//! `telemetry audit`: what was changed for the organisation, and which of its reports were refused (docs/api/identity.md#audit-trail).
+//!
+//! Must not change anything.
+
+use crate::client::Parameters;
+use crate::context::{Asker, Context};
+use crate::failure::Failure;
+use crate::output::{Column, column};
+use crate::reads::Part;
+use crate::window::Moment;
+use clap::{Args, Subcommand};
+
+const ENTRIES: [Column; 6] = [
+    column("at", "/at"),
+    column("by", "/actor/kind"),
+    column("name", "/actor/name"),
+    column("action", "/action"),
+    column("object", "/object_kind"),
+    column("id", "/object_id"),
+];
+const REFUSALS: [Column; 7] = [
+    column("route", "/route"),
+    column("status", "/status"),
+    column("code", "/code"),
+    column("field", "/field"),
+    column("rule", "/rule"),
+    column("requests", "/requests"),
+    column("last", "/last_at"),
+];
+
+/// The audit trail.
+#[derive(Args, Clone, Debug)]
+pub struct AuditNoun {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Action {
+    /// List changes, newest first
+    List(Listed),
+    /// List why reports were refused, the latest first
+    Refused(Refused),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Listed {
+    /// Only this action, as `api_key.created`
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    #[command(flatten)]
+    part: Part,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Refused {
+    /// Begin of the window: 30m, 24h, 7d or 4w before now, or an instant [default: 7d]
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
+    since: Option<Moment>,
+    #[command(flatten)]
+    part: Part,
+}
+
+pub(crate) async fn run(context: &Context, noun: &AuditNoun) -> Result<(), Failure> {
+    match &noun.action {
+        Action::List(what) => {
+            let mut parameters = what.part.parameters();
+            parameters.extend(what.action.clone().map(|action| ("action", action)));
+            list(context, "/api/v1/identity/audit", &parameters, &ENTRIES).await
+        }
+        Action::Refused(what) => {
+            let mut parameters = what.part.parameters();
+            parameters.extend(what.since.as_ref().map(|since| ("since", since.at(context.clock.now()))));
+            list(context, "/api/v1/identity/refused-reports", &parameters, &REFUSALS).await
+        }
+    }
+}
+
+async fn list(context: &Context, path: &str, parameters: &Parameters, columns: &[Column]) -> Result<(), Failure> {
+    let all = context.client(Asker::Either)?.get(path, parameters).await?;
+    context.output().list(&all, all.as_array().map(Vec::as_slice).unwrap_or_default(), columns)
+}

@@ -1,0 +1,53 @@
+//! `telemetry settings`: what an organisation has decided for itself (docs/api/identity.md#settings).
+//!
+//! Must send the flags that are named and no other.
+
+use crate::context::{Asker, Context};
+use crate::failure::Failure;
+use crate::identity::body;
+use axum::http::Method;
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+const SETTINGS: &str = "/api/v1/identity/settings";
+
+/// Settings.
+#[derive(Args, Clone, Debug)]
+pub struct SettingsNoun {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Action {
+    /// Show the settings
+    Show,
+    /// Change a setting
+    Set(Changed),
+}
+
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Changed {
+    /// Whether the sessions behind its click tokens can be looked up; for agents and platforms
+    #[arg(long, value_name = "BOOL")]
+    share_sessions_via_click_tokens: Option<bool>,
+    /// Whether events on its verified domains stand in manifests of click tokens; for content owners
+    #[arg(long, value_name = "BOOL")]
+    visible_in_click_token_lookups: Option<bool>,
+}
+
+pub(crate) async fn run(context: &Context, noun: &SettingsNoun) -> Result<(), Failure> {
+    let client = context.client(Asker::Either)?;
+    let settings = match &noun.action {
+        Action::Show => client.get(SETTINGS, &Vec::new()).await?,
+        Action::Set(changed) => {
+            let flags = body([
+                ("share_sessions_via_click_tokens", changed.share_sessions_via_click_tokens.map(|flag| json!(flag))),
+                ("visible_in_click_token_lookups", changed.visible_in_click_token_lookups.map(|flag| json!(flag))),
+            ]);
+            client.change(Method::PATCH, SETTINGS, Some(&flags)).await?
+        }
+    };
+    context.output().object(&settings)
+}
