@@ -14,7 +14,7 @@ const ORG: Kind = Kind {
     noun: "organization",
     path: "organizations",
     name: "name",
-    columns: &[column("name", "/name"), column("type", "/org_type"), column("domains", "/domains"), column("id", "/id")],
+    columns: &[column("name", "/name"), column("type", "/org_type"), column("domain", "/domain"), column("id", "/id")],
 };
 
 /// Organisations.

@@ -157,8 +157,23 @@ pub(crate) fn text(value: &Value) -> String {
         Value::Array(values) if values.iter().all(|value| !value.is_object() && !value.is_array()) => {
             values.iter().map(text).collect::<Vec<_>>().join(", ")
         }
+        Value::Array(values) => counts(values).unwrap_or_else(|| value.to_string()),
         other => other.to_string(),
     }
+}
+
+/// Names with a count each, where a list holds nothing else.
+fn counts(values: &[Value]) -> Option<String> {
+    let of = |value: &Value| {
+        let members: Vec<&Value> = value.as_object()?.values().collect();
+        match members.as_slice() {
+            [Value::String(name), Value::Number(count)] | [Value::Number(count), Value::String(name)] => {
+                Some(format!("{name} {count}"))
+            }
+            _ => None,
+        }
+    };
+    Some(values.iter().map(of).collect::<Option<Vec<_>>>()?.join(", "))
 }
 
 /// The same text with nothing in it that steers a terminal.
@@ -197,5 +212,6 @@ mod tests {
     fn lists_of_texts_stand_in_one_cell_and_what_is_nested_stays_json() {
         assert_eq!(text(&json!(["a", 1, true])), "a, 1, true");
         assert_eq!(text(&json!([{"a": 1}])), "[{\"a\":1}]");
+        assert_eq!(text(&json!([{"count": 2, "type": "a"}, {"count": 1, "type": "b"}])), "a 2, b 1");
     }
 }

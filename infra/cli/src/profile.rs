@@ -118,8 +118,8 @@ fn set(context: &Context, mut profiles: Profiles, named: &Named) -> Result<(), F
     if before.is_some() && kept.is_none() {
         say("the address is another one: credentials for the one before are forgotten");
     }
-    let known = shown(&profiles, &name, &profile);
     profiles.current.get_or_insert_with(|| name.clone());
+    let known = shown(&profiles, &name, &profile);
     profiles.profiles.insert(name, profile);
     profiles.save(&context.config_file()?)?;
     context.output().object(&known)
