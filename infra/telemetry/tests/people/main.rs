@@ -9,6 +9,7 @@ mod deliveries;
 mod drains;
 mod exit_codes;
 mod figures;
+mod golden;
 mod imports;
 mod listening;
 mod nouns;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 pub(crate) struct Service {
     _process: TestProcess,
     environment: BTreeMap<String, String>,
+    pub(crate) stores: TestStores,
     folder: TempDir,
 }
 
@@ -40,7 +41,7 @@ impl Service {
         let text = std::fs::read_to_string(folder.path().join("demo.env")).unwrap();
         let assignments = text.lines().filter_map(|line| line.split_once('='));
         let environment = assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect();
-        Self { _process: process, environment, folder }
+        Self { _process: process, environment, stores, folder }
     }
 
     /// A value of `demo.env`.
@@ -55,6 +56,11 @@ impl Service {
     /// A terminal whose environment names the service and one of the keys of `demo.env`.
     pub(crate) fn terminal(&self, key: &str) -> Terminal {
         Terminal::new().with("TELEMETRY_URL", self.url()).with("TELEMETRY_KEY", self.value(key))
+    }
+
+    /// A terminal of an operator at the machine: its environment says where the stores are.
+    pub(crate) fn operators_terminal(&self) -> Terminal {
+        store_settings(&self.stores).iter().fold(Terminal::new(), |terminal, (name, value)| terminal.with(name, value))
     }
 
     /// The newest mail.

@@ -1,0 +1,52 @@
+//! Commands that ask no service.
+
+use super::transcript::Transcript;
+use crate::terminal::Terminal;
+use schemas::identity::OrgType;
+use schemas::secrets::PlainApiKey;
+use schemas::webhook::signature::sign;
+
+const LOG: &str = r#"132.196.86.7 - - [01/Nov/2026:10:00:00 +0000] "GET /a HTTP/2.0" 200 5120 "-" "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
+198.51.100.7 - - [01/Nov/2026:10:00:01 +0000] "GET /b HTTP/2.0" 200 1 "-" "Mozilla/5.0 Firefox/141.0"
+132.196.86.7 - - [01/Nov/2026:10:00:02 +0000] "GET /a.css HTTP/2.0" 200 5120 "-" "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
+nonsense
+"#;
+const SECRET: &str = "whsec_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG";
+const BODY: &str = r#"{"id":"0195f3a0-0000-7000-8000-000000000052","type":"webhook.test","created_at":"2026-11-01T10:00:00.000Z","data":{"webhook":{"id":"0195f3a0-0000-7000-8000-000000000051"}}}"#;
+
+#[test]
+fn golden_profiles() {
+    let terminal = Terminal::new();
+    terminal.file("owner.key", PlainApiKey::mint(OrgType::ContentOwner).reveal());
+    let mut kept = Transcript::new("profile");
+    kept.run(&terminal, &["profile", "set", "work", "--url", "https://telemetry.example", "--key-file", "owner.key"]);
+    kept.run(&terminal, &["profile", "set", "home", "--url", "http://127.0.0.1:8080", "-o", "json"]);
+    kept.both(&terminal, &["profile", "list"]);
+    kept.both(&terminal, &["profile", "show", "work"]);
+    kept.run(&terminal, &["profile", "use", "home"]);
+    kept.run(&terminal, &["profile", "use", "nobody's"]);
+    kept.run(&terminal, &["profile", "delete", "work", "--yes"]);
+    kept.check();
+}
+
+#[test]
+fn golden_what_needs_no_service() {
+    let terminal = Terminal::new();
+    terminal.file("access.log", LOG);
+    let mut kept = Transcript::new("local");
+    kept.both(&terminal, &["drain", "test", "access.log", "--provider", "combined", "--host", "www.a.example"]);
+    kept.both(&terminal, &["bots", "check", "GPTBot/1.2", "132.196.86.7"]);
+    kept.beginning(&terminal, &["completion", "bash"], 3);
+    kept.run(&terminal, &["completion", "abacus"]);
+
+    terminal.file("body", BODY);
+    terminal.file("secret", SECRET);
+    let at = 1_793_527_200;
+    let (signature, at) = (sign(SECRET, at, BODY.as_bytes()), at.to_string());
+    let of = ["webhook", "verify", "body", "--secret-file", "secret", "--timestamp", &at, "--signature"];
+    kept.both(&terminal, &[&of[..], &[&signature, "--any-age"]].concat());
+    kept.run(&terminal, &[&of[..], &[&signature]].concat());
+    kept.run(&terminal, &["secrets", "--file", "deployment.env"]);
+    kept.run(&terminal, &["secrets", "--file", "deployment.env"]);
+    kept.check();
+}

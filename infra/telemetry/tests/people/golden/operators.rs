@@ -1,0 +1,164 @@
+//! What operators do at the machine: `identity-api admin`, and what looks after the log and the store.
+
+use super::transcript::Transcript;
+use crate::service::{Service, counts};
+use crate::terminal::Terminal;
+use serde_json::Value;
+use service_kit::testing::TestLog;
+
+const EVENT: &str = r#"{"id": "e-1", "type": "content_retrieved", "source_role": "edge", "timestamp": "2026-11-01T10:00:00Z", "content_url": "https://www.example.com/1"}"#;
+
+/// A record without an event, which any worker can read.
+const RECORD: &str = r#"{"v": 1, "org": "0195f3a0-0000-7000-8000-000000000001", "received_at_us": 1793527200000000, "kind": "events", "events": []}"#;
+
+fn admin<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&["identity-api", "admin"], words].concat()
+}
+
+/// Runs one and answers a member of what it says as JSON.
+fn made(kept: &mut Transcript, terminal: &Terminal, words: &[&str], member: &str) -> String {
+    let said = kept.run(terminal, &admin(&[words, &["-o", "json"]].concat())).json();
+    said[member].as_str().unwrap_or_else(|| panic!("{member} of {said}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn golden_operators_of_identity() {
+    let service = Service::start().await;
+    let terminal = service.operators_terminal();
+    let mut kept = Transcript::new("admin");
+    kept.run(&terminal, &["identity-api", "migrate"]);
+    kept.run(&terminal, &admin(&["operator", "add", "ada@example.net"]));
+    kept.run(&terminal, &admin(&["operator", "add", "bob@example.net", "-o", "json"]));
+    kept.both(&terminal, &admin(&["operator", "list"]));
+    kept.run(&terminal, &admin(&["operator", "remove", "ada@example.net"]));
+    kept.run(&terminal, &admin(&["operator", "remove", "bob@example.net", "-o", "json"]));
+
+    let create = ["organization", "create", "--name", "A Newspaper", "--type", "content_owner", "--domain", "newspaper.example"];
+    kept.run(&terminal, &admin(&create));
+    let platform = made(&mut kept, &terminal, &["organization", "create", "--name", "A Network", "--type", "platform"], "id");
+    kept.both(&terminal, &admin(&["organization", "list", "--type", "platform"]));
+    let owner = service.value("OWNER_ORG_ID");
+    kept.both(&terminal, &admin(&["organization", "show", owner]));
+
+    keys(&mut kept, &terminal, &platform);
+    domains(&mut kept, &terminal, owner);
+    partners_and_analysts(&mut kept, &terminal, &platform, owner);
+    access_requests(&mut kept, &terminal, &service).await;
+
+    kept.run(&terminal, &admin(&["organization", "show", "0195f3a0-0000-7000-8000-000000000099"]));
+    kept.run(&terminal, &admin(&["organization", "show", "nobody's"]));
+    let away = Terminal::new().with("DATABASE_URL", "postgres://telemetry@127.0.0.1:1/telemetry");
+    kept.run(&away, &admin(&["operator", "list"]));
+    kept.check();
+}
+
+fn keys(kept: &mut Transcript, terminal: &Terminal, platform: &str) {
+    kept.run(terminal, &admin(&["key", "mint", "--organization", platform, "--name", "first"]));
+    let key = made(kept, terminal, &["key", "mint", "--organization", platform, "--name", "second"], "id");
+    kept.both(terminal, &admin(&["key", "list", "--organization", platform]));
+    kept.both(terminal, &admin(&["key", "revoke", &key]));
+}
+
+fn domains(kept: &mut Transcript, terminal: &Terminal, owner: &str) {
+    kept.run(terminal, &admin(&["domain", "add", "--organization", owner, "magazine.example"]));
+    let domain = made(kept, terminal, &["domain", "add", "--organization", owner, "weekly.example"], "id");
+    kept.both(terminal, &admin(&["domain", "list", "--organization", owner]));
+    kept.both(terminal, &admin(&["domain", "verify", &domain]));
+    kept.run(terminal, &admin(&["domain", "release", &domain]));
+    let other = made(kept, terminal, &["domain", "add", "--organization", owner, "daily.example"], "id");
+    kept.run(terminal, &admin(&["domain", "release", &other, "-o", "json"]));
+    kept.run(terminal, &admin(&["domain", "release", &other]));
+}
+
+fn partners_and_analysts(kept: &mut Transcript, terminal: &Terminal, platform: &str, owner: &str) {
+    kept.both(terminal, &admin(&["partner", "trust", platform]));
+    kept.both(terminal, &admin(&["partner", "untrust", platform]));
+
+    kept.run(terminal, &admin(&["analyst", "create", "--organization", owner]));
+    let account = made(kept, terminal, &["analyst", "create", "--organization", owner, "--name", "Board"], "id");
+    kept.both(terminal, &admin(&["analyst", "list", "--organization", owner]));
+    kept.both(terminal, &admin(&["analyst", "revoke", &account]));
+}
+
+async fn access_requests(kept: &mut Transcript, terminal: &Terminal, service: &Service) {
+    for (name, verdict) in [("An Agent", "approve"), ("Another Agent", "reject")] {
+        for form in ["table", "json"] {
+            let id = ask_for_an_agent(service, &format!("{name} ({form})")).await;
+            kept.both(terminal, &admin(&["access-request", "list", "--status", "pending"]));
+            kept.run(terminal, &admin(&["access-request", verdict, &id, "-o", form]));
+        }
+    }
+}
+
+async fn ask_for_an_agent(service: &Service, name: &str) -> String {
+    let body = serde_json::json!({"org_name": name, "admin_email": "ada@example.net", "use_case": "answers with links"});
+    let request = service_kit::testing::client()
+        .post(format!("{}/api/v1/identity/agent-access-requests", service.url()))
+        .header("authorization", format!("Bearer {}", service.value("USER_SESSION")))
+        .header("content-type", "application/json")
+        .body(body.to_string());
+    let answer: Value = serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap();
+    answer["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// Runs one of which a figure differs between two runs: what `varies` finds in its output is not kept.
+fn run_without(kept: &mut Transcript, terminal: &Terminal, words: &[&str], varies: impl Fn(&str) -> bool, name: &str) {
+    let said = terminal.run(words);
+    for word in [said.stdout.as_str(), &said.stderr].into_iter().flat_map(str::lines).filter(|line| varies(line)) {
+        kept.hide(word.trim(), name);
+    }
+    kept.add(words, "", &said, &said.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn golden_operators_of_the_log_and_the_store() {
+    let service = Service::start().await;
+    let (terminal, name) = (service.operators_terminal(), &service.stores.name);
+    let mut kept = Transcript::new("stream_workers");
+    kept.hide(name, "name");
+    kept.run(&terminal, &["stream-workers", "prepare"]);
+    kept.both(&terminal, &["stream-workers", "settled"]);
+
+    service.terminal("NETWORK_KEY").answer(&["events", "send", "-"], EVENT).ok();
+    counts(&service.terminal("OWNER_KEY"), 1).await;
+    // a row for each time that an event was inserted, until they are merged
+    kept.run(&terminal, &["stream-workers", "rebuild"]);
+    let is_pace = |line: &str| line.ends_with(" events/s");
+    for form in ["table", "json"] {
+        let replay = ["stream-workers", "replay", "--expect-unchanged", "-o", form];
+        run_without(&mut kept, &terminal, &replay, is_pace, "pace");
+    }
+    for form in ["table", "json"] {
+        let database = format!("{name}_{form}");
+        let elsewhere = service.operators_terminal().with("TELEMETRY_CLICKHOUSE_DATABASE", &database);
+        run_without(&mut kept, &elsewhere, &["stream-workers", "rebuild", "-o", form], is_pace, "pace");
+        let clickhouse = service_kit::stores::clickhouse(&service.stores.clickhouse).unwrap();
+        clickhouse.query(&format!("DROP DATABASE {database}")).execute().await.unwrap();
+    }
+
+    let log = TestLog::connect(&service.stores.kafka);
+    // the name has as many characters as the number of the process
+    kept.without_widths();
+    let origins = [0, 1].map(|partition| format!("{name}/{partition}/77"));
+    for origin in &origins {
+        log.put_aside(origin, "record version 1 is newer than this worker's 0", RECORD.as_bytes()).await;
+    }
+    kept.both(&terminal, &["stream-workers", "rejected", "list"]);
+    kept.both(&terminal, &["stream-workers", "rejected", "show", &origins[0]]);
+    for (origin, form) in origins.iter().zip(["table", "json"]) {
+        retry(&mut kept, &terminal, origin, form);
+    }
+    kept.run(&terminal, &["stream-workers", "rejected", "show", &format!("{name}/5/5")]);
+    kept.check();
+}
+
+/// The broker chooses where a record stands that is put back.
+fn retry(kept: &mut Transcript, terminal: &Terminal, origin: &str, form: &str) {
+    let words = ["stream-workers", "rejected", "retry", origin, "-o", form];
+    let said = terminal.run(&words).ok();
+    let (name, _) = origin.split_once('/').unwrap();
+    let is_place = |word: &&str| word.starts_with(name) && *word != origin;
+    let place = said.stdout.split([' ', '"', '\n']).find(is_place).unwrap_or_else(|| panic!("{said:?}"));
+    kept.hide(place, "place");
+    kept.add(&words, "", &said, &said.stdout);
+}

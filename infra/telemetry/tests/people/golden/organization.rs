@@ -1,0 +1,167 @@
+//! The nouns of an organisation: keys, domains, drains, delegations, webhooks.
+
+use super::transcript::{Transcript, was_used};
+use crate::listening::Listening;
+use crate::receiver::Proxy;
+use crate::service::Service;
+use crate::terminal::Terminal;
+use service_kit::testing::{DnsRecord, TestDns, eventually};
+use std::sync::{Arc, Mutex};
+
+/// A DNS server of which the answer is said later.
+async fn dns() -> (TestDns, Arc<Mutex<Vec<String>>>) {
+    let texts = Arc::new(Mutex::new(Vec::new()));
+    let said = Arc::clone(&texts);
+    let dns = TestDns::start(move |name| {
+        if name.starts_with("_content-telemetry.") {
+            return said.lock().unwrap().iter().cloned().map(DnsRecord::Text).collect();
+        }
+        if name == "localhost" { vec![DnsRecord::Address([127, 0, 0, 1].into())] } else { Vec::new() }
+    })
+    .await;
+    (dns, texts)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn golden_nouns_of_an_organization() {
+    let (proxy, (dns, texts)) = (Proxy::start().await, dns().await);
+    let dns_server = ("TELEMETRY_DNS_SERVER", dns.address.to_string());
+    let settings: Vec<_> = proxy.settings().into_iter().chain([dns_server]).collect();
+    let service = Service::start_with(&settings).await;
+    let (owner, network) = (service.terminal("OWNER_KEY"), service.terminal("NETWORK_KEY"));
+    keys(&owner).await;
+    domains(&owner, &texts);
+    drains(&owner);
+    delegations(&service, &owner, &network);
+    organization_settings(&owner, &network);
+    webhooks(&owner, &proxy).await;
+    trail(&owner).await;
+}
+
+async fn keys(owner: &Terminal) {
+    let mut key = Transcript::new("key");
+    was_used(owner, "demo").await;
+    key.run(owner, &["key", "create", "nightly export", "--scope", "telemetry:read"]);
+    key.run(owner, &["key", "create", "ci", "-o", "json"]);
+    key.both(owner, &["key", "list"]);
+    key.both(owner, &["key", "show", "ci"]);
+    key.run(owner, &["key", "delete", "ci"]);
+    key.run(owner, &["key", "delete", "ci", "--yes"]);
+    key.run(owner, &["key", "delete", "nightly export", "--yes", "-o", "json"]);
+    key.check();
+}
+
+fn domains(owner: &Terminal, texts: &Mutex<Vec<String>>) {
+    let mut domain = Transcript::new("domain");
+    domain.run(owner, &["domain", "create", "www.newspaper.example"]);
+    domain.run(owner, &["domain", "create", "magazine.example", "-o", "json"]);
+    domain.both(owner, &["domain", "list"]);
+    domain.both(owner, &["domain", "show", "newspaper.example"]);
+    domain.run(owner, &["domain", "verify", "newspaper.example"]);
+    for (host, form) in [("newspaper.example", "table"), ("magazine.example", "json")] {
+        let shown = owner.run(&["domain", "show", host, "-o", "json"]).json();
+        let token = shown["verification_token"].as_str().unwrap();
+        *texts.lock().unwrap() = vec![format!("svc-verify={token}")];
+        domain.run(owner, &["domain", "verify", host, "-o", form]);
+    }
+    domain.run(owner, &["domain", "delete", "newspaper.example", "--yes"]);
+    domain.run(owner, &["domain", "delete", "magazine.example", "--yes", "-o", "json"]);
+    domain.check();
+}
+
+fn drains(owner: &Terminal) {
+    let mut drain = Transcript::new("drain");
+    drain.run(owner, &["drain", "create", "edge", "--provider", "cloudflare", "--host", "www.example.com"]);
+    drain.run(owner, &["drain", "create", "origin", "--provider", "combined", "--sampling", "0.5", "-o", "json"]);
+    drain.both(owner, &["drain", "list"]);
+    drain.both(owner, &["drain", "show", "edge"]);
+    drain.both(owner, &["drain", "health", "edge"]);
+    drain.run(owner, &["drain", "rotate", "edge"]);
+    drain.run(owner, &["drain", "rotate", "origin", "-o", "json"]);
+    drain.run(owner, &["drain", "delete", "edge", "--yes"]);
+    drain.run(owner, &["drain", "delete", "origin", "--yes", "-o", "json"]);
+    drain.check();
+}
+
+fn delegations(service: &Service, owner: &Terminal, network: &Terminal) {
+    let mut delegation = Transcript::new("delegation");
+    delegation.run(network, &["delegation", "request", "example.com"]);
+    delegation.run(network, &["delegation", "request", "example.org", "-o", "json"]);
+    delegation.both(owner, &["delegation", "requests"]);
+    delegation.run(owner, &["delegation", "approve", "Demo Network"]);
+    delegation.run(&service.terminal("OTHER_OWNER_KEY"), &["delegation", "approve", "Demo Network", "-o", "json"]);
+    let (agent, other) = (service.value("AGENT_ORG_ID"), service.value("OTHER_OWNER_ORG_ID"));
+    delegation.run(owner, &["delegation", "create", "--to", agent]);
+    delegation.run(network, &["delegation", "create", "--to", other]);
+    delegation.both(owner, &["delegation", "list"]);
+    delegation.both(owner, &["delegation", "show", "Demo Network"]);
+    delegation.run(owner, &["delegation", "delete", "Demo Network", "--yes"]);
+    delegation.run(network, &["delegation", "request", "example.com", "-o", "json"]);
+    delegation.run(owner, &["delegation", "deny", "Demo Network"]);
+    delegation.run(owner, &["delegation", "create", "--to", service.value("NETWORK_ORG_ID"), "-o", "json"]);
+    delegation.run(owner, &["delegation", "delete", "Demo Network", "--yes", "-o", "json"]);
+    delegation.check();
+}
+
+fn organization_settings(owner: &Terminal, network: &Terminal) {
+    let mut settings = Transcript::new("settings");
+    settings.both(owner, &["settings", "show"]);
+    settings.both(owner, &["settings", "set", "--visible-in-click-token-lookups", "true"]);
+    settings.run(network, &["settings", "set", "--visible-in-click-token-lookups", "true"]);
+    settings.run(owner, &["settings", "set"]);
+    settings.check();
+}
+
+async fn webhooks(owner: &Terminal, proxy: &Proxy) {
+    let mut webhook = Transcript::new("webhook");
+    let (one, other) = (proxy.url("/one"), proxy.url("/other"));
+    let made = webhook.run(owner, &["webhook", "create", &one, "--event", "delegation.created", "-o", "json"]).json();
+    webhook.run(owner, &["webhook", "create", &other]);
+    webhook.both(owner, &["webhook", "list"]);
+    webhook.both(owner, &["webhook", "show", &one]);
+    webhook.run(owner, &["webhook", "send-test", &one, "--wait"]);
+    webhook.run(owner, &["webhook", "send-test", &one, "--wait", "-o", "json"]);
+    eventually("both are delivered", || async { (proxy.deliveries().len() == 2).then_some(()) }).await;
+    webhook.both(owner, &["webhook", "deliveries", &one]);
+    let secret = made["secret"].as_str().unwrap();
+    listen(&mut webhook, owner, proxy, secret).await;
+    proxy.answer_here();
+    let sent = owner.run(&["webhook", "deliveries", &one, "-o", "json"]).json();
+    let delivery = sent[0]["id"].as_str().unwrap();
+    webhook.both(owner, &["webhook", "pause", &one]);
+    webhook.run(owner, &["webhook", "redeliver", &one, delivery]);
+    webhook.both(owner, &["webhook", "resume", &one]);
+    webhook.both(owner, &["webhook", "redeliver", &one, delivery]);
+    webhook.both(owner, &["webhook", "rotate-secret", &one]);
+    webhook.run(owner, &["webhook", "delete", &one, "--yes"]);
+    webhook.run(owner, &["webhook", "delete", &other, "--yes", "-o", "json"]);
+    webhook.check();
+}
+
+/// A delivery in each form, by a receiver of its own.
+async fn listen(kept: &mut Transcript, owner: &Terminal, proxy: &Proxy, secret: &str) {
+    let one = &proxy.url("/one");
+    owner.file("secret", secret);
+    for form in ["table", "json"] {
+        let words = ["webhook", "listen", "--secret-file", "secret", "--listen", "127.0.0.1:0", "--count", "1", "-o", form];
+        let receiver = Listening::start(owner, &words);
+        proxy.pass_on_to(&receiver.address);
+        owner.run(&["webhook", "send-test", one, "--wait"]).ok();
+        let said = tokio::task::spawn_blocking(move || receiver.ended()).await.unwrap();
+        kept.add(&words, "", &said, &said.stdout);
+    }
+}
+
+async fn trail(owner: &Terminal) {
+    let mut audit = Transcript::new("audit");
+    audit.both(owner, &["audit", "list", "--limit", "3"]);
+    audit.run(owner, &["audit", "list", "--action", "settings.changed"]);
+    owner.answer(&["events", "send", "-"], "{}");
+    eventually("the refusal is counted", || async {
+        let refused = owner.run(&["audit", "refused", "-o", "json"]).json();
+        refused.as_array().is_some_and(|rows| !rows.is_empty()).then_some(())
+    })
+    .await;
+    audit.both(owner, &["audit", "refused"]);
+    audit.check();
+}

@@ -1,0 +1,39 @@
+//! A person: signing in, organisations, signing out.
+
+use super::transcript::Transcript;
+use crate::service::Service;
+use crate::terminal::Terminal;
+use service_kit::testing::eventually;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn golden_a_person_and_their_organizations() {
+    let service = Service::start().await;
+    let person = Terminal::new().with("TELEMETRY_URL", service.url());
+    let mut kept = Transcript::new("person");
+    let before = service.mail();
+    // nobody answers the question for the token, so that the mail can be read first
+    kept.run(&person, &["login", "--email", "owner@example.com"]);
+    let link = eventually("the mail is there", || async {
+        let mail = service.mail().filter(|mail| Some(mail) != before.as_ref())?;
+        let plain = mail.replace("=\r\n", "").replace("=3D", "=");
+        let link = plain.split_whitespace().find(|word| word.contains("token="))?;
+        Some(link.to_owned())
+    })
+    .await;
+    kept.answer(&person, &["login", "--have-token"], &format!("{link}\n"));
+    kept.both(&person, &["whoami"]);
+
+    kept.run(&person, &["org", "create", "A Newspaper", "--domain", "newspaper.example"]);
+    kept.run(&person, &["org", "create", "A Magazine", "--domain", "magazine.example", "-o", "json"]);
+    let agent = ["--type", "agent", "--admin-email", "ada@example.net", "--use-case", "answers with links to what they rest on"];
+    kept.run(&person, &[&["org", "create", "An Agent"][..], &agent].concat());
+    kept.both(&person, &["org", "list"]);
+    kept.both(&person, &["org", "show", "A Newspaper"]);
+    kept.both(&person, &["org", "members", "A Newspaper"]);
+    kept.run(&person, &["org", "invite", "A Newspaper", "bob@example.net"]);
+    kept.run(&person, &["org", "invite", "A Newspaper", "eve@example.net", "--role", "owner", "-o", "json"]);
+
+    kept.run(&person, &["logout"]);
+    kept.run(&person, &["whoami"]);
+    kept.check();
+}

@@ -1,0 +1,132 @@
+//! Commands with what they print, in the form in which `tests/golden` keeps them.
+
+use super::placeholders::Placeholders;
+use crate::terminal::{Said, Terminal};
+use service_kit::testing::eventually;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Before each command.
+pub(super) const PROMPT: &str = "$ telemetry ";
+/// Before the exit code.
+pub(super) const EXIT: &str = "exit ";
+/// Before what goes to standard output.
+pub(super) const STDOUT: &str = "--- stdout";
+/// Before what goes to standard error.
+const STDERR: &str = "--- stderr";
+
+/// What commands printed, one after the other.
+pub(super) struct Transcript {
+    name: &'static str,
+    text: String,
+    placeholders: Placeholders,
+    keeps_widths: bool,
+}
+
+/// The folder of what is kept.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+impl Transcript {
+    /// The one that is kept under this name.
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, text: String::new(), placeholders: Placeholders::default(), keeps_widths: true }
+    }
+
+    /// Shows `value` as `<placeholder>` from now on.
+    pub(super) fn hide(&mut self, value: &str, placeholder: &str) {
+        self.placeholders.add(value, placeholder);
+    }
+
+    /// Puts two blanks between columns from now on, where their widths differ between two runs.
+    pub(super) fn without_widths(&mut self) {
+        self.keeps_widths = false;
+    }
+
+    /// Runs a command.
+    pub(super) fn run(&mut self, terminal: &Terminal, words: &[&str]) -> Said {
+        self.answer(terminal, words, "")
+    }
+
+    /// Runs a command as a table and as JSON.
+    pub(super) fn both(&mut self, terminal: &Terminal, words: &[&str]) {
+        self.run(terminal, words);
+        self.run(terminal, &[words, &["-o", "json"]].concat());
+    }
+
+    /// Runs a command with this on standard input.
+    pub(super) fn answer(&mut self, terminal: &Terminal, words: &[&str], input: &str) -> Said {
+        let said = terminal.answer(words, input);
+        self.add(words, "", &said, &said.stdout);
+        said
+    }
+
+    /// Runs a command of whose output the first lines are kept.
+    pub(super) fn beginning(&mut self, terminal: &Terminal, words: &[&str], lines: usize) {
+        let said = terminal.run(words);
+        let kept: String = said.stdout.split_inclusive('\n').take(lines).collect();
+        self.add(words, &format!(" | head -n {lines}"), &said, &kept);
+    }
+
+    /// Adds a command that has ended.
+    pub(super) fn add(&mut self, words: &[&str], then: &str, said: &Said, stdout: &str) {
+        let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let mut block = format!("{PROMPT}{}{then}\n{EXIT}{}\n", typed.join(" "), said.code);
+        for (mark, text) in [(STDOUT, stdout), (STDERR, &said.stderr)] {
+            if !text.is_empty() {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                let _ = write!(block, "{mark}\n{text}{end}");
+            }
+        }
+        let block = if self.keeps_widths { block } else { narrow(&block) };
+        self.text.push_str(&self.placeholders.put(&block));
+        self.text.push('\n');
+    }
+
+    /// Compares with what is kept.
+    pub(super) fn check(self) {
+        let file = folder().join(format!("{}.txt", self.name));
+        if std::env::var_os("WRITE_GOLDEN").is_some() {
+            std::fs::write(file, self.text).unwrap();
+            return;
+        }
+        let kept = std::fs::read_to_string(&file).unwrap_or_default();
+        let differs = kept.lines().zip(self.text.lines()).position(|(kept, now)| kept != now);
+        let line = differs.unwrap_or_else(|| kept.lines().count().min(self.text.lines().count()));
+        let near = |text: &str| text.lines().skip(line.saturating_sub(5)).take(10).collect::<Vec<_>>().join("\n");
+        assert!(
+            kept == self.text,
+            "{}: line {}: kept is\n{}\nprinted is\n{}\n\nWRITE_GOLDEN=1 cargo test -p telemetry golden writes it anew",
+            file.display(),
+            line + 1,
+            near(&kept),
+            near(&self.text)
+        );
+    }
+}
+
+/// Waits until the service tells that this key was used: it notes that later than it answers.
+pub(super) async fn was_used(owner: &Terminal, name: &str) {
+    eventually(&format!("{name} was used"), || async {
+        let key = owner.run(&["key", "show", name, "-o", "json"]).json();
+        key["last_used_at"].is_string().then_some(())
+    })
+    .await;
+}
+
+/// The same with no more than two blanks within a line, and as many as there were at its begin.
+fn narrow(text: &str) -> String {
+    let of = |line: &str| {
+        let begin = line.len() - line.trim_start().len();
+        let cells: Vec<&str> = line[begin..].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        format!("{}{}\n", &line[..begin], cells.join("  "))
+    };
+    text.lines().map(of).collect()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@<>".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{word}'") }
+}
