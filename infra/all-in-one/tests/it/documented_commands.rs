@@ -137,6 +137,10 @@ fn requests_to_paste_stand_only_where_a_test_pastes_them() {
 #[tokio::test]
 async fn the_documented_requests_work_when_pasted_from_top_to_bottom() {
     const HEAD: &str = r#"set -euo pipefail
+telemetry() {
+  TEST_SERVICE_WORDS=$(printf '%s\037' "$@") "$PROGRAM" as_the_service --exact --ignored --nocapture --test-threads=2 | sed '/^running 1 test$/d' ||
+    { echo "failed: telemetry $*" >&2; return 1; }
+}
 curl() {
   command curl --fail-with-body "$@" || { echo "refused: $*" >&2; return 1; }
   case "$*" in *"/auth/magic-link -H"*) for _ in $(seq 100); do ls .local/mail/*.eml >/dev/null 2>&1 && break; sleep 0.1; done;; esac
@@ -148,7 +152,14 @@ curl() {
     let blocks: Vec<String> = curl_blocks().into_iter().map(|(_, block)| block).collect();
     assert!(blocks.len() >= 4, "the documents have requests for every surface");
     let script = format!("{HEAD}{}", blocks.join("\n"));
-    let ran = tokio::process::Command::new("bash").args(["-c", &script]).current_dir(there.path()).output().await.unwrap();
+    let ran = tokio::process::Command::new("bash")
+        .args(["-c", &script])
+        .env("PROGRAM", std::env::current_exe().unwrap())
+        .env("TELEMETRY_CONFIG", there.path().join("profiles.json"))
+        .current_dir(there.path())
+        .output()
+        .await
+        .unwrap();
     let said = format!("{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{said}");
     // The last one is the manifest of the token that was made before.

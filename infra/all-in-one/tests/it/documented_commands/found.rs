@@ -66,7 +66,7 @@ fn blocks(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a block makes requests, and does not only speak of them in a comment.
 fn is_request(block: &str) -> bool {
-    block.lines().any(|line| line.starts_with("curl ") || line.contains("=$(curl "))
+    block.lines().any(|line| line.starts_with("curl ") || line.starts_with("until curl ") || line.contains("=$(curl "))
 }
 
 /// The blocks that hold requests, with their files.
