@@ -2,6 +2,9 @@
 //!
 //! Must ask as providers and owners do; what one line becomes is tested beside the gateway.
 
+mod histories;
+mod logs;
+mod model;
 mod redelivered;
 mod traces;
 
@@ -10,8 +13,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use loadgen::log_lines::{Format, Request};
+use rand::RngExt;
+use rand::rngs::StdRng;
 use serde_json::json;
+use service_kit::testing::TestProcess;
 use std::io::Write;
+use std::net::TcpStream;
+use tempfile::TempDir;
 
 /// Somebody's crawlers, as their operators document them.
 const BOTS: [&str; 3] = [
@@ -63,5 +71,34 @@ impl Demo {
             false => asked.body(body.to_owned()),
         })
         .await
+    }
+
+    /// Sends a body up to some byte, and goes.
+    fn feed_half(&self, random: &mut StdRng, format: Format, key: &str, body: &str) {
+        let (body, encoding) = match random.random_bool(0.5) {
+            true => (gzip(body), "gzip"),
+            false => (body.as_bytes().to_vec(), "identity"),
+        };
+        let address = self.env("BASE_URL").strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST /drains/{} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
+            format.provider().as_str(),
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // Whoever is refused early does not read the rest.
+        drop(stream.write_all(&body[..random.random_range(0..body.len())]));
+    }
+
+    /// Imports lines by the command for people, from a file.
+    async fn import(&self, random: &mut StdRng, format: Format, key: &str, lines: &[String], trace: &str) {
+        let home = TempDir::new().unwrap();
+        let (file, text) = (home.path().join("access.log"), lines.join("\n"));
+        std::fs::write(&file, if random.random_bool(0.5) { gzip(&text) } else { text.into_bytes() }).unwrap();
+        let settings = [("HOME", home.path().to_str().unwrap()), ("TELEMETRY_URL", self.env("BASE_URL")), ("TELEMETRY_KEY", key)];
+        let arguments = ["import", file.to_str().unwrap(), "--provider", format.provider().as_str()];
+        let mut import = TestProcess::service(&arguments, &settings);
+        assert_eq!(import.exit_code().await, Some(0), "{trace}: {}", import.stderr());
     }
 }

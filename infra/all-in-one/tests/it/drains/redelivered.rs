@@ -3,7 +3,7 @@
 //! How many logs: `TEST_ROUNDS`. Each is of a day of its own, and all of one format. What is counted by the body and not by the line,
 //! `refused`, is compared where the same bodies come again.
 
-use super::{BOTS, gzip, request};
+use super::{BOTS, request};
 use crate::demo::{Demo, retrieval};
 use chrono::{DateTime, TimeDelta, Utc};
 use loadgen::log_lines::Format;
@@ -11,11 +11,8 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestLog, TestProcess, random_seed, size};
+use service_kit::testing::{TestLog, random_seed, size};
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::net::TcpStream;
-use tempfile::TempDir;
 
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
 const READS: [&str; 7] = [
@@ -103,36 +100,14 @@ impl Course<'_> {
         }
     }
 
-    /// Sends a body up to some byte, and goes.
     fn deliver_half(&self, random: &mut StdRng) {
-        let whole = self.log.whole();
-        let (is_compressed, key) = (random.random_bool(0.5), self.keys.choose(random).unwrap());
-        let (body, encoding) = if is_compressed { (gzip(&whole), "gzip") } else { (whole.into_bytes(), "identity") };
-        let address = self.demo.env("BASE_URL").strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let head = format!(
-            "POST /drains/{} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
-            self.log.format.provider().as_str(),
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        // Whoever is refused early does not read the rest.
-        drop(stream.write_all(&body[..random.random_range(0..body.len())]));
+        let key = self.keys.choose(random).unwrap();
+        self.demo.feed_half(random, self.log.format, key, &self.log.whole());
     }
 
-    /// By the command for people, from a file.
     async fn import(&self, random: &mut StdRng) {
-        let home = TempDir::new().unwrap();
-        let (file, text) = (home.path().join("access.log"), self.log.lines.join("\n"));
-        std::fs::write(&file, if random.random_bool(0.5) { gzip(&text) } else { text.into_bytes() }).unwrap();
-        let settings = [
-            ("HOME", home.path().to_str().unwrap()),
-            ("TELEMETRY_URL", self.demo.env("BASE_URL")),
-            ("TELEMETRY_KEY", self.keys.choose(random).unwrap().as_str()),
-        ];
-        let arguments = ["import", file.to_str().unwrap(), "--provider", self.log.format.provider().as_str()];
-        let mut import = TestProcess::service(&arguments, &settings);
-        assert_eq!(import.exit_code().await, Some(0), "{}: {}", self.trace, import.stderr());
+        let key = self.keys.choose(random).unwrap();
+        self.demo.import(random, self.log.format, key, &self.log.lines, &self.trace).await;
     }
 
     /// What every read says of the day, once all that was acknowledged is counted.

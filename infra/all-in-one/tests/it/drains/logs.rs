@@ -1,0 +1,110 @@
+//! The requests of a day, and what a CDN and the server behind it write of them.
+//!
+//! Must say what a line amounts to by docs/api/drains.md, and not by reading it.
+
+use super::model::{BOTS, Line, Org, Report, Role};
+use chrono::{DateTime, TimeDelta, Utc};
+use loadgen::log_lines::{Format, Request};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+
+const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
+/// Nobody's.
+const ELSEWHERE: &str = "203.0.113.9";
+
+/// The requests of a day, as they were made.
+pub(super) fn requests(random: &mut StdRng, begin: DateTime<Utc>, nth: usize) -> Vec<Request> {
+    let hours: Vec<i64> = (0..24).filter(|hour| *hour == 12 || random.random_bool(0.4)).collect();
+    let count = random.random_range(20..50);
+    let request = |n: i64| {
+        let bot = BOTS.choose(random).unwrap();
+        let is_own = random.random_bool(0.5);
+        let is_asset = random.random_bool(0.05);
+        Request {
+            // 53 and 3,600 have no divisor in common: no two requests are of one second.
+            at: begin + TimeDelta::hours(*hours.choose(random).unwrap()) + TimeDelta::seconds(n * 53 % 3_600),
+            id: if random.random_bool(0.3) { String::new() } else { format!("request-{nth}-{n}") },
+            // Of two pages, which are two retrievals.
+            telemetry_id: if random.random_bool(0.4) { String::new() } else { format!("retrieval-{nth}-{}", n / 2) },
+            address: bot.address.filter(|_| is_own).unwrap_or(ELSEWHERE).to_owned(),
+            user_agent: if random.random_bool(0.2) { PERSON } else { bot.user_agent }.to_owned(),
+            host: if random.random_bool(0.05) { "www.example.org" } else { "www.example.com" }.to_owned(),
+            path: if is_asset { format!("/style-{n}.css") } else { format!("/page/{n}") },
+            status: *[200, 200, 200, 206, 304, 403].choose(random).unwrap(),
+            bytes: random.random_range(1..9_999),
+            country: "de",
+            cache: "hit",
+        }
+    };
+    (0..count).map(request).collect()
+}
+
+/// A log, and what its lines amount to.
+pub(super) struct Log {
+    pub(super) format: Format,
+    pub(super) requests: Vec<Request>,
+}
+
+impl Log {
+    /// Of all requests, some of them written twice.
+    pub(super) fn of_edge(random: &mut StdRng, made: &[Request]) -> Self {
+        let formats: Vec<Format> = Format::ALL.into_iter().filter(|format| *format != Format::Combined).collect();
+        let mut requests = made.to_vec();
+        for request in made.iter().filter(|_| random.random_bool(0.1)) {
+            let id = if request.id.is_empty() { String::new() } else { format!("{}-again", request.id) };
+            requests.push(Request { id, ..request.clone() });
+        }
+        Self { format: *formats.choose(random).unwrap(), requests }
+    }
+
+    /// Of those that the edge has passed on, which may have been answered in another way.
+    pub(super) fn of_origin(random: &mut StdRng, made: &[Request]) -> Self {
+        let mut passed_on = |request: &Request| Request {
+            id: if request.id.is_empty() { String::new() } else { format!("origin-{}", request.id) },
+            status: if random.random_bool(0.3) { *[200, 206, 404].choose(random).unwrap() } else { request.status },
+            bytes: random.random_range(1..9_999),
+            ..request.clone()
+        };
+        let all: Vec<Request> = made.iter().map(&mut passed_on).collect();
+        let count = random.random_range(1..=all.len());
+        Self { format: Format::Combined, requests: all.sample(random, count).cloned().collect() }
+    }
+
+    pub(super) fn lines(&self, of: &[usize]) -> Vec<String> {
+        of.iter().map(|n| self.format.line(&self.requests[*n])).collect()
+    }
+
+    /// What a line is counted as beside its retrieval.
+    pub(super) fn line(&self, n: usize) -> Line {
+        let request = &self.requests[n];
+        let is_page = request.host == "www.example.com" && request.path.starts_with("/page/");
+        let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_page);
+        let refused = bot.filter(|_| request.status >= 300).map(|bot| (bot, request.status));
+        Line { at: request.at, refused }
+    }
+
+    pub(super) fn report(&self, n: usize) -> Option<Report> {
+        let request = &self.requests[n];
+        let is_kept = request.host == "www.example.com" && request.path.starts_with("/page/") && request.status < 300;
+        let bot = BOTS.iter().position(|bot| bot.user_agent == request.user_agent).filter(|_| is_kept)?;
+        let Request { id, path, .. } = request;
+        // Vercel logs no header of the request.
+        let telemetry_id = if self.format == Format::Vercel { "" } else { &request.telemetry_id };
+        let provider = self.format.provider();
+        Some(Report {
+            key: match (telemetry_id, id.as_str()) {
+                ("", "") => format!("{provider:?} {path} {}", request.status),
+                ("", id) => format!("{provider:?} {id}"),
+                _ => format!("{telemetry_id} {path}"),
+            },
+            org: Org::Owner,
+            role: if self.format == Format::Combined { Role::Origin } else { Role::Edge },
+            at: request.at,
+            bot: Some((bot, BOTS[bot].address.map(|own| own == request.address))),
+            status: request.status,
+            bytes: u64::from(request.bytes),
+            session: None,
+        })
+    }
+}

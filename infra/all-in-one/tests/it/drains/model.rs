@@ -1,0 +1,329 @@
+//! What a history of logs, claims and edge events amounts to, by a second and naive reading of docs/api/counting.md,
+//! docs/api/drains.md and docs/api/reads.md.
+//!
+//! Must not use what it is the model of: no parser of lines, no table of bots, no SQL.
+
+use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
+use schemas::identity::DrainProvider;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A bot as its operator documents it, and an address that the operator publishes.
+pub(super) struct Bot {
+    pub(super) user_agent: &'static str,
+    name: &'static str,
+    operator: &'static str,
+    purpose: &'static str,
+    pub(super) address: Option<&'static str>,
+}
+
+pub(super) static BOTS: [Bot; 4] = [
+    Bot {
+        user_agent: "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
+        name: "GPTBot",
+        operator: "OpenAI",
+        purpose: "training",
+        address: Some("132.196.86.7"),
+    },
+    Bot {
+        user_agent: "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
+        name: "ClaudeBot",
+        operator: "Anthropic",
+        purpose: "training",
+        address: Some("216.73.216.9"),
+    },
+    Bot {
+        user_agent: "Mozilla/5.0 (compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)",
+        name: "PerplexityBot",
+        operator: "Perplexity",
+        purpose: "search",
+        address: Some("3.224.62.45"),
+    },
+    Bot {
+        user_agent: "Mozilla/5.0 (Linux; Android 5.0) (compatible; Bytespider; spider-feedback@bytedance.com)",
+        name: "Bytespider",
+        operator: "ByteDance",
+        purpose: "training",
+        address: None,
+    },
+];
+
+/// Who reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Org {
+    Owner,
+    Network,
+    Agent,
+}
+
+/// As whom; the first of a retrieval's reports by this order represents it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Agent,
+    Edge,
+    Origin,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Agent, Self::Edge, Self::Origin];
+
+    pub(super) fn name(self) -> &'static str {
+        ["agent", "edge", "origin"][self as usize]
+    }
+}
+
+/// One accepted report of a retrieval.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    /// What it has in common with the other reports of its retrieval.
+    pub(super) key: String,
+    pub(super) org: Org,
+    pub(super) role: Role,
+    pub(super) at: DateTime<Utc>,
+    /// By number, and whether it asked from an address of its operator.
+    pub(super) bot: Option<(usize, Option<bool>)>,
+    /// 0: not said.
+    pub(super) status: u16,
+    pub(super) bytes: u64,
+    /// Number of the agent's session.
+    pub(super) session: Option<usize>,
+}
+
+/// A line of a log that was accepted: when, and which bot was refused with what.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) at: DateTime<Utc>,
+    pub(super) refused: Option<(usize, u16)>,
+}
+
+/// Who sent a body, and its lines: what makes it another body.
+pub(super) type BodyKey = (DrainProvider, usize, Vec<String>);
+
+/// What was accepted, in the order of acceptance.
+#[derive(Default)]
+pub(super) struct Model {
+    pub(super) reports: Vec<Report>,
+    pub(super) bodies: BTreeMap<BodyKey, Vec<Line>>,
+}
+
+/// What a read covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) since: DateTime<Utc>,
+    pub(super) until: DateTime<Utc>,
+    /// Whether the owner's domain is asked for; drains do not count what was refused by host.
+    pub(super) is_narrowed: bool,
+}
+
+impl Window {
+    fn covers(&self, at: DateTime<Utc>) -> bool {
+        self.since <= at && at < self.until
+    }
+
+    /// The beginnings of the hours or days that it touches.
+    fn buckets(&self, length: TimeDelta) -> Vec<DateTime<Utc>> {
+        let first = self.since.duration_trunc(length).unwrap();
+        (0..).map(|n| first + length * n).take_while(|start| *start < self.until).collect()
+    }
+}
+
+type Retrieval<'a> = Vec<&'a Report>;
+
+fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn hour(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.duration_trunc(TimeDelta::hours(1)).unwrap()
+}
+
+fn sessions<'a>(of: impl Iterator<Item = &'a Report>) -> usize {
+    of.filter_map(|report| report.session).collect::<BTreeSet<_>>().len()
+}
+
+/// The first report that says something of the request.
+fn first<'a>(of: &Retrieval<'a>, says: impl Fn(&Report) -> bool) -> Option<&'a Report> {
+    of.iter().copied().find(|report| says(report))
+}
+
+fn is_corroborated(of: &Retrieval<'_>) -> bool {
+    let claims = |org: Org| of.iter().any(|report| report.role == Role::Agent && report.org == org);
+    let is_claimed = of.iter().any(|report| report.role == Role::Agent);
+    is_claimed && of.iter().any(|report| report.role != Role::Agent && !claims(report.org))
+}
+
+impl Model {
+    /// Of the repeats of one observation the first; by retrieval, and the report that represents it first.
+    fn retrievals(&self) -> Vec<Retrieval<'_>> {
+        let (mut repeats, mut by_key) = (BTreeSet::new(), BTreeMap::<&str, Retrieval<'_>>::new());
+        for report in &self.reports {
+            if repeats.insert((&report.key, report.org, report.role)) {
+                by_key.entry(&report.key).or_default().push(report);
+            }
+        }
+        by_key.values_mut().for_each(|of| of.sort_by_key(|report| report.role));
+        by_key.into_values().collect()
+    }
+
+    pub(super) fn seen(&self, window: Window) -> Vec<Retrieval<'_>> {
+        self.retrievals().into_iter().filter(|of| window.covers(of[0].at)).collect()
+    }
+
+    pub(super) fn corroborated(&self, window: Window) -> usize {
+        self.seen(window).iter().filter(|of| is_corroborated(of)).count()
+    }
+
+    pub(super) fn summary(&self, window: Window, agent: &str) -> Value {
+        let seen = self.seen(window);
+        let all = || seen.iter().flatten().copied();
+        let by_role = Role::ALL.into_iter().filter_map(|role| {
+            let count = seen.iter().filter(|of| of.iter().any(|report| report.role == role)).count();
+            let sessions = sessions(all().filter(|report| report.role == role));
+            (count > 0).then(|| json!({"source_role": role.name(), "count": count, "sessions": sessions}))
+        });
+        let mut agents: BTreeMap<usize, usize> = BTreeMap::new();
+        for of in &seen {
+            of.iter().filter_map(|report| report.session).for_each(|session| *agents.entry(session).or_default() += 1);
+        }
+        let mut agents: Vec<_> = agents.into_iter().collect();
+        agents.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let agents = agents.into_iter().map(|(session, count)| {
+            json!({"platform_id": agent, "agent_id": agent_name(session), "event_count": count, "session_count": 1})
+        });
+        let types = (!seen.is_empty()).then(|| json!({"event_type": "content_retrieved", "count": seen.len()}));
+        json!({"total_events": seen.len(), "total_sessions": sessions(all()), "events_by_type": types.into_iter().collect::<Vec<_>>(),
+            "events_by_source": by_role.collect::<Vec<_>>(), "agents": agents.collect::<Vec<_>>(), "coverage": self.coverage(window)})
+    }
+
+    /// The items of a series.
+    pub(super) fn series(&self, window: Window, by: &str, split: &str) -> Vec<Value> {
+        let length = if by == "hour" { TimeDelta::hours(1) } else { TimeDelta::days(1) };
+        let seen = self.seen(window);
+        let (mut values, mut cells) = (BTreeSet::new(), BTreeMap::<_, Vec<Vec<&Report>>>::new());
+        if split == "none" {
+            values.insert(String::new());
+        }
+        for of in &seen {
+            for (value, seen_by) in split_of(of, split) {
+                values.insert(value.clone());
+                cells.entry((of[0].at.duration_trunc(length).unwrap(), value)).or_default().push(seen_by);
+            }
+        }
+        let mut items = Vec::new();
+        for start in window.buckets(length) {
+            for value in &values {
+                let of = cells.get(&(start, value.clone())).map(Vec::as_slice).unwrap_or_default();
+                let mut item = member(split, value);
+                item["start"] = instant(start).into();
+                item["total_events"] = of.len().into();
+                item["total_sessions"] = sessions(of.iter().flatten().copied()).into();
+                items.push(item);
+            }
+        }
+        items
+    }
+
+    /// The hours of a window that a line or a server's report is of, and the others.
+    pub(super) fn coverage(&self, window: Window) -> Value {
+        let lines = self.bodies.values().flatten().map(|line| hour(line.at));
+        let retrievals = self.retrievals();
+        let servers = retrievals.iter().flatten().filter(|report| report.role != Role::Agent && window.covers(report.at));
+        let covered: BTreeSet<_> = lines.chain(servers.map(|report| hour(report.at))).collect();
+        let (mut sums, mut spans) = ([0, 0], Vec::<Value>::new());
+        for start in window.buckets(TimeDelta::hours(1)) {
+            let (is_covered, end) = (covered.contains(&start), instant(start + TimeDelta::hours(1)));
+            sums[usize::from(is_covered)] += 1;
+            match spans.last_mut().filter(|span| span["covered"] == is_covered) {
+                Some(span) => span["end"] = end.into(),
+                None => spans.push(json!({"start": instant(start), "end": end, "covered": is_covered})),
+            }
+        }
+        json!({"hours_covered": sums[1], "hours_uncovered": sums[0], "spans": spans})
+    }
+
+    /// Lines that were refused, by bot and status: of each body once, in the hours that the window touches.
+    pub(super) fn refused(&self, window: Window) -> BTreeMap<(usize, u16), u64> {
+        let hours = window.buckets(TimeDelta::hours(1));
+        let mut refused = BTreeMap::new();
+        for line in self.bodies.values().flatten().filter(|line| hours.contains(&hour(line.at))) {
+            line.refused.into_iter().for_each(|of| *refused.entry(of).or_default() += 1);
+        }
+        refused
+    }
+
+    pub(super) fn crawlers(&self, window: Window) -> Value {
+        let mut counted: BTreeMap<_, (u64, u64, u64, BTreeMap<u16, u64>)> = BTreeMap::new();
+        for of in self.seen(window) {
+            let Some((told, (bot, verified))) =
+                first(&of, |report| report.bot.is_some()).and_then(|told| Some((told, told.bot?)))
+            else {
+                continue;
+            };
+            let Bot { operator, name, purpose, .. } = BOTS[bot];
+            let crawler = counted.entry((operator, name, purpose, verified, bot)).or_default();
+            crawler.0 += 1;
+            crawler.1 += told.bytes;
+            crawler.2 += u64::from(is_corroborated(&of));
+            *crawler.3.entry(told.status).or_default() += 1;
+        }
+        let refused = self.refused(window);
+        let refused_of = |bot: usize| refused.iter().filter(|(of, _)| of.0 == bot).map(|(_, count)| *count).sum::<u64>();
+        let mut items: Vec<_> = counted.into_iter().collect();
+        items.sort_by_key(|(_, of)| std::cmp::Reverse(of.0));
+        let items =
+            items.into_iter().map(|((operator, name, purpose, verified, bot), (retrievals, bytes, corroborated, statuses))| {
+                let statuses: Vec<_> = statuses.iter().map(|(status, count)| json!({"status": status, "count": count})).collect();
+                json!({"operator": operator, "bot": name, "purpose": purpose, "verified": verified, "retrievals": retrievals,
+                "bytes": bytes, "statuses": statuses, "corroborated": corroborated,
+                "corroborated_share": corroborated as f64 / retrievals as f64,
+                "refused": (!window.is_narrowed).then(|| refused_of(bot)), "operator_clicks": 0, "retrievals_per_click": null})
+            });
+        let items: Vec<_> = items.collect();
+        let mut told: Vec<_> = refused.iter().map(|((bot, status), count)| (*count, BOTS[*bot].name, *status, *bot)).collect();
+        told.sort_by_key(|(count, name, status, _)| (std::cmp::Reverse(*count), *name, *status));
+        let told = told.into_iter().map(
+            |(count, name, status, bot)| json!({"operator": BOTS[bot].operator, "bot": name, "status": status, "count": count}),
+        );
+        let told: Vec<_> = told.collect();
+        json!({"total": items.len(), "items": items, "refused": (!window.is_narrowed).then_some(told), "unattributed_clicks": 0,
+            "coverage": self.coverage(window)})
+    }
+}
+
+/// The name under which the agent of a session reports.
+pub(super) fn agent_name(session: usize) -> String {
+    format!("assistant/{session}")
+}
+
+/// Under which values a retrieval stands, and who saw it there.
+fn split_of<'a>(of: &Retrieval<'a>, split: &str) -> Vec<(String, Retrieval<'a>)> {
+    let bot = first(of, |report| report.bot.is_some()).and_then(|report| report.bot);
+    let of_bot = |member: fn(&Bot) -> &'static str| bot.map_or("", |(bot, _)| member(&BOTS[bot])).to_owned();
+    let value = match split {
+        "none" => String::new(),
+        "operator" => of_bot(|bot| bot.operator),
+        "bot" => of_bot(|bot| bot.name),
+        "purpose" => of_bot(|bot| bot.purpose),
+        "verified" => match bot.and_then(|(_, verified)| verified) {
+            None => String::new(),
+            Some(is_verified) => if is_verified { "yes" } else { "no" }.to_owned(),
+        },
+        "status" => first(of, |report| report.status != 0).map_or_else(String::new, |report| report.status.to_string()),
+        _ => {
+            let by_role = |role: Role| of.iter().copied().filter(|report| report.role == role).collect::<Retrieval<'_>>();
+            let stands = Role::ALL.into_iter().map(|role| ((role as usize).to_string(), by_role(role)));
+            return stands.filter(|(_, seen_by)| !seen_by.is_empty()).collect();
+        }
+    };
+    vec![(value, of.clone())]
+}
+
+fn member(split: &str, value: &str) -> Value {
+    match split {
+        "none" => json!({}),
+        "role" => json!({"source_role": Role::ALL[value.parse::<usize>().unwrap()].name()}),
+        "verified" => json!({"verified": match value { "yes" => json!(true), "no" => json!(false), _ => Value::Null }}),
+        "status" => json!({"status": value.parse().unwrap_or(0)}),
+        _ => json!({split: value}),
+    }
+}
