@@ -4,7 +4,7 @@
 // `most`, the oldest go, because a site must not run out of memory for its log.
 
 /** What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table. */
-const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|-user\b|-agent\b|ai\b/i;
+export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b/i;
 
 export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
 

@@ -18,7 +18,10 @@ import urllib.request
 import uuid
 
 # What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table.
-MAY_BE_A_BOT = re.compile(r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|-user\b|-agent\b|ai\b", re.IGNORECASE)
+MAY_BE_A_BOT = re.compile(
+    r"bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b",
+    re.IGNORECASE,
+)
 
 log = logging.getLogger("content_telemetry")
 

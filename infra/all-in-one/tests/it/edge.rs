@@ -102,3 +102,12 @@ async fn d6_a_worker_and_servers_in_node_and_python_tell_of_agents_and_of_nobody
     ];
     assert_eq!(urls, expected);
 }
+
+#[test]
+fn d6_no_filter_that_is_pasted_loses_a_bot_of_the_table() {
+    let bots = here().join("../../schemas");
+    let mut command = Command::new("node");
+    command.arg(here().join("tests/node/filter.mjs")).arg(bots.join("src/bots/user_agents.tsv")).arg(bots.join("data/bots.json"));
+    let ran = command.output().unwrap_or_else(|error| panic!("this test needs node: {error}"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
