@@ -1,5 +1,5 @@
-//! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, and
-//! a server of one's own in Node.js and Python.
+//! What a customer pastes (`infra/edge`), against the running service: lines that nginx has written by our log formats, a Worker, a
+//! service of Fastly Compute, and a server of one's own in Node.js and Python.
 //!
 //! Must use the files as they are, and must not skip: without Node.js or Python it fails and says so.
 
@@ -80,14 +80,14 @@ async fn run(program: &'static str, script: &str, demo: &Demo, drain: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d6_a_worker_and_servers_in_node_and_python_tell_of_agents_and_of_nobody_else() {
+async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_of_nobody_else() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "ndjson").await;
     run("node", "tests/node/edge.mjs", &demo, &drain).await;
     // Two pages that need escapes are fetched through each server under one id: told as they were asked for, they are one each.
-    assert_eq!(crawlers(&demo, 5).await, named(&[("GPTBot", 5)]));
+    assert_eq!(crawlers(&demo, 6).await, named(&[("GPTBot", 6)]));
     run("python3", "tests/python/edge.py", &demo, &drain).await;
-    assert_eq!(crawlers(&demo, 6).await, named(&[("ClaudeBot", 1), ("GPTBot", 5)]));
+    assert_eq!(crawlers(&demo, 7).await, named(&[("ClaudeBot", 1), ("GPTBot", 6)]));
     let urls = demo.get(demo.env("OWNER_KEY"), "/content-owners/urls").await.body;
     let mut urls: Vec<&str> =
         urls["items"].as_array().unwrap().iter().map(|item| item["content_url"].as_str().unwrap()).collect();
@@ -97,6 +97,7 @@ async fn d6_a_worker_and_servers_in_node_and_python_tell_of_agents_and_of_nobody
         "http://www.example.com/python/1",
         "https://www.example.com/c%23",
         "https://www.example.com/caf%C3%A9",
+        "https://www.example.com/compute/1",
         "https://www.example.com/worker/1",
         "https://www.example.com/worker/2",
     ];

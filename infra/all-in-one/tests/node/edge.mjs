@@ -1,6 +1,7 @@
-// A Worker and a Node.js server with a visitor each: what agents fetch is told to the drain, what people fetch is not.
+// A Worker, a service of Fastly Compute and a Node.js server with a visitor each: what agents fetch is told to the drain, what people fetch is not.
 import http from "node:http";
 import worker from "../../../edge/cloudflare/worker.mjs";
+import { tell } from "../../../edge/fastly/compute.mjs";
 import { contentTelemetry } from "../../../edge/node/middleware.mjs";
 
 const { DRAIN_URL, DRAIN_KEY } = process.env;
@@ -28,6 +29,20 @@ async function throughTheWorker() {
   globalThis.fetch = toTheNetwork;
 }
 
+async function throughCompute() {
+  const behind = [];
+  const client = { address: "132.196.86.7", geo: { country_code: "us", as_number: 8075 } };
+  const answer = () => new Response("page", { headers: { "content-type": "text/html", "content-length": "4", "x-cache": "HIT" } });
+  let tries = 0;
+  for (const [path, agent, id = ""] of [["/compute/1", AGENT], ["/compute/2", PERSON], ...SHARED.map(([path, id]) => [path, AGENT, id])]) {
+    const request = new Request(`https://www.example.com${path}`, { headers: { "user-agent": agent, "content-telemetry-id": id } });
+    const send = (url, { backend, ...rest }) => (++tries, fetch(url, rest));
+    tell({ request, client, waitUntil: (promise) => behind.push(promise) }, answer(), { url: DRAIN_URL, key: DRAIN_KEY, send });
+  }
+  await Promise.all(behind);
+  if (tries !== 3) throw new Error(`${tries} lines were told, and not those of agents`);
+}
+
 async function throughTheServer() {
   // The first try fails, as on a bad line: its batch goes out again.
   let tries = 0;
@@ -49,4 +64,5 @@ async function throughTheServer() {
 }
 
 await throughTheWorker();
+await throughCompute();
 await throughTheServer();

@@ -1,0 +1,42 @@
+// For a service of Fastly Compute: what agents fetch through it is told to POST /drains/ndjson.
+//
+//   import { SecretStore } from "fastly:secret-store";
+//   import { tell } from "./compute.mjs";
+//   async function handle(event) {
+//     const response = await fetch(event.request, { backend: "origin" });
+//     const key = (await (await new SecretStore("telemetry")).get("DRAIN_KEY")).plaintext();
+//     tell(event, response, { url: "https://telemetry.example.com/drains/ndjson", key, backend: "telemetry" });
+//     return response;
+//   }
+//   addEventListener("fetch", (event) => event.respondWith(handle(event)));
+//
+// `key` is that of a drain of the provider ndjson, `backend` the name of the service's address in the Compute service. The visitor never
+// waits: the line goes out behind the answer. An instance of Compute lives for one request, so each line is a body of its own; a
+// service with much traffic of agents has Fastly's log streams (log-format.txt).
+import { Lines, mayBeABot } from "../lines.mjs";
+
+export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError }) {
+  const { request, client } = event;
+  const userAgent = request.headers.get("user-agent");
+  if (!mayBeABot(userAgent)) return;
+  const lines = new Lines({ url, key, send, onError });
+  const asked = new URL(request.url);
+  lines.add({
+    timestamp: new Date().toISOString(),
+    host: asked.host,
+    scheme: asked.protocol.slice(0, -1),
+    url: asked.pathname + asked.search,
+    method: request.method,
+    user_agent: userAgent,
+    status: response.status,
+    bytes: Number(response.headers.get("content-length") ?? 0),
+    content_type: response.headers.get("content-type") ?? "",
+    cache_status: response.headers.get("x-cache") ?? "",
+    request_id: crypto.randomUUID(),
+    client_ip: client?.address ?? "",
+    country: client?.geo?.country_code ?? "",
+    asn: client?.geo?.as_number ?? 0,
+    content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
+  });
+  event.waitUntil(lines.flush());
+}
