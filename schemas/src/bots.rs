@@ -8,9 +8,10 @@ mod file;
 mod tests;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use file::{BotFile, Entry};
+use file::{AddressList, BotFile, Entry};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
@@ -70,7 +71,8 @@ pub struct Classified {
     pub operator: Arc<str>,
     /// What it fetches for.
     pub purpose: Purpose,
-    /// Whether the address is one of its operator's; none where the operator publishes no addresses or none is given.
+    /// Whether the address is one of its operator's; none where the operator publishes no addresses, changes them so often that a copy
+    /// cannot tell, or none is given.
     pub verified: Option<bool>,
     /// Where its operator documents it; empty for [`OTHER`].
     pub documentation: Arc<str>,
@@ -81,8 +83,15 @@ struct Bot {
     operator: Arc<str>,
     purpose: Purpose,
     documentation: Arc<str>,
-    /// Published by its operator; none where nothing is.
-    networks: Option<Arc<[IpNet]>>,
+    /// None where its operator publishes nothing.
+    addresses: Option<Arc<Addresses>>,
+}
+
+/// What an operator publishes.
+struct Addresses {
+    networks: Vec<IpNet>,
+    /// Whether an address outside of them is not its operator's.
+    is_complete: bool,
 }
 
 /// Bots by the names they give themselves in their user agents.
@@ -113,9 +122,12 @@ impl BotTable {
             .build(&patterns)
             .map_err(|error| BotTableError(error.to_string()))?;
         let bot_of = file.bots.iter().enumerate().flat_map(|(at, bot)| std::iter::repeat_n(at, bot.patterns.len())).collect();
-        let networks = file.networks();
+        let of_list = |(name, list): (String, AddressList)| {
+            (name, Arc::new(Addresses { networks: list.networks, is_complete: !list.changes }))
+        };
+        let addresses: HashMap<String, Arc<Addresses>> = file.addresses.into_iter().map(of_list).collect();
         let bot = |entry: Entry| Bot {
-            networks: entry.addresses.and_then(|list| networks.get(&list).cloned()),
+            addresses: entry.addresses.and_then(|list| addresses.get(&list).cloned()),
             name: entry.bot.into(),
             operator: entry.operator.into(),
             purpose: entry.purpose,
@@ -127,6 +139,11 @@ impl BotTable {
     /// Which edition this is; stored with what it decided.
     pub fn version(&self) -> &Arc<str> {
         &self.version
+    }
+
+    /// Whose a bot of this name is.
+    pub fn operator_of(&self, bot: &str) -> Option<&str> {
+        self.bots.iter().find(|known| known.name.as_ref() == bot).map(|known| known.operator.as_ref())
     }
 
     /// Who sent a request: by the user agent; else, where the CDN says of what kind the bot is that it verified, some other
@@ -153,17 +170,22 @@ impl BotTable {
 
 impl Bot {
     fn classified(&self, address: Option<IpAddr>) -> Classified {
-        let verified = self.networks.as_ref().zip(address).map(|(networks, address)| {
-            let address = address.to_canonical();
-            networks.iter().any(|network| network.contains(&address))
-        });
         Classified {
             bot: Arc::clone(&self.name),
             operator: Arc::clone(&self.operator),
             purpose: self.purpose,
-            verified,
+            verified: self.addresses.as_ref().zip(address).and_then(|(addresses, address)| addresses.hold(address)),
             documentation: Arc::clone(&self.documentation),
         }
+    }
+}
+
+impl Addresses {
+    /// Whether the address is of the operator; none where that cannot be told.
+    fn hold(&self, address: IpAddr) -> Option<bool> {
+        let address = address.to_canonical();
+        let is_inside = self.networks.iter().any(|network| network.contains(&address));
+        (is_inside || self.is_complete).then_some(is_inside)
     }
 }
 

@@ -5,8 +5,7 @@
 use super::{BotTableError, Purpose};
 use ipnet::IpNet;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter names stand in the user agents of people.
 const MIN_PATTERN_BYTES: usize = 4;
@@ -21,18 +20,21 @@ pub(super) struct BotFile {
     #[serde(default, rename = "about")]
     _about: String,
     #[serde(default)]
-    addresses: BTreeMap<String, AddressList>,
+    pub(super) addresses: BTreeMap<String, AddressList>,
     pub(super) bots: Vec<Entry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AddressList {
+pub(super) struct AddressList {
     #[serde(rename = "source")]
     _source: String,
     #[serde(rename = "as_of")]
     _as_of: String,
-    networks: Vec<IpNet>,
+    /// Whether the operator changes it so often that an address outside of a copy proves nothing.
+    #[serde(default)]
+    pub(super) changes: bool,
+    pub(super) networks: Vec<IpNet>,
 }
 
 #[derive(Deserialize)]
@@ -53,10 +55,6 @@ impl BotFile {
         let file: Self = serde_json::from_str(text).map_err(|error| BotTableError(error.to_string()))?;
         file.check()?;
         Ok(file)
-    }
-
-    pub(super) fn networks(&self) -> HashMap<String, Arc<[IpNet]>> {
-        self.addresses.iter().map(|(name, list)| (name.clone(), list.networks.as_slice().into())).collect()
     }
 
     fn check(&self) -> Result<(), BotTableError> {

@@ -67,6 +67,42 @@ fn an_address_of_the_operator_verifies_and_another_does_not() {
 }
 
 #[test]
+fn an_address_outside_of_a_list_that_changes_proves_nothing() {
+    let table = BotTable::bundled();
+    let verified = |user_agent: &str, address: &str| table.classify(user_agent, None, address.parse().ok()).unwrap().verified;
+    for (user_agent, address) in [
+        ("ChatGPT-User/1.0", "104.208.184.199"),
+        ("Googlebot/2.1", "66.249.64.1"),
+        ("GoogleOther", "2001:4860:4801:10::1"),
+        ("Google-Agent", "136.122.0.10"),
+        ("DuckDuckBot/1.1", "20.191.45.212"),
+    ] {
+        assert_eq!(verified(user_agent, address), Some(true), "{user_agent}");
+        assert_eq!(verified(user_agent, "203.0.113.7"), None, "{user_agent}");
+    }
+    let own = |changes: &str| {
+        let list = format!(r#"{{"source":"s","as_of":"2026-01-01",{changes}"networks":["192.0.2.0/24"]}}"#);
+        let bot =
+            r#"{"bot":"OwnBot","operator":"o","purpose":"search","documentation":"","patterns":["OwnBot"],"addresses":"own"}"#;
+        let table = BotTable::parse(&format!(r#"{{"version":"1","addresses":{{"own":{list}}},"bots":[{bot}]}}"#)).unwrap();
+        table.classify("OwnBot", None, "203.0.113.7".parse().ok()).unwrap().verified
+    };
+    assert_eq!((own(r#""changes":true,"#), own(r#""changes":false,"#), own("")), (None, Some(false), Some(false)));
+}
+
+#[test]
+fn every_list_of_addresses_says_where_it_is_from_and_of_when_and_is_of_a_bot() {
+    let table: serde_json::Value = serde_json::from_str(BUNDLED).unwrap();
+    let used: Vec<_> = table["bots"].as_array().unwrap().iter().filter_map(|bot| bot["addresses"].as_str()).collect();
+    for (name, list) in table["addresses"].as_object().unwrap() {
+        assert!(list["source"].as_str().unwrap().starts_with("https://"), "{name}");
+        let as_of: chrono::NaiveDate = list["as_of"].as_str().unwrap().parse().unwrap();
+        assert!(as_of.to_string().as_str() <= table["version"].as_str().unwrap(), "{name}: newer than the table");
+        assert!(used.contains(&name.as_str()), "{name} is of no bot");
+    }
+}
+
+#[test]
 fn the_verdict_of_a_cdn_names_what_the_table_does_not_know() {
     let table = BotTable::bundled();
     let unknown = table.classify("NewAssistant/1.0", Some("AI Assistant"), None).unwrap();
