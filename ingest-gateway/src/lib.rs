@@ -64,7 +64,7 @@ use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
 use service_kit::sealing::SecretsSettings;
-use service_kit::settings::{KafkaSettings, PostgresSettings, ProcessSettings};
+use service_kit::settings::{BotSettings, KafkaSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
 use sessions::{EnvelopeWriter, SessionMemory};
 use sqlx::PgPool;
@@ -117,6 +117,9 @@ pub struct Settings {
     /// Logs of CDNs
     #[command(flatten)]
     pub drains: DrainSettings,
+    /// By which table bots are told
+    #[command(flatten)]
+    pub bots: BotSettings,
     /// What opens the secrets that they are signed with
     #[command(flatten)]
     pub secrets: SecretsSettings,
@@ -139,9 +142,9 @@ impl Settings {
     /// These stores, and the usual rest.
     pub fn on(kafka: KafkaSettings, postgres: PostgresSettings) -> Self {
         let (limits, durability, expiry) = (Limits::default(), Durability::default(), TokenExpiry::default());
-        let (clients, drains) = (ClientSettings::default(), DrainSettings::default());
+        let (clients, drains, bots) = (ClientSettings::default(), DrainSettings::default(), BotSettings::default());
         let (secrets, session_expiry) = (SecretsSettings::default(), SessionExpiry::default());
-        Self { kafka, postgres, clients, limits, durability, drains, secrets, expiry, session_expiry }
+        Self { kafka, postgres, clients, limits, durability, drains, bots, secrets, expiry, session_expiry }
     }
 }
 
@@ -221,7 +224,7 @@ impl State {
             log,
             large: LargeBodies::new(),
             limits: settings.limits.clone(),
-            bots: settings.drains.bots()?,
+            bots: settings.bots.table()?,
             clock,
         }))
     }

@@ -48,6 +48,7 @@ use crate::read_model::outcomes::Ledger;
 use crate::routes::resolve::Limit;
 use axum::Router;
 use clap::{Args, Parser, Subcommand};
+use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
 use service_kit::client_address::ClientSettings;
@@ -59,7 +60,7 @@ use service_kit::key_uses::KeyUses;
 use service_kit::measures;
 use service_kit::rates::Rates;
 use service_kit::roles::{self, Role};
-use service_kit::settings::{ClickHouseSettings, PostgresSettings, ProcessSettings};
+use service_kit::settings::{BotSettings, ClickHouseSettings, PostgresSettings, ProcessSettings};
 use service_kit::{http, openapi, process, server, stores};
 use sqlx::PgPool;
 use std::process::ExitCode;
@@ -112,6 +113,9 @@ pub struct Settings {
     /// Reads at a time
     #[command(flatten)]
     pub reads: ReadSettings,
+    /// By which table bots are named
+    #[command(flatten)]
+    pub bots: BotSettings,
 }
 
 impl Settings {
@@ -125,7 +129,7 @@ impl Settings {
     /// These stores, and the usual rest.
     pub fn on(clickhouse: ClickHouseSettings, postgres: PostgresSettings) -> Self {
         let (resolving, clients, clicks) = (ResolveSettings::default(), ClientSettings::default(), ClickSettings::default());
-        Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default() }
+        Self { clickhouse, postgres, resolving, clients, clicks, reads: ReadSettings::default(), bots: BotSettings::default() }
     }
 }
 
@@ -140,6 +144,7 @@ pub struct State {
     pool: PgPool,
     lookups: Rates,
     read_limiter: Arc<ReadLimiter>,
+    bots: Arc<BotTable>,
     clock: Clock,
     probes: Vec<Probe>,
 }
@@ -177,6 +182,7 @@ impl State {
             resolving: Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
             read_limiter: ReadLimiter::new(&settings.reads),
+            bots: settings.bots.table()?,
             pool,
             clock,
         }))

@@ -28,7 +28,7 @@ use service_kit::http::Transport;
 use service_kit::roles::Role;
 use service_kit::sealing::SecretsSettings;
 use service_kit::settings::{
-    ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
+    BotSettings, ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
 };
 use service_kit::{http, openapi, server, stores, telemetry};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -96,6 +96,8 @@ pub struct Cli {
     #[command(flatten)]
     drains: DrainSettings,
     #[command(flatten)]
+    bots: BotSettings,
+    #[command(flatten)]
     expiry: TokenExpiry,
     #[command(flatten)]
     session_expiry: SessionExpiry,
@@ -117,6 +119,7 @@ impl Cli {
             limits: self.limits.clone(),
             durability: Durability { spill_dir: Some(spill_dir), ..self.durability.clone() },
             drains: self.drains.clone(),
+            bots: self.bots.clone(),
             secrets: self.secrets.clone(),
             expiry: self.expiry.clone(),
             session_expiry: self.session_expiry.clone(),
@@ -139,6 +142,7 @@ impl Cli {
             clients: self.sign_in.clients.clone(),
             clicks: self.clicks.clone(),
             reads: self.reads,
+            bots: self.bots.clone(),
         }
     }
 

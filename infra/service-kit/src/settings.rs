@@ -4,9 +4,11 @@
 //! Must refuse what nobody knows: a misspelt setting is an error, never a default. A setting of another service is none: one file of
 //! settings does for all of them.
 
+mod bots;
 pub mod kafka_security;
 mod needed;
 
+pub use bots::BotSettings;
 pub use needed::Needed;
 
 use crate::http::Transport;

@@ -1,19 +1,12 @@
-//! What a drain may send, and by which table its bots are told.
+//! What a drain may send.
 //!
 //! Must not be checked here; who reads a limit takes it from this.
 
-use anyhow::Context;
 use clap::Args;
-use schemas::bots::BotTable;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Logs of CDNs.
 #[derive(Args, Clone, Debug)]
 pub struct DrainSettings {
-    /// File of bots, their operators and addresses, instead of the bundled one; of the same form
-    #[arg(long, env = "TELEMETRY_BOTS_FILE", value_name = "FILE")]
-    pub bots_file: Option<PathBuf>,
     /// Largest body of a drain on the wire, in bytes
     #[arg(long, env = "TELEMETRY_DRAIN_WIRE_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub drain_wire_bytes: u64,
@@ -34,23 +27,11 @@ pub struct DrainSettings {
 impl Default for DrainSettings {
     fn default() -> Self {
         Self {
-            bots_file: None,
             drain_wire_bytes: 64 * 1024 * 1024,
             drain_body_bytes: 1024 * 1024 * 1024,
             drain_lines: 1_000_000,
             drain_line_bytes: 64 * 1024,
             drains_at_once: 32,
         }
-    }
-}
-
-impl DrainSettings {
-    /// The table of bots.
-    pub fn bots(&self) -> anyhow::Result<Arc<BotTable>> {
-        let Some(path) = &self.bots_file else { return Ok(BotTable::bundled()) };
-        let named =
-            || format!("TELEMETRY_BOTS_FILE={}: not a table of bots; correct it, or leave the setting out", path.display());
-        let text = std::fs::read_to_string(path).with_context(named)?;
-        Ok(Arc::new(BotTable::parse(&text).with_context(named)?))
     }
 }

@@ -7,7 +7,7 @@ use crate::State;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use chrono::{DateTime, Utc};
-use schemas::bots::{BotTable, OTHER};
+use schemas::bots::OTHER;
 use schemas::coverage::{Coverage, CoverageSpan};
 use schemas::crawler_reads::RefusedCount;
 use service_kit::http::ApiError;
@@ -80,10 +80,9 @@ async fn told_by(drains: &[(Uuid, bool)], state: &State, seen: &Visibility, peri
 /// What the owner's drains tell of refused requests, by bot and status.
 pub(crate) async fn refused(state: &State, seen: &Visibility, period: &Period) -> Result<Vec<RefusedCount>, ApiError> {
     let rows = state.ledger.in_turn(refused_rows(state, seen, period)).await?;
-    let bots = BotTable::bundled();
     let read = |(bot, status, count): (String, i32, i64)| {
         let (status, count) = (u16::try_from(status).ok()?, u64::try_from(count).ok()?);
-        let operator = bots.classify(&bot, None, None).map_or_else(|| OTHER.to_owned(), |known| known.operator.to_string());
+        let operator = state.bots.operator_of(&bot).unwrap_or(OTHER).to_owned();
         Some(RefusedCount { operator, bot, status, count })
     };
     Ok(rows.into_iter().filter_map(read).collect())

@@ -46,7 +46,7 @@ pub(crate) async fn read_crawlers(
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let refused = if is_narrowed { None } else { Some(refused(&state, seen, period).await?) };
     let coverage = coverage(&state, seen, period).await?;
-    let mut clicks = Clicks::default();
+    let mut clicks = Clicks { bots: Arc::clone(&state.bots), of: BTreeMap::new(), of_nobody: 0 };
     let found = state.telemetry.crawlers(seen, period, at, |agent, count| clicks.add(agent, count)).await?;
     let beside = Beside { clicks: clicks.of, refused: refused.as_deref().map(by_bot) };
     let envelope = Crawlers {
@@ -63,15 +63,15 @@ pub(crate) async fn read_crawlers(
 }
 
 /// Clicks by the operator whose bot's name stands in the name of the agent.
-#[derive(Default)]
 struct Clicks {
+    bots: Arc<BotTable>,
     of: BTreeMap<String, u64>,
     of_nobody: u64,
 }
 
 impl Clicks {
     fn add(&mut self, agent: &str, count: u64) {
-        match BotTable::bundled().classify(agent, None, None) {
+        match self.bots.classify(agent, None, None) {
             Some(bot) => *self.of.entry(bot.operator.to_string()).or_default() += count,
             None => self.of_nobody += count,
         }

@@ -404,6 +404,26 @@ async fn refused_requests_stand_beside_the_retrievals_of_their_bot() {
 }
 
 #[tokio::test]
+async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clicks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bots.json");
+    let own = json!({"version": "own-1", "bots": [{"bot": "Own bot", "operator": "Ourselves", "purpose": "search", "documentation": "",
+        "patterns": ["OwnFetcher"]}]});
+    std::fs::write(&file, own.to_string()).unwrap();
+    let app = TestApp::naming_bots_by(&file).await;
+    let owner = app.seed().owner_of("a.test").await;
+    drained(&app, owner.id, &[(0, 3, json!({"Own bot": {"403": 2}, "GPTBot": {"403": 1}}))]).await;
+    let click = |key: u128, agent: &str| seen("a.test", key).named("content_engaged").by(9).session(key).agent(agent);
+    let issuer = OrgId(Uuid::from_u128(8));
+    let clicks = [click(1, "OwnFetcher/1.0").bound(issuer, 1), click(2, "GPTBot").bound(issuer, 1)];
+    app.insert(&clicks).await;
+    let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
+    let refused = |bot: &str, operator: &str, count: u64| json!({"bot": bot, "operator": operator, "status": 403, "count": count});
+    assert_eq!(told["refused"], json!([refused("Own bot", "Ourselves", 2), refused("GPTBot", "other", 1)]));
+    assert_eq!(told["unattributed_clicks"], 1, "GPTBot is nobody's by this table");
+}
+
+#[tokio::test]
 async fn crawlers_are_told_as_csv_and_lines_too() {
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;

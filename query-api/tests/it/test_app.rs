@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use service_kit::retrieval_index::Compactor;
 use service_kit::roles::Role;
-use service_kit::settings::ClickHouseSettings;
+use service_kit::settings::{BotSettings, ClickHouseSettings};
 use service_kit::stores;
 use service_kit::testing::{Seed, TestServer, TestStores, client};
 use std::path::Path;
@@ -174,9 +174,18 @@ impl TestApp {
 
     /// With another rate of resolving.
     pub(crate) async fn with(resolving: ResolveSettings) -> Self {
+        Self::set(resolving, BotSettings::default()).await
+    }
+
+    /// With a table of bots of one's own.
+    pub(crate) async fn naming_bots_by(file: &Path) -> Self {
+        Self::set(ResolveSettings::default(), BotSettings { bots_file: Some(file.to_owned()) }).await
+    }
+
+    async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
         let stores = TestStores::fresh().await;
         let own = stores.signed_in_as(Role::Query);
-        let settings = Settings { resolving, ..Settings::on(own.clickhouse, own.postgres) };
+        let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
         let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
         Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }

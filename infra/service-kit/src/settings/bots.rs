@@ -1,0 +1,28 @@
+//! The table by which bots are told (docs/api/crawlers.md#bot-table).
+//!
+//! Must be the same for whoever takes requests in and whoever reads them: what one of them calls a bot, the other names.
+
+use anyhow::Context;
+use clap::Args;
+use schemas::bots::BotTable;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Whose bot a user agent is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct BotSettings {
+    /// File of bots, their operators and addresses, instead of the bundled one; of the same form
+    #[arg(long, env = "TELEMETRY_BOTS_FILE", value_name = "FILE")]
+    pub bots_file: Option<PathBuf>,
+}
+
+impl BotSettings {
+    /// The table; refuses a file that is none.
+    pub fn table(&self) -> anyhow::Result<Arc<BotTable>> {
+        let Some(path) = &self.bots_file else { return Ok(BotTable::bundled()) };
+        let named =
+            || format!("TELEMETRY_BOTS_FILE={}: not a table of bots; correct it, or leave the setting out", path.display());
+        let text = std::fs::read_to_string(path).with_context(named)?;
+        Ok(Arc::new(BotTable::parse(&text).with_context(named)?))
+    }
+}
