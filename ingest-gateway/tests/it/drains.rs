@@ -6,6 +6,7 @@ mod attacks;
 mod coverage;
 mod handshakes;
 mod narrow_keys;
+mod pasted;
 mod providers;
 mod repeats;
 mod shares;

@@ -121,3 +121,25 @@ async fn a_key_comes_in_the_header_that_a_provider_can_send() {
     let in_query = gateway.request_to(&format!("/drains/cloudflare?key={key}"), None);
     assert!(matches!(answer(in_query.body("")).await.status, 400 | 401));
 }
+
+/// What Akamai writes when a stream is saved is documented nowhere, nor is what others try a destination with.
+#[tokio::test]
+async fn whatever_tries_a_destination_is_answered_and_leaves_no_event() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let gzip = |text: &str| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    };
+    for provider in ["akamai", "cloudflare", "fastly", "vercel", "ndjson", "combined"] {
+        for trial in ["", "\n", "{}", "[]", "test", r#"{"access_validation":true}"#, r#"[{"message":"test"}]"#] {
+            for (encoding, body) in [("identity", trial.as_bytes().to_vec()), ("gzip", gzip(trial))] {
+                let request = gateway.request_to(&format!("/drains/{provider}"), Some(&key)).header("content-encoding", encoding);
+                let told = answer(request.body(body)).await;
+                assert_eq!(told.status, 200, "{provider}, {trial:?}, {encoding}: {}", told.body);
+            }
+        }
+    }
+    assert_eq!(gateway.record_count(), 0);
+}
