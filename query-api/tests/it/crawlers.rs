@@ -418,7 +418,8 @@ async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clic
     let clicks = [click(1, "OwnFetcher/1.0").bound(issuer, 1), click(2, "GPTBot").bound(issuer, 1)];
     app.insert(&clicks).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
-    let refused = |bot: &str, operator: &str, count: u64| json!({"bot": bot, "operator": operator, "status": 403, "count": count});
+    let refused =
+        |bot: &str, operator: &str, count: u64| json!({"bot": bot, "operator": operator, "status": 403, "count": count});
     assert_eq!(told["refused"], json!([refused("Own bot", "Ourselves", 2), refused("GPTBot", "other", 1)]));
     assert_eq!(told["unattributed_clicks"], 1, "GPTBot is nobody's by this table");
 }

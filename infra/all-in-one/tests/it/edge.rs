@@ -171,7 +171,8 @@ async fn d6_what_the_scripts_set_up_at_cloudflare_and_vercel_reaches_the_drain()
     let (cloudflare, vercel) = (drain(&demo, "cloudflare").await, drain(&demo, "vercel").await);
     let url = demo.env("BASE_URL");
 
-    let settings = [("CLOUDFLARE_API_TOKEN", "token-1"), ("ZONE_ID", "zone-1"), ("TELEMETRY_URL", url), ("DRAIN_KEY", key(&cloudflare))];
+    let settings =
+        [("CLOUDFLARE_API_TOKEN", "token-1"), ("ZONE_ID", "zone-1"), ("TELEMETRY_URL", url), ("DRAIN_KEY", key(&cloudflare))];
     let asked = ask_by("cloudflare/logpush.sh", "CLOUDFLARE_API", &settings).await;
     let calls: Vec<_> = asked.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
     let expected = ["PUT /zones/zone-1/rulesets/phases/http_log_custom_fields/entrypoint", "POST /zones/zone-1/logpush/jobs"];
