@@ -16,7 +16,7 @@ use loadgen::log_lines::{Format, Request};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
-use service_kit::testing::TestProcess;
+use service_kit::testing::{TestLog, TestProcess, eventually};
 use std::io::Write;
 use std::net::TcpStream;
 use tempfile::TempDir;
@@ -71,6 +71,19 @@ impl Demo {
             false => asked.body(body.to_owned()),
         })
         .await
+    }
+
+    /// Waits until what was acknowledged is counted: a record that the log did not acknowledge in time waits in the spill, a row of
+    /// coverage in the gateway, and both only then get to where reads look.
+    async fn caught_up(&self) {
+        const WAITING: [&str; 2] = ["gateway_spill_pending_events ", "gateway_drain_coverage_waiting "];
+        eventually("nothing waits in the gateway", || async {
+            let text = self.client.get(self.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
+            let waiting = text.lines().filter_map(|line| WAITING.iter().find_map(|name| line.strip_prefix(name)));
+            waiting.map(str::trim).all(|number| number == "0").then_some(())
+        })
+        .await;
+        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.name).await;
     }
 
     /// Sends a body up to some byte, and goes.

@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use service_kit::testing::{TestLog, random_seed, size};
+use service_kit::testing::{random_seed, size};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SESSIONS: [&str; 2] = ["67e55044-10b1-426f-9247-bb680e5fe0c8", "67e55044-10b1-426f-9247-bb680e5fe0c9"];
@@ -151,7 +151,7 @@ impl History<'_> {
 
     /// Reads the whole day and a part of it; all splits of the day.
     async fn judge(&self, random: &mut StdRng, compared: &mut Compared) {
-        TestLog::connect(&self.demo.stores.kafka).caught_up(&self.demo.stores.name).await;
+        self.demo.caught_up().await;
         let day = Window { since: self.begin, until: self.begin + TimeDelta::days(1), is_narrowed: false };
         self.judge_window(day, "hour", &SPLITS, compared).await;
         self.judge_part(random, compared).await;
@@ -159,7 +159,7 @@ impl History<'_> {
 
     /// Reads a part of the day, of the owner's domain or of all, and some splits of it.
     async fn judge_part(&self, random: &mut StdRng, compared: &mut Compared) {
-        TestLog::connect(&self.demo.stores.kafka).caught_up(&self.demo.stores.name).await;
+        self.demo.caught_up().await;
         let mut minute = || self.begin + TimeDelta::minutes(random.random_range(-120..1_560));
         let (one, other) = (minute(), minute());
         let part = Window { since: one.min(other), until: one.max(other), is_narrowed: random.random_bool(0.5) };

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use service_kit::testing::{TestLog, random_seed, size};
+use service_kit::testing::{random_seed, size};
 use std::collections::BTreeMap;
 
 const PERSON: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0";
@@ -112,7 +112,7 @@ impl Course<'_> {
 
     /// What every read says of the day, once all that was acknowledged is counted.
     async fn reads(&self) -> Vec<Value> {
-        TestLog::connect(&self.demo.stores.kafka).caught_up(&self.demo.stores.name).await;
+        self.demo.caught_up().await;
         let day = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%SZ").to_string();
         let window = format!("since={}&until={}", day(self.log.begin), day(self.log.begin + TimeDelta::days(1)));
         let mut said = Vec::new();
