@@ -4,6 +4,7 @@
 
 mod body;
 mod boundary;
+pub mod csv;
 mod error;
 mod inflate;
 mod inflaters;
