@@ -41,13 +41,18 @@ pub(crate) struct StoredEvent<'a> {
     pub(crate) extra: &'a str,
 }
 
-/// Puts together what was stored: `data`, then members unknown to this build that `data` does not name.
-pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
-    let mut members = match audience {
+/// Puts together what was stored: `data`, then members unknown to this build that `data` does not name. Of it what is shown.
+pub(crate) fn shown(told: StoredEvent<'_>, audience: Audience) -> Members {
+    match audience {
         Audience::Reporter => reported(told),
         Audience::Owner => shown_to_owner(reported(told), told.event_type, MAX_DEPTH),
         Audience::Issuer => of_click(told.event_type, told.data),
-    };
+    }
+}
+
+/// The same, and the roles that saw it.
+pub(crate) fn compose(told: StoredEvent<'_>, roles: &[u8], audience: Audience) -> Members {
+    let mut members = shown(told, audience);
     let names: Vec<&str> = roles.iter().filter_map(|code| SourceRole::from_code(*code)).map(SourceRole::as_str).collect();
     members.insert(OBSERVERS.to_owned(), raw(&names));
     members

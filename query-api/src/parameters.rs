@@ -5,3 +5,4 @@
 pub(crate) mod period;
 pub(crate) mod paging;
 pub(crate) mod cursor;
+pub(crate) mod event_filter;

@@ -1,5 +1,5 @@
-//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`], [`owners_page`], [`event_page`],
-//! [`series`] and beside them.
+//! Every ClickHouse query of the reads, asked under caps; their text is in [`statements`], [`owners_page`], [`one_event`],
+//! [`event_page`], [`series`] and beside them.
 //!
 //! Must not ask for telemetry without a [`Visibility`] (or, by session, a `SessionScope`), must not put a caller's text into a
 //! statement (values go as server-side parameters), and must not count from more than one snapshot: all figures of a read are of one query.
@@ -11,6 +11,7 @@ mod caps;
 mod crawlers;
 mod event_page;
 mod faces;
+mod one_event;
 pub(crate) mod outcomes;
 mod owned;
 mod owners_page;
@@ -48,8 +49,9 @@ pub(crate) use agent_figures::OwnFigure;
 pub(crate) use analyst_views::{AnalystView, EXACT_SETTINGS, analyst_views, hosts_condition};
 pub(crate) use answered::Fact;
 pub(crate) use crawlers::CrawlerRow;
+pub(crate) use one_event::FoundEvent;
 pub use plans::{PlanRequest, query_plans};
-pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, Rows, UrlRow};
+pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, ReportRow, Rows, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
 pub(crate) use statements::FunnelBy;

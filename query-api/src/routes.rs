@@ -9,6 +9,7 @@ mod crawlers;
 mod documents;
 pub(crate) mod dry_run;
 mod lists;
+mod one_event;
 mod reads;
 pub(crate) mod resolve;
 mod series;
@@ -26,6 +27,7 @@ pub fn routes(state: Arc<State>) -> Router {
         // With an API key that has telemetry:read, or the session of a member.
         .route("/content-owners/summary", get(reads::read_summary))
         .route("/content-owners/events", get(lists::read_events))
+        .route("/content-owners/events/{id}", get(one_event::read_event))
         .route("/content-owners/urls", get(lists::read_urls))
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/funnel", get(lists::read_funnel))

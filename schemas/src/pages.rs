@@ -49,6 +49,45 @@ pub struct EventItem {
     pub agent_id: String,
 }
 
+/// What one observer said of an event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventReport {
+    /// The role it was reported in, or counts as; empty when none was given and any could be.
+    pub source_role: String,
+    /// The reporter's own id of it; of one without the key it is counted by, as a UUID.
+    pub event_id: String,
+    /// Empty when there is none.
+    pub session_id: String,
+    /// Type name.
+    pub event_type: String,
+    /// As reported; empty when there is none.
+    pub content_url: String,
+    /// UTC, to the millisecond, by this observer's clock.
+    pub event_timestamp: String,
+    /// What was reported beside the members above.
+    pub event_data: BTreeMap<String, Box<RawValue>>,
+    /// Whose session it is; without one, who reported it, where that is an agent or its report represents the event. Else empty.
+    pub platform_id: String,
+    /// As the reporter names its agent; empty when it names none.
+    pub agent_id: String,
+}
+
+/// One event as the list of events shows it, and what each of its observers said.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventReports {
+    /// The event.
+    #[serde(flatten)]
+    pub event: EventItem,
+    /// Of a retrieval of content, the part of corroboration that it counts in; else null.
+    pub corroboration: Option<String>,
+    /// Events of this id in the window: ids are their reporters', and two reporters may use one.
+    pub events_of_this_id: u64,
+    /// How many reports there are.
+    pub total_reports: u64,
+    /// The first of them by precedence; the first one represents the event.
+    pub reports: Vec<EventReport>,
+}
+
 /// One event, for who took part in it: its reporter, or the issuer of the click token that bound it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentEventItem {

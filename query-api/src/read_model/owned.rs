@@ -7,6 +7,7 @@ use super::row_filter::{Bound, FIRST_MS, bounds};
 use super::values::Values;
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use schemas::site::Site;
 
@@ -20,7 +21,16 @@ pub(super) struct Owned {
     pub(super) late_from: Option<String>,
     window: Vec<Bound>,
     readers: Option<Readers>,
+    wanted: Wanted,
     pub(super) values: Values,
+}
+
+/// What a list is narrowed to, each as the parameter that holds it.
+#[derive(Default)]
+struct Wanted {
+    event_type: Option<String>,
+    agent: Option<String>,
+    platform: Option<String>,
 }
 
 /// The hosts that decide since when a site is somebody's: the reader's, where it is a question of whose click it was.
@@ -76,7 +86,7 @@ impl Owned {
         };
         let readers = Readers::of(&mut values, seen);
         let window = bounds(&mut values, period);
-        Self { on_hosts, since, late_from: None, window, readers, values }
+        Self { on_hosts, since, late_from: None, window, readers, wanted: Wanted::default(), values }
     }
 
     /// For a statement that is kept, as a view is: which of the sites in the index are visible it asks itself, each time.
@@ -97,7 +107,15 @@ impl Owned {
             ),
         };
         let readers = Readers::of(&mut values, seen);
-        Self { on_hosts, since: hosts.map(Since::OfHosts), late_from: None, window: Vec::new(), readers, values }
+        Self {
+            on_hosts,
+            since: hosts.map(Since::OfHosts),
+            late_from: None,
+            window: Vec::new(),
+            readers,
+            wanted: Wanted::default(),
+            values,
+        }
     }
 
     /// On the host that a view's parameter `site` names, and beneath it, whosever that is and was.
@@ -106,7 +124,8 @@ impl Owned {
         let hosts = || "[{site:String}]".to_owned();
         let readers = Readers { verified: hosts(), own: hosts(), visible_from: format!("[toInt64({FIRST_MS})]") };
         let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
-        Self { on_hosts, since: None, late_from: None, window: Vec::new(), readers: Some(readers), values: Values::default() }
+        let (window, wanted, values) = (Vec::new(), Wanted::default(), Values::default());
+        Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, values }
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
@@ -118,11 +137,50 @@ impl Owned {
         self
     }
 
+    /// Narrowed to what the filter asks for.
+    pub(super) fn narrowed(mut self, filter: &EventFilter) -> Self {
+        let mut text = |name, kind, value: Option<String>| value.map(|value| self.values.text(name, kind, value));
+        self.wanted = Wanted {
+            event_type: text("wanted_type", "String", filter.event_type.clone()),
+            agent: text("wanted_agent", "String", filter.agent_id.clone()),
+            platform: text("wanted_platform", "UUID", filter.platform_id.map(|id| id.to_string())),
+        };
+        self
+    }
+
+    /// Of these keys alone.
+    pub(super) fn of_keys(mut self, keys: &[u128]) -> Self {
+        let texts = self.values.texts("of_key", "String", keys.iter().map(ToString::to_string));
+        self.on_hosts = format!(
+            "{on_hosts} AND (key_low, key_high) IN ( \
+               SELECT toUInt64(key), toUInt64(bitShiftRight(key, 64)) FROM (SELECT toUInt128(arrayJoin({texts})) AS key))",
+            on_hosts = self.on_hosts,
+        );
+        self
+    }
+
+    /// On the report that represents a retrieval, whose fields `field` names: it shows its reader what is wanted.
+    pub(super) fn is_wanted(&self, field: impl Fn(&str) -> String, reporter: impl Fn(&str) -> String) -> String {
+        let Wanted { event_type, agent, platform } = &self.wanted;
+        let is_told = || self.may_tell(&field("link_site"), &field("at"));
+        let of_type = event_type.iter().map(|wanted| format!(" AND toString({}) = {wanted}", field("event_type")));
+        let of_agent = agent.iter().map(|wanted| format!(" AND if({}, toString({}), '') = {wanted}", is_told(), field("agent")));
+        let of_platform = platform
+            .iter()
+            .map(|wanted| format!(" AND if({}, {}, {}) = {wanted}", is_told(), field("platform"), reporter(&field("org"))));
+        of_type.chain(of_agent).chain(of_platform).collect()
+    }
+
+    /// On a site and a time: it lies in the owner's time.
+    pub(super) fn in_owners_time(&self, site: &str, at: &str) -> String {
+        let since = self.since.iter().map(|since| format!(" AND toUnixTimestamp64Milli({at}) >= {}", since.of(site)));
+        format!("1{}", since.collect::<String>())
+    }
+
     /// On a site and a time: it lies in the window, and in the owner's time.
     pub(super) fn in_window(&self, site: &str, at: &str) -> String {
         let bounds = self.window.iter().map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
-        let since = self.since.iter().map(|since| format!(" AND toUnixTimestamp64Milli({at}) >= {}", since.of(site)));
-        format!("1{}", bounds.chain(since).collect::<String>())
+        format!("{}{}", self.in_owners_time(site, at), bounds.collect::<String>())
     }
 
     /// On a report's `link_site` and time: whose click it was may be told. The site of the link is the reader's, by all of the

@@ -13,6 +13,7 @@ use super::rows::{EventRow, FoundPage};
 use super::values::Values;
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use clickhouse::query::Query;
@@ -71,9 +72,10 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
+        filter: &EventFilter,
         (at, walk): (Paging, &Cursor),
     ) -> Result<FoundPage<EventRow>, ApiError> {
-        let found = self.candidates(seen, period, (at, walk)).await?;
+        let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
         let mut ordered = self.ordered(candidates).await?;
@@ -97,9 +99,10 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
+        filter: &EventFilter,
         (at, walk): (Paging, &Cursor),
     ) -> Result<Vec<Candidates>, ApiError> {
-        let owned = self.owned(seen, period).await?.on(walk);
+        let owned = self.owned(seen, period).await?.on(walk).narrowed(filter);
         let statement = candidates(&owned, at.offset);
         let query = owned.values.bind(self.client.query(&statement)).param("limit", at.limit).param("offset", at.offset);
         let query = query.param("through", at.limit.saturating_add(at.offset));
@@ -137,7 +140,7 @@ impl Telemetry {
 
 /// Of rows that are named by the sorting key. A projection would serve a part of the condition, and ClickHouse 26.7 then looks for the
 /// rest of it in the projection, where it is not (NOT_FOUND_COLUMN_IN_BLOCK).
-fn by_key(query: Query) -> Query {
+pub(super) fn by_key(query: Query) -> Query {
     query.with_setting("optimize_use_projections", "0")
 }
 
@@ -197,7 +200,7 @@ fn rows_of(values: &mut Values, candidates: &[Candidate]) -> (String, String) {
 }
 
 /// The id of an event: the reporter's own, else its key.
-fn id() -> String {
+pub(super) fn id() -> String {
     format!("if(event_id != '', event_id, {KEY_AS_ID})")
 }
 

@@ -122,14 +122,16 @@ pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
     format!(
         "SELECT {base} FROM retrieval_index FINAL \
          WHERE tier = 'base' AND {on_hosts} AND NOT needs_merge AND key_low NOT IN (SELECT key_low FROM fresh){but_late} \
-           AND {in_window} \
+           AND {in_window}{is_wanted} \
          UNION ALL \
-         SELECT {open} FROM open WHERE {open_in_window}",
+         SELECT {open} FROM open WHERE {open_in_window}{open_is_wanted}",
         base = list(|column| &column.base),
         open = list(|column| &column.open),
         on_hosts = owned.on_hosts,
         in_window = owned.in_window("site", "at"),
+        is_wanted = owned.is_wanted(str::to_owned, reporter),
         open_in_window = owned.in_window("first_site", "told[1].6"),
+        open_is_wanted = owned.is_wanted(|field| format!("told[1].{}", place(field)), reporter),
     )
 }
 

@@ -150,6 +150,52 @@ pub(crate) struct EventRow {
     held: u64,
 }
 
+/// One report of an event.
+#[derive(clickhouse::Row, Deserialize)]
+pub(crate) struct ReportRow {
+    /// Of the event there are so many.
+    pub(super) total: u64,
+    pub(crate) id: String,
+    pub(crate) r#type: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) session: Uuid,
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub(crate) platform: Uuid,
+    pub(crate) agent: String,
+    pub(crate) url: String,
+    pub(crate) role: u8,
+    pub(crate) at_ms: i64,
+    pub(crate) reported: String,
+    pub(crate) unknown: String,
+}
+
+impl EventRow {
+    /// As the report that represents it tells it.
+    pub(crate) fn of_report(report: &ReportRow, roles: Vec<u8>) -> Self {
+        Self {
+            total: 1,
+            is_item: 1,
+            id: report.id.clone(),
+            r#type: report.r#type.clone(),
+            session: report.session,
+            platform: report.platform,
+            agent: report.agent.clone(),
+            url: report.url.clone(),
+            telemetry_id: String::new(),
+            role: report.role,
+            by_other: 0,
+            at_ms: report.at_ms,
+            reported: report.reported.clone(),
+            unknown: report.unknown.clone(),
+            roles,
+            last_ms: report.at_ms,
+            last_id: String::new(),
+            last_key: 0,
+            held: 1,
+        }
+    }
+}
+
 /// One URL.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct UrlRow {

@@ -58,6 +58,13 @@ pub(super) fn urls(owned: &Owned) -> String {
     listed(&steps, &all_of("urls"), &items, names, MOST_FIRST)
 }
 
+/// Of a retrieval with its reports: which of them claim it.
+pub(super) const CLAIM: &str = "arrayMap((role, is_agents) -> role IN (0, 1) AND is_agents, all_role, are_agents) AS claim";
+/// Whether an agent claims it, and whether a server of another organisation saw it.
+pub(super) const CLAIMED_AND_SEEN: &str = "arrayFilter((org, is_claim) -> is_claim, all_org, claim) AS claimants, \
+    notEmpty(claimants) AS is_claimed, \
+    arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), all_org, all_role) AS is_seen";
+
 /// Retrievals per day and agent, by who saw them. A server of the very organisation that claims a retrieval is no second
 /// reporter.
 pub(super) fn corroboration(owned: &Owned) -> String {
@@ -66,12 +73,8 @@ pub(super) fn corroboration(owned: &Owned) -> String {
            countIf(is_claimed AND is_seen) AS both, countIf(is_claimed AND NOT is_seen) AS claimed_only, \
            countIf(NOT is_claimed AND is_seen) AS seen_only, countIf(NOT is_claimed AND NOT is_seen) AS neither \
          FROM ( \
-           SELECT at, if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent, \
-             arrayFilter((org, is_claim) -> is_claim, all_org, claim) AS claimants, notEmpty(claimants) AS is_claimed, \
-             arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), all_org, all_role) AS is_seen \
-           FROM ( \
-             SELECT *, arrayMap((role, is_agents) -> role IN (0, 1) AND is_agents, all_role, are_agents) AS claim FROM ({reports}) \
-             WHERE event_type = 'content_retrieved')) \
+           SELECT at, if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent, {CLAIMED_AND_SEEN} \
+           FROM (SELECT *, {CLAIM} FROM ({reports}) WHERE event_type = 'content_retrieved')) \
          GROUP BY day, platform, agent",
         reports = reports(owned, vec![shown("at"), shown("event_type")]),
     );

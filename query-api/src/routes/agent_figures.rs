@@ -9,6 +9,7 @@ use super::series::filled::{Filled, Source};
 use super::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
 use crate::State;
 use crate::access::visibility::OwnReports;
+use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::{By, Cell, Extent, OwnFigure, OwnSplit};
@@ -33,6 +34,8 @@ pub(crate) struct SummaryParameters {
     delegated_from: Option<String>,
     by: Option<String>,
     split: Option<String>,
+    #[serde(flatten)]
+    filter: FilterParameters,
 }
 
 /// `GET /agent/summary`.
@@ -44,6 +47,7 @@ pub(crate) async fn read_own_summary(
     let others =
         [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    refuse_others(&asked.filter.given())?;
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let figures = state.telemetry.own_figures(&own, &period).await?;

@@ -7,6 +7,7 @@ use crate::State;
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
+use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
@@ -29,15 +30,27 @@ use uuid::Uuid;
 /// What a list may be asked for. Numbers are texts here, so that each fault has its own sentence.
 #[derive(Deserialize)]
 pub(crate) struct ListParameters {
-    since: Option<String>,
-    until: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
     pub(crate) domain: Option<String>,
-    delegated_from: Option<String>,
+    pub(crate) delegated_from: Option<String>,
     limit: Option<String>,
     offset: Option<String>,
     after: Option<String>,
     by: Option<String>,
     split: Option<String>,
+    #[serde(flatten)]
+    filter: FilterParameters,
+}
+
+impl ListParameters {
+    /// What is no list has no parts.
+    pub(crate) fn refuse_parts(&self) -> Result<(), ApiError> {
+        let Self { limit, offset, after, by, split, .. } = self;
+        let others = [("limit", limit), ("offset", offset), ("after", after), ("by", by), ("split", split)];
+        refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+        refuse_others(&self.filter.given())
+    }
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -64,6 +77,7 @@ impl ListRequest {
 
     async fn of(state: &State, reading: AdmittedReader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
         refuse_others(&[("split", asked.split.as_ref())])?;
+        refuse_others(&asked.filter.given())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
         let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
@@ -119,12 +133,13 @@ pub(crate) async fn read_events(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
     let walk = walk(&state, &asked)?;
+    let filter = std::mem::take(&mut asked.filter).parse()?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, (asked.paging, &walk)).await?;
+    let found = state.telemetry.owners_events(&asked.visibility, &asked.period, &filter, (asked.paging, &walk)).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
@@ -152,6 +167,7 @@ pub(crate) async fn read_own_events(
     let others =
         [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    refuse_others(&asked.filter.given())?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&state, &asked)?;
     let own = OwnReports::of(&reading.reader)?;
@@ -216,16 +232,16 @@ pub(crate) async fn read_funnel(
     page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
 }
 
-fn instant(ms: i64) -> String {
+pub(super) fn instant(ms: i64) -> String {
     schemas::instant::text(DateTime::from_timestamp_millis(ms).unwrap_or_default())
 }
 
 /// The id as text; empty for none.
-fn id(id: Uuid) -> String {
+pub(super) fn id(id: Uuid) -> String {
     if id.is_nil() { String::new() } else { id.to_string() }
 }
 
-fn event(row: EventRow, audience: Audience) -> EventItem {
+pub(super) fn event(row: EventRow, audience: Audience) -> EventItem {
     let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
     let event_data = event_data::compose(told, &row.roles, audience);
     EventItem {

@@ -6,6 +6,7 @@
 use super::coverage;
 use crate::State;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::SummaryRow;
@@ -29,6 +30,8 @@ pub(crate) struct SummaryParameters {
     pub(crate) delegated_from: Option<String>,
     pub(crate) by: Option<String>,
     pub(crate) split: Option<String>,
+    #[serde(flatten)]
+    pub(crate) filter: FilterParameters,
 }
 
 /// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been
@@ -47,6 +50,7 @@ pub(crate) async fn read_summary(
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility =
         Visibility::establish(&state.directory, &reading.reader, asked.delegated_from.as_deref(), asked.domain.as_deref())
@@ -65,6 +69,7 @@ pub(crate) async fn read_coverage(
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
     let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;

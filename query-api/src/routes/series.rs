@@ -10,6 +10,7 @@ use super::coverage;
 use super::reads::refuse_others;
 use crate::State;
 use crate::access::visibility::Visibility;
+use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::{By, Cell, Fact, Split};
@@ -39,12 +40,15 @@ pub(crate) struct SeriesParameters {
     limit: Option<String>,
     offset: Option<String>,
     after: Option<String>,
+    #[serde(flatten)]
+    filter: FilterParameters,
 }
 
 impl SeriesParameters {
-    /// A series is told whole: it has no pages.
+    /// A series is told whole: it has no pages and no filter.
     pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
-        refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])
+        refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])?;
+        refuse_others(&self.filter.given())
     }
 
     /// How long a bucket is; a day when the caller does not say.

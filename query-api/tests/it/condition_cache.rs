@@ -15,7 +15,7 @@ use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer};
 const DESCRIBED: &str = include_str!("../../../schemas/openapi/query-api.json");
 
 /// The path of every read that asks for a key, with what it cannot do without.
-fn reads(token: &str, session: &str) -> Vec<String> {
+fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     let described: Value = serde_json::from_str(DESCRIBED).unwrap();
     let paths = described["paths"].as_object().unwrap().iter();
     let with_key = paths.filter(|(_, methods)| !methods["get"]["security"].is_null());
@@ -25,7 +25,8 @@ fn reads(token: &str, session: &str) -> Vec<String> {
         let named =
             needed.map(|parameter| format!("{}={}", parameter["name"].as_str().unwrap(), parameter["example"].as_str().unwrap()));
         let query = named.collect::<Vec<_>>().join("&");
-        format!("{}?{query}", path.replace("{token}", token).replace("{id}", session))
+        let id = if path.contains("/events/") { event } else { session };
+        format!("{}?{query}", path.replace("{token}", token).replace("{id}", id))
     });
     filled.collect()
 }
@@ -40,9 +41,11 @@ async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_condi
     clicks.app = clicks.app.served_by(TestServer::start(router(state)).await);
     let session = clicks.session(Some(1)).await;
     let token = clicks.token(session, "https://example.com/").await;
-    clicks.report(&[reported(clicks.agent.id, session, "content_cited", "https://example.com/")]).await;
+    let report = reported(clicks.agent.id, session, "content_cited", "https://example.com/");
+    let event = report.event_id.clone();
+    clicks.report(&[report]).await;
     proxy.take_requests();
-    let paths = reads(&token, &session.to_string());
+    let paths = reads(&token, &session.to_string(), &event);
     assert!(paths.len() >= 8, "{paths:?}");
     for path in paths {
         let key = match path.split('/').nth(1).unwrap() {

@@ -24,6 +24,13 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
             }
         }
     }
+    if list == "events" {
+        for (name, values) in [("event_type", ["content_retrieved", "content_cited", ""]), ("agent_id", ["alpha", "beta", ""])] {
+            if random.random_bool(0.3) {
+                query.append_pair(name, values.choose(random).unwrap());
+            }
+        }
+    }
     if list == "funnel" && random.random_bool(0.7) {
         query.append_pair("by", ["agent", "url", "day", "week"].choose(random).unwrap());
     }

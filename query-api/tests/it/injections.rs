@@ -170,6 +170,29 @@ async fn r8_a_value_is_no_part_of_the_statement_and_a_read_is_one_statement() {
 }
 
 #[tokio::test]
+async fn r8_an_id_and_a_filter_are_no_part_of_a_statement() {
+    let (app, heard, _listener) = overheard().await;
+    let owner = app.seed().owner_of("example.com").await;
+    app.insert(&[seen("example.com", 1).id("own")]).await;
+    heard.take();
+    for text in corpus().iter().step_by(7) {
+        let may_be_asked = !text.contains('\0');
+        let expected = if may_be_asked { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        for name in ["agent_id", "event_type"] {
+            let answer = app.get(&owner.key, "/content-owners/events", &[(name, text)]).await;
+            assert_eq!(answer.status, expected, "{name} {text:?}: {}", answer.text);
+        }
+        let mut path = reqwest::Url::parse("http://a.test/content-owners/events").unwrap();
+        path.path_segments_mut().unwrap().push(text);
+        let answer = app.get(&owner.key, path.path(), &[]).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{text:?}: {}", answer.text);
+    }
+    let said = heard.take();
+    assert!(said.iter().any(|statement| statement.contains("event_id = {event_id:String}")), "the listener hears look-ups");
+    assert!(said.iter().all(|statement| !statement.contains(MARK)), "{said:?}");
+}
+
+#[tokio::test]
 async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter() {
     let (app, heard, _listener) = overheard().await;
     let owner = app.seed().owner_of("example.com").await;

@@ -26,6 +26,7 @@ mod model_lists;
 mod model_series;
 mod model_time;
 mod odd;
+mod one_event;
 mod one_moment;
 mod paging;
 mod paging_ties;

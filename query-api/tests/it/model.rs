@@ -69,7 +69,7 @@ fn host_of(row: &Observation) -> String {
 }
 
 /// The first millisecond in which the host of an observation is its owner's.
-fn visible_from(row: &Observation) -> i64 {
+pub(crate) fn visible_from(row: &Observation) -> i64 {
     owner_of(&host_of(row)).map_or(i64::MAX, |(_, from)| from)
 }
 
@@ -196,8 +196,13 @@ fn merged(rows: &[Observation]) -> Vec<&Observation> {
 }
 
 pub(crate) fn representative<'a>(observations: &[&'a Observation]) -> &'a Observation {
-    let rank = |row: &Observation| if row.source_role == 0 { 5 } else { row.source_role };
-    observations.iter().min_by_key(|row| (rank(row), u64::MAX - row.version, row.org_id)).unwrap()
+    observations.iter().min_by_key(|row| precedence(row)).unwrap()
+}
+
+/// The order of the reports of one event.
+pub(crate) fn precedence(row: &Observation) -> (i8, u64, Uuid, u8) {
+    let rank = if row.source_role == 0 { 5 } else { row.source_role };
+    (rank, u64::MAX - row.version, row.org_id, row.observer)
 }
 
 pub(crate) fn sessions<'a>(observations: impl Iterator<Item = &'a &'a Observation>) -> u64 {

@@ -1,6 +1,6 @@
 //! Every list against the model: what a naive reading of the rows in memory says its items are.
 
-use crate::model::{Read, owners, random_rows, refill, representative, sessions};
+use crate::model::{Read, owners, precedence, random_rows, refill, representative, sessions, visible_from};
 use crate::test_app::{Observation, TestApp};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -80,6 +80,70 @@ pub(crate) fn events(retrievals: &[Retrieval<'_>], party: Option<Uuid>) -> Vec<V
     items.into_values().collect()
 }
 
+/// The id that a report is told by.
+fn told_id(row: &Observation) -> String {
+    if row.event_id.is_empty() { Uuid::from_u128(row.event_key).to_string() } else { row.event_id.clone() }
+}
+
+/// The newest event that has a report of that id, with all that may be told of it.
+fn one_event(retrievals: &[Retrieval<'_>], event_id: &str) -> Option<Value> {
+    let told = |of: &Retrieval<'_>| {
+        let mut rows: Vec<_> = of.iter().copied().filter(|row| row.at >= visible_from(row)).cloned().collect();
+        rows.sort_by_key(precedence);
+        rows
+    };
+    let named: Vec<_> = retrievals.iter().filter(|of| told(of).iter().any(|row| told_id(row) == event_id)).collect();
+    let newest = *named.iter().min_by_key(|of| (Reverse(representative(of).at), representative(of).event_key))?;
+    let report = |(nth, row): (usize, Observation)| {
+        let (platform, session, agent) = row.as_owners_see();
+        let is_named = nth == 0 || row.counted_role() == 1 || !session.is_nil();
+        let mut data: Value = serde_json::from_str(&row.data).unwrap();
+        data.as_object_mut().unwrap().remove("n");
+        json!({
+            "source_role": role_name(row.counted_role()),
+            "event_id": told_id(&row),
+            "session_id": id(session),
+            "event_type": row.event_type,
+            "content_url": row.content_url,
+            "event_timestamp": instant(row.at),
+            "event_data": data,
+            "platform_id": if is_named { id(platform) } else { String::new() },
+            "agent_id": if is_named { agent } else { "" },
+        })
+    };
+    let reports: Vec<Value> = told(newest).into_iter().enumerate().map(report).collect();
+    let mut event = events(std::slice::from_ref(newest), None).remove(0);
+    let parts = ["seen_by_both", "claimed_by_agent_only", "seen_by_neither", "seen_by_server_only"];
+    let is_retrieval = representative(newest).event_type == "content_retrieved";
+    event["corroboration"] = if is_retrieval { parts[part_of(newest)].into() } else { Value::Null };
+    event["events_of_this_id"] = named.len().into();
+    event["total_reports"] = reports.len().into();
+    event["reports"] = reports.into();
+    Some(event)
+}
+
+/// By both, by the agent alone, by neither, by a server alone.
+fn part_of(observations: &Retrieval<'_>) -> usize {
+    let claimants: BTreeSet<Uuid> = observations.iter().filter(|row| is_agents(row)).map(|row| row.org_id).collect();
+    let is_claimed = !claimants.is_empty();
+    let is_seen = observations.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
+    usize::from(!is_claimed) * 2 + usize::from(is_claimed != is_seen)
+}
+
+/// The items that have these members, and the parameters that ask for them.
+fn narrowed(items: &[Value], random: &mut StdRng) -> (Vec<Value>, Vec<(&'static str, String)>) {
+    let mut asked = Vec::new();
+    for name in ["event_type", "agent_id", "platform_id"] {
+        // Most of the time what one of the items has.
+        if random.random_bool(0.5) && !items.is_empty() {
+            let value = items[random.random_range(0..items.len())][name].as_str().unwrap().to_owned();
+            asked.push((name, value));
+        }
+    }
+    let has = |item: &&Value| asked.iter().all(|(name, value)| item[*name] == value.as_str());
+    (items.iter().filter(has).cloned().collect(), asked)
+}
+
 fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
     for observations in retrievals {
@@ -117,11 +181,7 @@ fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     for observations in retrievals.iter().filter(|of| representative(of).event_type == "content_retrieved") {
         let day = instant(representative(observations).at)[..10].to_owned();
         let (platform, agent) = agent_of(observations);
-        let claimants: BTreeSet<Uuid> = observations.iter().filter(|row| is_agents(row)).map(|row| row.org_id).collect();
-        let is_claimed = !claimants.is_empty();
-        let is_seen = observations.iter().any(|row| matches!(row.source_role, 2 | 3) && !claimants.contains(&row.org_id));
-        let place = usize::from(!is_claimed) * 2 + usize::from(is_claimed != is_seen);
-        parts.entry((Reverse(day), platform, agent)).or_default()[place] += 1;
+        parts.entry((Reverse(day), platform, agent)).or_default()[part_of(observations)] += 1;
     }
     let mut parts: Vec<_> = parts.into_iter().collect();
     // A platform that is none is written as all zero in the store, and so comes first among equals here, too.
@@ -211,7 +271,19 @@ async fn every_list_equals_the_model() {
             }
             continue;
         };
-        expect(&app, key, "/content-owners/events", &query, &events(&seen, None), limit, &trace).await;
+        let items = events(&seen, None);
+        expect(&app, key, "/content-owners/events", &query, &items, limit, &trace).await;
+        let (items, asked) = narrowed(&items, &mut random);
+        let asked: Vec<(&str, &str)> = asked.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        expect(&app, key, "/content-owners/events", &[&query[..], &asked].concat(), &items, limit, &trace).await;
+        let of_key = Uuid::from_u128(random.random_range(0..12)).to_string();
+        for event_id in ["a", "B", "\u{e4}", "nobody", &of_key] {
+            let answer = app.get(key, &format!("/content-owners/events/{event_id}"), &query).await;
+            let expected = one_event(&seen, event_id);
+            let status = if expected.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            assert_eq!(answer.status, status, "{event_id} {trace}: {}", answer.text);
+            assert_eq!(Some(answer.json()).filter(|_| status == StatusCode::OK), expected, "{event_id} {trace}");
+        }
         expect(&app, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
         expect(&app, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
         for by in ["agent", "url", "day"] {

@@ -66,7 +66,13 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         asked.extend(["/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "example.com"))));
     }
     asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
-    assert_eq!(asked.len(), 23);
+    for name in ["event_type", "agent_id", "platform_id"] {
+        let whole = ["/content-owners/summary", "/content-owners/series", "/content-owners/coverage"];
+        let unfiltered = OWNERS.into_iter().filter(|path| *path != "/content-owners/events").chain(whole);
+        asked.extend(unfiltered.map(|path| (path, &owner.key, (name, "x"))));
+        asked.extend(["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, ""))));
+    }
+    assert_eq!(asked.len(), 23 + 3 * 9);
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");

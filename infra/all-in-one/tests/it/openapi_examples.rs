@@ -28,7 +28,7 @@ const STORY: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
     ("start_session", "AGENT_KEY"), ("post_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("read_summary", "OWNER_KEY"),
-    ("read_events", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
+    ("read_events", "OWNER_KEY"), ("read_event", "OWNER_KEY"), ("read_urls", "OWNER_KEY"), ("read_corroboration", "OWNER_KEY"), ("read_funnel", "OWNER_KEY"),
     ("read_series", "OWNER_KEY"), ("read_crawlers", "OWNER_KEY"), ("read_coverage", "OWNER_KEY"),
     ("read_own_summary", "AGENT_KEY"), ("read_own_series", "AGENT_KEY"),
     ("post_drain", "NETWORK_KEY"), ("answer_fastly_challenge", ""),

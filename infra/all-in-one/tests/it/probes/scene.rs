@@ -43,6 +43,8 @@ pub(super) enum Kind {
     Invite,
     AccessRequest,
     Session,
+    /// The id that a reporter gave an event on the tenant's domain.
+    Event,
     /// A click token whose organisation does not share.
     Token,
     /// A click token that was valid.
@@ -167,7 +169,8 @@ impl TestApp {
         let request = self.demo.client.post(self.demo.url("/sessions/start")).header("x-api-key", &agent.key);
         let started = answer(request.header("content-type", "application/json").body(start.to_string())).await;
         let session = started.body["session_id"].clone();
-        let event = json!({"session_id": session, "events": [{"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
+        let event_id = Uuid::new_v4().to_string();
+        let event = json!({"session_id": session, "events": [{"id": event_id, "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
             "content_url": "https://planted.example/page", "data": {"citation_type": "planted"}}]});
         assert_eq!(self.demo.post(&agent.key, &event).await.status, 201);
         for (kind, lifetime) in [(Kind::Token, 30), (Kind::ExpiredToken, -1)] {
@@ -186,6 +189,7 @@ impl TestApp {
             self.note(kind, &json!(token.reveal()));
         }
         self.note(Kind::Session, &session);
+        self.note(Kind::Event, &json!(event_id));
     }
 
     pub(super) fn theirs(&self, kind: Kind) -> &str {

@@ -36,6 +36,8 @@ pub(super) const PROBES: &[Probe] = &[
     // reads
     get("/content-owners/summary?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/events?domain={it}&limit=1", Domain, &[OwnersKey]),
+    get("/content-owners/events/{it}", Event, &[OwnersKey]),
+    get("/content-owners/events/{it}?organization_id={own}", Event, PEOPLE),
     get("/content-owners/urls?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/corroboration?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/funnel?domain={it}&by=url", Domain, &[OwnersKey]),
@@ -45,6 +47,7 @@ pub(super) const PROBES: &[Probe] = &[
     get("/content-owners/summary?domain=www.{it}", Registered, &[OwnersKey]),
     get("/content-owners/summary?delegated_from={it}", Organization, EVERYBODY),
     get("/content-owners/events?delegated_from={it}&offset=1", Organization, READERS),
+    get("/content-owners/events/{it}?delegated_from={organization}", Event, READERS),
     get("/content-owners/urls?delegated_from={it}&since=2026-01-01", Organization, READERS),
     get("/content-owners/corroboration?delegated_from={it}", Organization, READERS),
     get("/content-owners/funnel?delegated_from={it}", Organization, READERS),

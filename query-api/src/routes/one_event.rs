@@ -1,0 +1,76 @@
+//! `GET /content-owners/events/{id}`: one event as the list shows it, and what each of its observers said.
+//!
+//! Must answer the same where there is no such event and where the reader may not see it.
+
+use super::lists::{ListParameters, event, id, instant};
+use crate::State;
+use crate::access::visibility::Visibility;
+use crate::event_data::{self, Audience, StoredEvent};
+use crate::parameters::period::Period;
+use crate::read_limiter::AdmittedReader;
+use crate::read_model::{EventRow, FoundEvent, ReportRow};
+use crate::respond::streamed_answer;
+use axum::extract::{Path, State as Shared};
+use axum::response::Response;
+use schemas::event::SourceRole;
+use schemas::pages::{EventReport, EventReports};
+use schemas::problem::Code;
+use service_kit::http::{ApiError, Parameters};
+use std::sync::Arc;
+
+/// The newest event of that id in the window.
+pub(crate) async fn read_event(
+    Shared(state): Shared<Arc<State>>,
+    reading: AdmittedReader,
+    Path(event_id): Path<String>,
+    Parameters(asked): Parameters<ListParameters>,
+) -> Result<Response, ApiError> {
+    asked.refuse_parts()?;
+    let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
+    let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
+    let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+    // The store takes no NUL in a parameter, and no id has one.
+    if event_id.contains('\0') {
+        return Err(unknown());
+    }
+    let found = state.telemetry.owners_event(&visibility, &period, &event_id).await?.ok_or_else(unknown)?;
+    let told = serde_json::to_vec(&told(found).ok_or_else(unknown)?).map_err(ApiError::internal)?;
+    Ok(streamed_answer::whole(told, reading.permit))
+}
+
+fn unknown() -> ApiError {
+    ApiError::new(Code::NotFound, "You may see no event of this id.")
+}
+
+fn told(found: FoundEvent) -> Option<EventReports> {
+    let first = found.reports.first()?;
+    let shown = EventRow::of_report(first, found.roles);
+    let corroboration = found.claimed_and_seen.map(|parts| match parts {
+        (true, true) => "seen_by_both",
+        (true, false) => "claimed_by_agent_only",
+        (false, true) => "seen_by_server_only",
+        (false, false) => "seen_by_neither",
+    });
+    Some(EventReports {
+        event: event(shown, Audience::Owner),
+        corroboration: corroboration.map(str::to_owned),
+        events_of_this_id: found.of_this_id,
+        total_reports: found.total_reports,
+        reports: found.reports.into_iter().map(report).collect(),
+    })
+}
+
+fn report(row: ReportRow) -> EventReport {
+    let told = StoredEvent { event_type: &row.r#type, data: &row.reported, extra: &row.unknown };
+    EventReport {
+        source_role: SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned()),
+        event_data: event_data::shown(told, Audience::Owner),
+        event_id: row.id,
+        session_id: id(row.session),
+        event_type: row.r#type,
+        content_url: row.url,
+        event_timestamp: instant(row.at_ms),
+        platform_id: id(row.platform),
+        agent_id: row.agent,
+    }
+}

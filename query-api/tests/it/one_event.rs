@@ -1,0 +1,146 @@
+//! One event with all its observers: what is told, whose it is, and what is not told.
+
+use crate::test_app::{Observation, TestApp, platform, seen};
+use reqwest::StatusCode;
+use schemas::event::SourceRole::{Agent, Edge, Index, Origin};
+use schemas::identity::OrgType;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn event(app: &TestApp, key: &str, id: &str) -> Value {
+    let answer = app.get(key, &format!("/content-owners/events/{id}"), &[]).await;
+    assert_eq!(answer.status, StatusCode::OK, "{id}: {}", answer.text);
+    answer.json()
+}
+
+#[tokio::test]
+async fn a_retrieval_is_told_by_each_of_its_four_observers_whichever_id_is_asked_for() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let edge =
+        seen("www.example.com", 7).role(Edge).by(20).id("edges-own").data(r#"{"user_agent":"Bot/1.0","secret":"planted"}"#);
+    app.insert(&[edge]).await;
+    let before = event(&app, &owner.key, "edges-own").await;
+    assert_eq!((&before["corroboration"], &before["total_reports"]), (&json!("seen_by_server_only"), &json!(1)));
+    let claim = seen("www.example.com", 7).role(Agent).by(10).session(5).agent("alpha").after(3).id("agents-own");
+    let claim = claim.url("https://www.example.com/a?q=1").data(r#"{"user_agent":"Bot/2.0","planted":"planted"}"#);
+    app.insert(&[claim, seen("www.example.com", 7).role(Index).by(22), seen("www.example.com", 7).role(Origin).by(21).after(9)])
+        .await;
+    let told = event(&app, &owner.key, "agents-own").await;
+    assert_eq!(event(&app, &owner.key, "edges-own").await, told, "an address from before the claim is still right");
+    let own_key = Uuid::from_u128(7).to_string();
+    assert_eq!(event(&app, &owner.key, &own_key).await, told, "a report without an id has its key");
+    let listed = app.page(&owner.key, "/content-owners/events", &[]).await["items"][0].clone();
+    for (name, value) in listed.as_object().unwrap() {
+        assert_eq!(&told[name], value, "{name} is what the list says");
+    }
+    assert_eq!((&told["corroboration"], &told["total_reports"]), (&json!("seen_by_both"), &json!(4)));
+    let member = |name: &str| told["reports"].as_array().unwrap().iter().map(|report| report[name].clone()).collect::<Vec<_>>();
+    assert_eq!(member("source_role"), ["agent", "edge", "origin", "index"]);
+    assert_eq!(member("event_id"), ["agents-own", "edges-own", &own_key, &own_key]);
+    let agents = [json!(platform(10)), json!(""), json!(""), json!("")];
+    assert_eq!(member("platform_id"), agents, "whose server it was is told of nobody but who represents the event");
+    assert_eq!(member("event_data"), [json!({"user_agent": "Bot/2.0"}), json!({"user_agent": "Bot/1.0"}), json!({}), json!({})]);
+    assert!(!told.to_string().contains("planted"), "{told}");
+}
+
+#[tokio::test]
+async fn an_id_of_nobodys_and_one_of_somebody_elses_are_answered_alike() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let other = app.seed().owner_of("other.test").await;
+    let turn = seen("example.com", 3).role(Agent).named("turn_completed").id("turn");
+    app.insert(&[seen("example.com", 1).id("own"), seen("other.test", 2).id("theirs"), turn]).await;
+    let refused = async |key: &str, id: &str| {
+        let (status, problem) = app.get(key, &format!("/content-owners/events/{id}"), &[]).await.problem();
+        assert_eq!(status, StatusCode::NOT_FOUND, "{id}");
+        problem
+    };
+    let nobody = refused(&owner.key, "nobody").await;
+    let of_own_key = Uuid::from_u128(1).to_string();
+    for id in ["theirs", "turn", "%00", "a%2Fb", &of_own_key, &Uuid::from_u128(2).to_string()] {
+        assert_eq!(refused(&owner.key, id).await, nobody, "{id}");
+    }
+    assert_eq!(event(&app, &other.key, "theirs").await["event_id"], "theirs");
+    // Where it is in no window, it is not there.
+    let late = app.get(&owner.key, "/content-owners/events/own", &[("since", "2027-01-01")]).await;
+    assert_eq!(late.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn two_events_of_one_id_are_told_apart_by_their_time() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let cited = |key, org, ms| seen("example.com", key).role(Agent).by(org).named("content_cited").id("citation-1").after(ms);
+    app.insert(&[cited(1, 10, 0), cited(2, 11, 5)]).await;
+    let newest = event(&app, &owner.key, "citation-1").await;
+    assert_eq!((&newest["platform_id"], &newest["events_of_this_id"]), (&json!(platform(11)), &json!(2)));
+    assert_eq!(newest["corroboration"], Value::Null, "a citation is no retrieval");
+    let window = [("since", "2026-01-01T00:00:00.000Z"), ("until", "2026-01-01T00:00:00.001Z")];
+    let older = app.get(&owner.key, "/content-owners/events/citation-1", &window).await.json();
+    assert_eq!((&older["platform_id"], &older["events_of_this_id"]), (&json!(platform(10)), &json!(1)));
+    // So many that no answer could choose among them.
+    let same: Vec<Observation> = (10..1_020).map(|key| seen("example.com", key).role(Edge).id("constant")).collect();
+    app.insert(&same).await;
+    assert_eq!(app.get(&owner.key, "/content-owners/events/constant", &[]).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_delegated_event_is_the_grantors_to_the_byte_and_what_lists_are_asked_for_is_refused() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let partner = app.seed().org("Partner", OrgType::Platform).await;
+    app.seed().delegate(owner.id, partner.id).await;
+    app.insert(&[seen("example.com", 1).role(Edge).id("own"), seen("example.com", 1).role(Agent).by(10).session(1).after(2)])
+        .await;
+    let id = owner.id.to_string();
+    let (path, grantor) = ("/content-owners/events/own", [("delegated_from", id.as_str())]);
+    assert_eq!(app.get(&partner.key, path, &grantor).await, app.get(&owner.key, path, &[]).await);
+    for name in ["limit", "offset", "after", "by", "split", "event_type", "agent_id", "platform_id"] {
+        let (status, problem) = app.get(&owner.key, path, &[(name, "1")]).await.problem();
+        let detail = json!(format!("This read has no parameter {name}."));
+        assert_eq!((status, &problem["detail"]), (StatusCode::BAD_REQUEST, &detail), "{name}");
+    }
+    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
+    assert_eq!(app.get(&partner.key, path, &grantor).await.status, StatusCode::FORBIDDEN);
+}
+
+/// A click whose session may not be told is found by no filter that names its agent.
+#[tokio::test]
+async fn a_filter_tells_nothing_of_an_agent_that_the_list_does_not() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let (issuer, reporter) = (app.seed().org("I", OrgType::Agent).await, app.seed().org("R", OrgType::Agent).await);
+    let click = seen("example.com", 1).named("content_engaged").of(reporter.id).bound(issuer.id, 3).session(5).agent("hidden");
+    let click = Observation { link_site: "test.other".to_owned(), ..click.id("click") };
+    app.insert(&[click, seen("example.com", 2).role(Agent).by(10).session(6).agent("hidden").after(1).id("seen")]).await;
+    let (reporter, issuer) = (reporter.id.to_string(), issuer.id.to_string());
+    for is_compacted in [false, true] {
+        let ids = async |query: &[(&str, &str)]| {
+            let page = app.page(&owner.key, "/content-owners/events", query).await;
+            let ids = page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap().to_owned());
+            (ids.collect::<Vec<_>>(), page["total"].as_u64().unwrap())
+        };
+        let of = |ids: &[&str]| (ids.iter().map(ToString::to_string).collect::<Vec<_>>(), ids.len() as u64);
+        for (query, expected) in [
+            (("agent_id", "hidden"), &["seen"][..]),
+            (("agent_id", ""), &["click"]),
+            (("platform_id", &issuer), &[]),
+            (("platform_id", &reporter), &["click"]),
+            (("event_type", "content_engaged"), &["click"]),
+        ] {
+            assert_eq!(ids(&[query]).await, of(expected), "{query:?}, compacted: {is_compacted}");
+        }
+        let told = event(&app, &owner.key, "click").await;
+        assert_eq!((&told["reports"][0]["agent_id"], &told["reports"][0]["session_id"]), (&json!(""), &json!("")));
+        assert!(!told.to_string().contains(&issuer), "{told}");
+        for query in [("platform_id", "x"), ("event_type", ""), ("agent_id", "\0")] {
+            assert_eq!(
+                app.get(&owner.key, "/content-owners/events", &[query]).await.status,
+                StatusCode::BAD_REQUEST,
+                "{query:?}"
+            );
+        }
+        app.compact().await;
+    }
+}
