@@ -83,6 +83,7 @@ pub fn routes(state: Arc<State>) -> Router {
         // nobody yet: within the rate of the client's address
         .route("/api/v1/identity/auth/magic-link", get(page::show_sign_in_page).post(magic_links::send_magic_link))
         .route("/api/v1/identity/auth/magic-link/verify", post(magic_links::redeem_magic_link))
+        .route("/api/v1/identity/auth/oidc", get(oidc::list_oidc_providers))
         .route("/api/v1/identity/auth/oidc/{provider}", get(oidc::start_oidc))
         .route("/api/v1/identity/auth/oidc/{provider}/callback", get(oidc::finish_oidc))
         // a session alone

@@ -74,6 +74,16 @@ impl SignIn {
         Some(link)
     }
 
+    /// Where a browser goes on that comes back from a provider: beneath the page of sign-in mails, where one is named.
+    fn arrival_link(&self, is_signed_in: bool) -> Option<Url> {
+        let mut link = self.page.clone()?;
+        link.path_segments_mut().ok()?.pop_if_empty().push("arrived");
+        if !is_signed_in {
+            link.query_pairs_mut().append_pair("refused", "1");
+        }
+        Some(link)
+    }
+
     /// An absolute address of this surface.
     fn address_of(&self, path: &str) -> String {
         format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))

@@ -270,3 +270,38 @@ async fn s5_wherever_a_provider_points_nobody_inside_is_called() {
     }
     assert_eq!(canary.connects(), 0);
 }
+
+/// A person goes on to a page; nothing of the journey stands in its address.
+#[tokio::test]
+async fn a_browser_that_comes_back_goes_on_to_the_page_for_people_whether_it_is_signed_in_or_refused() {
+    let forged = ForgedProvider::start().await;
+    let written = json!([{"id": "forged", "issuer": forged.issuer(), "client_id": "telemetry", "client_secret": SECRET}]);
+    let page = Some("http://telemetry.test/sign-in".parse().unwrap());
+    let (providers, oidc_allow) = (Some(Hidden::from(written.to_string())), forged.host().parse().unwrap());
+    let settings = SignInSettings { oidc_providers: providers, oidc_allow, sign_in_url: page, ..sign_in() };
+    let app = TestApp::open_for(Clock::manual(Clock::System.now()), WebhookSettings::default(), settings).await;
+    let listed = app.get(Shows::Nothing, "/api/v1/identity/auth/oidc").await;
+    assert_eq!(listed.body, json!([{"id": "forged", "issuer": forged.issuer()}]));
+
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
+    let arrive_as = async |left: &Left, state: &str, accept: &str| {
+        let url = format!("{}/api/v1/identity/auth/oidc/forged/callback?code=c&state={state}", app.url());
+        client.get(url).header("cookie", &left.cookie).header("accept", accept).send().await.unwrap()
+    };
+    const BROWSER: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
+    let left = leave(&app, "forged").await;
+    forged.will_say(&forged.good("person", "person@example.com", &left.nonce, app.clock.now()), app.clock.now());
+    let refused = arrive_as(&left, "another", BROWSER).await;
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["location"]),
+        (303, &"http://telemetry.test/sign-in/arrived?refused=1".parse().unwrap())
+    );
+    assert_eq!(arrive_as(&left, "another", "application/json").await.status(), 401, "a program is told");
+    let signed_in = arrive_as(&left, &left.state, BROWSER).await;
+    assert_eq!(
+        (signed_in.status().as_u16(), &signed_in.headers()["location"]),
+        (303, &"http://telemetry.test/sign-in/arrived".parse().unwrap())
+    );
+    let cookies: Vec<&str> = signed_in.headers().get_all("set-cookie").iter().map(|set| set.to_str().unwrap()).collect();
+    assert!(cookies.iter().any(|set| set.starts_with("telemetry-session=") && !set.contains("Max-Age=0")), "{cookies:?}");
+}

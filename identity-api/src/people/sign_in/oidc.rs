@@ -7,7 +7,7 @@ mod fetch;
 mod identity;
 mod provider;
 
-pub(crate) use provider::Providers;
+pub(crate) use provider::{Named, Providers};
 
 use super::cookies::Cookie;
 use super::{SignIn, Visitor, session_response};
@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use service_kit::http::ApiError;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
+use url::Url;
 
 /// How long somebody may take at the provider.
 const JOURNEY: TimeDelta = TimeDelta::minutes(10);
@@ -39,6 +40,11 @@ struct Journey {
     nonce: Nonce,
     verifier: PkceCodeVerifier,
     ends_at: DateTime<Utc>,
+}
+
+/// `GET /api/v1/identity/auth/oidc`: the providers to choose among, which is known to whoever sees the sign-in page.
+pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>, _: Visitor) -> Json<Vec<Named>> {
+    Json(state.sign_in.providers.named().collect())
 }
 
 /// `GET /api/v1/identity/auth/oidc/{provider}`: sends the browser to the provider.
@@ -82,11 +88,24 @@ pub(crate) async fn finish_oidc(
         let mut transaction = state.pool.begin().await?;
         let user = proved.account(&mut transaction, state.now()).await?;
         let (opened, cookies) = session_response::open(&state, transaction, user, &headers).await?;
-        Ok((cookies, Json(opened)).into_response())
+        Ok(match page(&state.sign_in, &headers, true) {
+            Some(page) => (cookies, Redirect::to(page.as_str())).into_response(),
+            None => (cookies, Json(opened)).into_response(),
+        })
     };
     // A journey ends where it arrives, also when it fails: the next attempt is a new one.
     let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Journey))];
-    finished.await.unwrap_or_else(|refusal: ApiError| (end, refusal).into_response())
+    finished.await.unwrap_or_else(|refusal: ApiError| match page(&state.sign_in, &headers, false) {
+        Some(page) => (end, Redirect::to(page.as_str())).into_response(),
+        None => (end, refusal).into_response(),
+    })
+}
+
+/// Where a person goes on who arrives by a browser, where a page for people is named; programs are answered.
+fn page(sign_in: &SignIn, headers: &HeaderMap, is_signed_in: bool) -> Option<Url> {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+    let is_browser = accepted.flat_map(|list| list.split(',')).any(|range| range.trim().starts_with("text/html"));
+    is_browser.then(|| sign_in.arrival_link(is_signed_in)).flatten()
 }
 
 async fn arrive(state: &State, provider: &Provider, arrival: Arrival, headers: &HeaderMap) -> Result<Proved, ApiError> {

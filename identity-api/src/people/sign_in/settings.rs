@@ -36,8 +36,8 @@ pub struct SignInSettings {
     /// More origins whose pages may act by the session cookie
     #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
     pub allowed_origins: Vec<Url>,
-    /// Page that sign-in mails link to, with ?token=, and invites beneath it, at /invite [default: this surface's own, and no
-    /// link in invites]
+    /// Page that sign-in mails link to, with ?token=; beneath it, at /invite, that of invites, and at /arrived where browsers come
+    /// back from OpenID Connect providers [default: this surface's own, and no link in invites]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
     /// Hours after which a session ends, however much it is used

@@ -59,7 +59,7 @@ const STORY: &[(&str, &str)] = &[
     ("list_all_organizations", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // the person who was invited, by another way in; `follow` is the provider's part
-    ("start_oidc", ""), ("finish_oidc", ""),
+    ("list_oidc_providers", ""), ("start_oidc", ""), ("finish_oidc", ""),
 ];
 /// Organisations of the examples, by where `demo.env` names the real ones.
 const ORGANIZATIONS: [(&str, &str); 4] = [

@@ -13,7 +13,7 @@ use openidconnect::{
     EndpointSet, HttpRequest, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     SignatureVerificationError, TokenResponse,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use service_kit::clock::Clock;
 use service_kit::egress::Egress;
 use service_kit::http::ApiError;
@@ -38,6 +38,13 @@ struct Written {
 
 /// Every provider that people can sign in at.
 pub(crate) struct Providers(Vec<Provider>);
+
+/// A provider as people choose it.
+#[derive(Serialize)]
+pub(crate) struct Named {
+    id: String,
+    issuer: String,
+}
 
 /// One provider.
 pub(super) struct Provider {
@@ -80,6 +87,11 @@ impl Providers {
             providers.push(provider);
         }
         Ok(Self(providers))
+    }
+
+    /// What people choose by.
+    pub(super) fn named(&self) -> impl Iterator<Item = Named> {
+        self.0.iter().map(|provider| Named { id: provider.id.clone(), issuer: provider.issuer.to_string() })
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Provider> {
