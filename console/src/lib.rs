@@ -11,6 +11,7 @@ mod export;
 mod failure;
 mod forms;
 mod frame;
+mod kept_invite;
 mod navigation;
 mod numbers;
 mod platforms;

@@ -26,6 +26,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/", get(home::root))
         .route("/sign-in", get(sign_in::show).post(sign_in::ask))
         .route("/sign-in/finish", post(sign_in::finish))
+        .route("/sign-in/arrived", get(sign_in::arrived))
         .route("/sign-in/invite", get(invite::show).post(invite::accept))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/assets/{name}", get(assets::serve))

@@ -3,18 +3,22 @@
 //! Must accept nothing by being opened, because programs that read mail open links too.
 
 use super::Outcome;
+use crate::State;
 use crate::answers::Whoami;
 use crate::api::Asker;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::kept_invite;
 use crate::query::Query;
 use crate::session::Visitor;
 use askama::Template;
-use axum::http::Method;
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Template)]
@@ -39,18 +43,29 @@ struct Claimed {
     organization_id: Uuid,
 }
 
-/// `GET /sign-in/invite?token=`
-pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Result<Page<Invitation>, Failure> {
-    view(&api, token, None).await
+/// `GET /sign-in/invite?token=`, and without a token the invite that was kept. Who signs in first finds it kept.
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    Visitor(api): Visitor,
+    Query(Opened { token }): Query<Opened>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let token = if token.is_empty() { kept_invite::kept(state.transport(), &headers).unwrap_or_default() } else { token };
+    let page = view(&api, token, None).await?;
+    let keep = if page.0.who.is_none() { kept_invite::keep(state.transport(), &page.0.token) } else { HeaderMap::new() };
+    Ok((keep, page).into_response())
 }
 
 /// `POST /sign-in/invite`
-pub(crate) async fn accept(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
-    let token = form.text("token");
+pub(crate) async fn accept(Shared(state): Shared<Arc<State>>, Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
+    let (token, forget) = (form.text("token"), kept_invite::forget(state.transport()));
     match api.change::<Claimed>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
-        Ok(claimed) => Ok(Redirect::to(&format!("/console/o/{}", claimed.organization_id)).into_response()),
+        Ok(claimed) => Ok((forget, Redirect::to(&format!("/console/o/{}", claimed.organization_id))).into_response()),
+        // Whoever signs in with another address may come back to it; what is no invite any more is not kept.
         Err(Failure::Refused(problem)) if problem.status < 500 && problem.status != 401 => {
-            Ok(view(&api, token, Some(*problem)).await?.into_response())
+            let is_over = matches!(problem.status, 404 | 409 | 410);
+            let page = view(&api, token, Some(*problem)).await?;
+            Ok((if is_over { forget } else { HeaderMap::new() }, page).into_response())
         }
         Err(Failure::SignedOut | Failure::Refused(_)) => Ok(view(&api, token, None).await?.into_response()),
         Err(other) => Err(other),

@@ -4,25 +4,50 @@
 //! session from before, so that nobody goes on with one that somebody else knows.
 
 use super::Outcome;
+use crate::State;
+use crate::api::Asker;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::kept_invite;
 use crate::navigation::SIGN_IN;
 use crate::query::Query;
 use crate::session::Visitor;
 use askama::Template;
+use axum::extract::State as Shared;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use schemas::problem::{Code, Problem};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
+
+/// Where somebody goes on who was invited before they signed in.
+const INVITE: &str = "/sign-in/invite";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
     frame: Frame,
     step: Step,
+    /// Where people can sign in instead.
+    providers: Vec<Provider>,
     problem: Outcome,
+}
+
+/// `GET /api/v1/identity/auth/oidc`
+#[derive(Deserialize)]
+struct Provider {
+    id: String,
+    issuer: String,
+}
+
+impl Provider {
+    /// As people know it: the host of its address.
+    fn name(&self) -> &str {
+        let host = self.issuer.split_once("://").map_or(self.issuer.as_str(), |(_, rest)| rest);
+        host.split('/').next().unwrap_or(host)
+    }
 }
 
 enum Step {
@@ -40,15 +65,54 @@ pub(crate) struct Opened {
     token: String,
 }
 
-fn page(step: Step, problem: Outcome) -> Response {
+async fn page(api: &Asker, step: Step, problem: Outcome) -> Response {
     let status = problem.as_ref().map_or(200, |problem| problem.status);
-    let page = Page(SignIn { frame: Frame::bare("Sign in"), step, problem });
+    let providers = if matches!(step, Step::Address) { providers(api).await } else { Vec::new() };
+    let page = Page(SignIn { frame: Frame::bare("Sign in"), step, providers, problem });
     (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
 }
 
+/// Those that are set; a mail is a way in also when they are not told.
+async fn providers(api: &Asker) -> Vec<Provider> {
+    let asked = api.get("/api/v1/identity/auth/oidc", &Vec::new()).await;
+    asked.unwrap_or_else(|failure| {
+        tracing::warn!("the sign-in page is shown without providers: {failure:?}");
+        Vec::new()
+    })
+}
+
 /// `GET /sign-in`, and with `?token=` what the link of a mail opens.
-pub(crate) async fn show(Query(Opened { token }): Query<Opened>) -> Response {
-    page(if token.is_empty() { Step::Address } else { Step::Link(token) }, None)
+pub(crate) async fn show(Visitor(api): Visitor, Query(Opened { token }): Query<Opened>) -> Response {
+    page(&api, if token.is_empty() { Step::Address } else { Step::Link(token) }, None).await
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Arrived {
+    #[serde(default)]
+    refused: String,
+}
+
+/// `GET /sign-in/arrived`: where a browser goes on that comes back from a provider.
+pub(crate) async fn arrived(
+    Shared(state): Shared<Arc<State>>,
+    Visitor(api): Visitor,
+    Query(Arrived { refused }): Query<Arrived>,
+    headers: HeaderMap,
+) -> Response {
+    if refused.is_empty() {
+        return Redirect::to(next(&state, &headers)).into_response();
+    }
+    let problem = Problem {
+        title: "The provider's sign-in was not completed".to_owned(),
+        detail: "Start again, or have a link mailed to you.".to_owned(),
+        ..used_up(&api.request_id)
+    };
+    page(&api, Step::Address, Some(problem)).await
+}
+
+/// Where somebody goes on who has signed in.
+fn next(state: &State, headers: &HeaderMap) -> &'static str {
+    if kept_invite::kept(state.transport(), headers).is_some() { INVITE } else { "/console" }
 }
 
 /// `POST /sign-in`: a mail is asked for.
@@ -56,19 +120,30 @@ pub(crate) async fn ask(Visitor(api): Visitor, form: Form) -> Result<Response, F
     let email = form.text("email");
     let asked = api.send(Method::POST, "/api/v1/identity/auth/magic-link", Some(&json!({"email": email}))).await;
     Ok(match asked {
-        Ok(_) => page(Step::Mailed(email), None),
-        Err(failure) => page(Step::Address, Some(failure.refusal()?)),
+        Ok(_) => page(&api, Step::Mailed(email), None).await,
+        Err(failure) => page(&api, Step::Address, Some(failure.refusal()?)).await,
     })
 }
 
 /// `POST /sign-in/finish`: the link's token becomes a session.
-pub(crate) async fn finish(Visitor(api): Visitor, form: Form) -> Result<Response, Failure> {
+pub(crate) async fn finish(
+    Shared(state): Shared<Arc<State>>,
+    Visitor(api): Visitor,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response, Failure> {
     let token = json!({"token": form.text("token")});
     match api.send(Method::POST, "/api/v1/identity/auth/magic-link/verify", Some(&token)).await {
-        Ok(opened) => Ok((cookies(opened.headers()), Redirect::to("/console")).into_response()),
-        Err(Failure::SignedOut) => Ok(page(Step::Address, Some(used_up(&api.request_id)))),
-        Err(Failure::Refused(problem)) if problem.status == 401 => Ok(page(Step::Address, Some(used_up(&api.request_id)))),
-        Err(other) => Ok(page(Step::Address, Some(other.refusal()?))),
+        Ok(opened) => Ok((cookies(opened.headers()), Redirect::to(next(&state, &headers))).into_response()),
+        Err(failure) => {
+            let is_over = match &failure {
+                Failure::SignedOut => true,
+                Failure::Refused(problem) => problem.status == 401,
+                _ => false,
+            };
+            let problem = if is_over { used_up(&api.request_id) } else { failure.refusal()? };
+            Ok(page(&api, Step::Address, Some(problem)).await)
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod drains;
 mod figures;
 mod invites;
 mod protection;
+mod providers;
 mod reader;
 mod records;
 mod reported;

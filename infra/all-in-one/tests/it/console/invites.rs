@@ -36,10 +36,14 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
     let page = invited.open(&link).await;
     assert!(page.status == 200 && page.headers["referrer-policy"] == "no-referrer", "nobody learns the token from the page");
     assert!(!page.html.contains("<script>") && page.html.contains("Sign in with the address"), "{}", page.html);
+    let kept = page.headers["set-cookie"].to_str().unwrap();
+    assert!(kept.contains("; HttpOnly; SameSite=Lax"), "no script reads the token: {kept}");
     invited.press(&page, "/sign-in", &[("email", INVITED)]).await;
     let sign_in = mailed(&demo, INVITED, "/sign-in?token=").await;
     let page = invited.open(&sign_in).await;
-    invited.press(&page, "/sign-in/finish", &[]).await;
+    let page = invited.press(&page, "/sign-in/finish", &[]).await;
+    assert_eq!(page.address, "/sign-in/invite", "who has signed in comes back to the invite, without its token in the address");
+    assert!(page.html.contains("Accept the invite") && page.headers["referrer-policy"] == "no-referrer", "{}", page.html);
     for _ in 0..2 {
         let page = invited.open(&link).await;
         assert!(page.html.contains("Accept the invite"), "opening it accepts nothing: {}", page.html);
@@ -47,6 +51,7 @@ async fn an_invite_is_accepted_once_from_its_link_by_who_was_invited_and_by_nobo
     let landing = invited.open(&link).await;
     let page = invited.press(&landing, "/sign-in/invite", &[]).await;
     assert!(page.status == 200 && page.html.contains("Example Publisher"), "{}: {}", page.address, page.html);
+    assert!(!invited.cookies.contains_key("telemetry-invite"), "an invite that was accepted is not kept");
     let again = invited.press(&landing, "/sign-in/invite", &[]).await;
     assert!(again.html.contains("role=\"alert\""), "it is accepted once: {}", again.html);
 }
