@@ -161,6 +161,31 @@ pub(crate) struct Event {
     pub(crate) agent_id: String,
 }
 
+/// `GET /content-owners/events/{id}`
+#[derive(Debug, Deserialize)]
+pub(crate) struct OneEvent {
+    pub(crate) event_type: String,
+    pub(crate) content_url: String,
+    pub(crate) event_timestamp: Time,
+    pub(crate) corroboration: Option<String>,
+    pub(crate) events_of_this_id: u64,
+    pub(crate) total_reports: u64,
+    pub(crate) reports: Vec<Report>,
+}
+
+/// What one observer said.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) source_role: String,
+    pub(crate) event_id: String,
+    pub(crate) session_id: String,
+    pub(crate) content_url: String,
+    pub(crate) event_timestamp: Time,
+    pub(crate) event_data: Map<String, Value>,
+    pub(crate) platform_id: String,
+    pub(crate) agent_id: String,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct UrlMetric {
     pub(crate) content_url: String,
@@ -173,6 +198,7 @@ pub(crate) struct UrlMetric {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Corroborated {
     pub(crate) day: chrono::NaiveDate,
+    pub(crate) platform_id: String,
     pub(crate) agent_id: String,
     pub(crate) retrievals: Count,
     pub(crate) seen_by_both: Count,

@@ -2,6 +2,8 @@
 //!
 //! Must pass on what the API says and change no figure.
 
+mod identity;
+
 use crate::State;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
@@ -13,6 +15,7 @@ use axum::extract::{Path, State as Shared};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::stream;
+use identity::{File, FileParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -51,6 +54,7 @@ pub(crate) async fn serve(
     member: Member,
     Path(named): Path<HashMap<String, String>>,
     Query(asked): Query<PeriodParameters>,
+    Query(of_file): Query<FileParameters>,
 ) -> Result<Response, Failure> {
     let file = named.get("file").map(String::as_str).unwrap_or_default();
     let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;
@@ -59,9 +63,14 @@ pub(crate) async fn serve(
         "ndjson" => "application/x-ndjson",
         _ => return Err(Failure::NotFound),
     };
+    if let Some(file) = File::of(&member, list, format == "csv", &of_file) {
+        let name = format!("attachment; filename=\"{list}-{}.{format}\"", state.clock.now().date_naive());
+        return told(file, media, name).await;
+    }
     let (_, path) = LISTS.into_iter().find(|(name, _)| *name == list).ok_or(Failure::NotFound)?;
     let window = Window::of(&asked, state.clock.now())?;
-    let parameters = window.parameters_and(&[("by", &asked.by), ("split", &asked.split)]);
+    let split = [("by", asked.by.as_str()), ("split", &asked.split)];
+    let parameters = window.parameters_and(&[&split[..], &asked.narrowing()].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
     // A refusal of the first page is a page that says so; one of a later page breaks the file off.
     let first = progress.page(media).await?.unwrap_or_default();
@@ -70,6 +79,17 @@ pub(crate) async fn serve(
         Ok::<_, std::io::Error>(page.map(|page| (page, progress)))
     });
     let name = format!("attachment; filename=\"{list}-{}-{}.{format}\"", window.since, window.until);
+    let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
+    Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
+}
+
+/// A list of identity.
+async fn told(mut file: File, media: &str, name: String) -> Result<Response, Failure> {
+    let first = file.next().await?.unwrap_or_default();
+    let rest = stream::try_unfold(file, |mut file| async move {
+        let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
+        Ok::<_, std::io::Error>(part.map(|part| (part, file)))
+    });
     let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
     Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
 }

@@ -1,4 +1,4 @@
-//! What an address says behind its question mark.
+//! What an address says behind its question mark, and what is written into addresses.
 //!
 //! Must answer people who mistype it with a page, as every other refusal is one.
 
@@ -6,6 +6,12 @@ use crate::failure::Failure;
 use axum::extract::{FromRequestParts, Query as Parsed};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+
+/// A text as one step of a path, whatever it holds.
+pub(crate) fn path_segment(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
 
 /// The parameters of an address.
 pub(crate) struct Query<T>(pub(crate) T);
@@ -16,5 +22,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let parsed = Parsed::<T>::from_request_parts(parts, state).await;
         parsed.map(|Parsed(asked)| Self(asked)).map_err(|_| Failure::Unreadable("The address cannot be read.".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_a_path_is_one_step_of_it() {
+        assert_eq!(path_segment("a/b?c#d e%2F'é"), "a%2Fb%3Fc%23d%20e%252F%27%C3%A9");
+        assert_eq!(path_segment("67e55044-10b1_~."), "67e55044-10b1_~.");
     }
 }

@@ -3,7 +3,7 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, audit, corroboration, crawlers, domains, drain, drains, events, funnel, home, invite, keys, members, operator,
+    agents, audit, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite, keys, members, operator,
     organizations, overview, pages, partners, refused, reported, reports, requests, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
@@ -43,6 +43,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/overview", get(overview::show))
         .route("/console/o/{organization}/events", get(events::show))
         .route("/console/o/{organization}/events/tail", get(events::tail))
+        .route("/console/o/{organization}/event/{id}", get(event::show))
         .route("/console/o/{organization}/pages", get(pages::show))
         .route("/console/o/{organization}/corroboration", get(corroboration::show))
         .route("/console/o/{organization}/funnel", get(funnel::show))

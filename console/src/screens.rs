@@ -9,6 +9,7 @@ pub(crate) mod crawlers;
 pub(crate) mod domains;
 pub(crate) mod drain;
 pub(crate) mod drains;
+pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod funnel;
 pub(crate) mod home;
@@ -46,6 +47,37 @@ pub(crate) struct Filters {
     pub(crate) here: String,
     /// What the address says besides, and keeps.
     pub(crate) kept: Vec<(&'static str, String)>,
+    /// Of a list of events: what it is narrowed to.
+    pub(crate) narrowed: Option<Narrowed>,
+}
+
+/// A type and an agent, or all of them.
+pub(crate) struct Narrowed {
+    pub(crate) event_type: String,
+    pub(crate) agent_id: String,
+}
+
+/// The types to choose among, and in words.
+const TYPES: [(&str, &str); 6] = [
+    ("content_retrieved", "retrieved"),
+    ("content_grounded", "grounded"),
+    ("content_cited", "cited"),
+    ("content_presented", "presented"),
+    ("content_engaged", "clicked"),
+    ("checkout_completed", "checkout completed"),
+];
+
+impl Narrowed {
+    pub(crate) fn is_of_type(&self, name: &str) -> bool {
+        self.event_type == name
+    }
+
+    /// The types to choose among, with the one that was chosen.
+    pub(crate) fn types(&self) -> Vec<(&str, &str)> {
+        let is_other = !self.event_type.is_empty() && TYPES.iter().all(|(name, _)| *name != self.event_type);
+        let other = is_other.then_some((self.event_type.as_str(), self.event_type.as_str()));
+        TYPES.into_iter().chain(other).collect()
+    }
 }
 
 impl Filters {
@@ -66,12 +98,25 @@ impl Filters {
         let kept = [("by", &asked.by), ("split", &asked.split)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, domains: Vec::new(), here, kept })
+        Ok(Self { window, domains: Vec::new(), here, kept, narrowed: None })
+    }
+
+    /// The bar of a list of events, with what it is narrowed to.
+    pub(crate) fn narrowing(self, asked: &PeriodParameters) -> Self {
+        let mut kept = self.kept;
+        kept.extend((!asked.platform_id.is_empty()).then(|| ("platform_id", asked.platform_id.clone())));
+        let narrowed = Narrowed { event_type: asked.event_type.clone(), agent_id: asked.agent_id.clone() };
+        Self { kept, narrowed: Some(narrowed), ..self }
     }
 
     /// What is kept, behind other parameters.
     pub(crate) fn kept_query(&self) -> String {
-        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.kept).finish();
+        let narrowed = self.narrowed.iter().flat_map(|narrowed| {
+            let chosen = [("event_type", narrowed.event_type.as_str()), ("agent_id", &narrowed.agent_id)];
+            chosen.into_iter().filter(|(_, value)| !value.is_empty())
+        });
+        let kept = self.kept.iter().map(|(name, value)| (*name, value.as_str()));
+        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(kept.chain(narrowed)).finish();
         if pairs.is_empty() { pairs } else { format!("&{pairs}") }
     }
 }
@@ -98,6 +143,15 @@ impl Behind {
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let call = format!("curl -sS '{}{address}' -H \"X-API-Key: $KEY\"", state.public_base());
         Self { list: list.to_owned(), home: member.organization.home(), query, call }
+    }
+
+    /// A list of identity; its files are asked for by `query`, which may be empty.
+    pub(crate) fn identity(member: &Member, list: &str, path: &str, query: &str) -> Self {
+        let address = if query.is_empty() || query.starts_with("webhook=") { path.to_owned() } else { format!("{path}?{query}") };
+        // Of members only a person is told.
+        let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
+        let call = format!("curl -sS '{}{address}' -H \"{credential}\"", member.public_base);
+        Self { list: list.to_owned(), home: member.organization.home(), query: query.to_owned(), call }
     }
 
     pub(crate) fn csv(&self) -> String {

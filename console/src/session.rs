@@ -27,6 +27,8 @@ pub(crate) struct SignedIn {
 pub(crate) struct Member {
     pub(crate) person: SignedIn,
     pub(crate) organization: Membership,
+    /// The address that programs call, without a slash at its end.
+    pub(crate) public_base: String,
 }
 
 impl SignedIn {
@@ -91,6 +93,6 @@ impl FromRequestParts<Arc<State>> for Member {
         let id = named.iter().find(|(name, _)| *name == "organization").and_then(|(_, id)| id.parse::<Uuid>().ok());
         let mut own = person.who.memberships.iter();
         let organization = own.find(|own| Some(own.organization_id) == id).cloned().ok_or(Failure::NotFound)?;
-        Ok(Self { person, organization })
+        Ok(Self { person, organization, public_base: state.public_base().to_owned() })
     }
 }

@@ -35,6 +35,19 @@ pub(crate) struct PeriodParameters {
     pub(crate) by: String,
     #[serde(default)]
     pub(crate) split: String,
+    #[serde(default)]
+    pub(crate) event_type: String,
+    #[serde(default)]
+    pub(crate) agent_id: String,
+    #[serde(default)]
+    pub(crate) platform_id: String,
+}
+
+impl PeriodParameters {
+    /// What narrows a list of events, as the API names it; empty: not narrowed.
+    pub(crate) fn narrowing(&self) -> [(&'static str, &str); 3] {
+        [("event_type", &self.event_type), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]
+    }
 }
 
 /// Whole days of UTC, both ends included, and a domain or all of them.

@@ -92,7 +92,7 @@ pub(crate) async fn show(
     Ok(Page(Audit {
         frame: member.frame("Audit trail", ""),
         pager: Pager::of_part(format!("{home}/audit?{}", only(&action)), &mut entries, offset, LIMIT),
-        behind: Behind::of(&state, &member, "", AUDIT, &parameters),
+        behind: Behind::of(&state, &member, "audit", AUDIT, &parameters),
         home,
         action,
         entries,

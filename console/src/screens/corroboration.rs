@@ -32,9 +32,10 @@ pub(crate) struct CorroborationPage {
 }
 
 impl CorroborationPage {
-    /// Where the events of a row's day are.
+    /// Where the retrievals of a row are; those that no agent claims are among those of the day.
     fn events_of(&self, row: &Corroborated) -> String {
-        format!("{}/events?{}", self.home, self.filters.window.on(row.day).query())
+        let narrowed = [("event_type", "content_retrieved"), ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
+        format!("{}/events?{}", self.home, self.filters.window.on(row.day).query_and(&narrowed))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Must leave it to the API which hosts a drain may have.
 
-use super::Outcome;
 use super::drain::{self, DRAINS, Drain, DrainPage, Made};
+use super::{Behind, Outcome};
 use crate::State;
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -32,6 +32,7 @@ pub(crate) struct Drains {
     platforms: &'static [Platform],
     chosen: Option<&'static Platform>,
     typed: Typed,
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -110,6 +111,7 @@ async fn view(
         platforms: platforms::all(),
         chosen,
         typed,
+        behind: Behind::identity(member, "drains", DRAINS, ""),
         problem,
     }))
 }

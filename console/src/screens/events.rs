@@ -7,7 +7,7 @@ use crate::State;
 use crate::answers::{Event, List};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
-use crate::query::Query;
+use crate::query::{Query, path_segment};
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
+const EVENTS: &str = "/content-owners/events";
 const LIMIT: u64 = 50;
 /// The observers that a row has a place for.
 const OBSERVERS: [&str; 4] = ["agent", "edge", "origin", "index"];
@@ -27,6 +28,9 @@ pub(crate) struct Events {
     filters: Filters,
     home: String,
     is_live: bool,
+    is_narrowed: bool,
+    /// What the address says of the period and what the list is narrowed to.
+    query: String,
     tail: Tail,
     pager: Pager,
     behind: Behind,
@@ -38,6 +42,7 @@ pub(crate) struct Events {
 pub(crate) struct Tail {
     /// Where the part is asked for again; empty when it is not.
     again: String,
+    home: String,
     events: Vec<Event>,
 }
 
@@ -60,15 +65,26 @@ impl Event {
 
     /// What was reported besides, as text.
     pub(crate) fn facts(&self) -> Vec<(&str, String)> {
-        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let own = self.event_data.iter().filter(|(name, _)| *name != "observers");
-        own.map(|(name, value)| (name.as_str(), told(value))).collect()
+        own.map(|(name, value)| (name.as_str(), as_text(value))).collect()
+    }
+
+    /// The address of its page, beneath the organisation. The time tells it apart from another event of the same id.
+    pub(crate) fn address(&self) -> String {
+        let at = schemas::instant::text(self.event_timestamp.0);
+        let at: String = url::form_urlencoded::byte_serialize(at.as_bytes()).collect();
+        format!("event/{}?at={at}", path_segment(&self.event_id))
     }
 
     /// The type in the words of the charts.
     pub(crate) fn step(&self) -> &str {
         self.event_type.strip_prefix("content_").unwrap_or(&self.event_type)
     }
+}
+
+/// A value as a reader sees it.
+pub(crate) fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `GET /console/o/{organization}/events`
@@ -79,21 +95,28 @@ pub(crate) async fn show(
     Query(Live { live }): Query<Live>,
 ) -> Result<Page<Events>, Failure> {
     let is_live = !live.is_empty() && asked.after.is_empty();
-    let mut filters = Filters::read(&state, &member, "events", &asked).await?;
+    let mut filters = Filters::read(&state, &member, "events", &asked).await?.narrowing(&asked);
+    let narrowing = asked.narrowing();
+    let query = filters.window.query_and(&narrowing);
+    let is_narrowed = narrowing.iter().any(|(_, value)| !value.is_empty());
     filters.kept.extend(is_live.then(|| ("live", "1".to_owned())));
     let limit = LIMIT.to_string();
-    let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
-    let (page, next) = member.api().get_with_next::<Event>("/content-owners/events", &parameters).await?;
-    let address = format!("{}?{}", filters.here, filters.window.query());
-    let again = if is_live { format!("{}/tail?{}", filters.here, filters.window.query()) } else { String::new() };
+    let page_of = [("limit", limit.as_str()), ("after", &asked.after)];
+    let parameters = filters.window.parameters_and(&[&narrowing[..], &page_of].concat());
+    let (page, next) = member.api().get_with_next::<Event>(EVENTS, &parameters).await?;
+    let address = format!("{}?{query}", filters.here);
+    let again = if is_live { format!("{}/tail?{query}", filters.here) } else { String::new() };
     let frame = member.frame("Events", &filters.window.query());
+    let home = member.organization.home();
     Ok(Page(Events {
         frame: if is_live { frame.live() } else { frame },
-        home: member.organization.home(),
         is_live,
-        tail: Tail { again, events: page.items },
+        is_narrowed,
+        query,
+        tail: Tail { again, home: home.clone(), events: page.items },
+        home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: Behind::of(&state, &member, "events", "/content-owners/events", &parameters),
+        behind: Behind::of(&state, &member, "events", EVENTS, &parameters),
         filters,
     }))
 }
@@ -105,8 +128,10 @@ pub(crate) async fn tail(
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Tail>, Failure> {
     let window = Window::of(&asked, state.clock.now())?;
-    let parameters = window.parameters_and(&[("limit", &LIMIT.to_string())]);
-    let page: List<Event> = member.api().get("/content-owners/events", &parameters).await?;
-    let again = format!("{}/events/tail?{}", member.organization.home(), window.query());
-    Ok(Page(Tail { again, events: page.items }))
+    let (narrowing, limit) = (asked.narrowing(), LIMIT.to_string());
+    let parameters = window.parameters_and(&[&narrowing[..], &[("limit", &limit)]].concat());
+    let page: List<Event> = member.api().get(EVENTS, &parameters).await?;
+    let home = member.organization.home();
+    let again = format!("{home}/events/tail?{}", window.query_and(&narrowing));
+    Ok(Page(Tail { again, home, events: page.items }))
 }

@@ -2,7 +2,7 @@
 //!
 //! Must show a key only in the answer to the form that minted it.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::State;
 use crate::answers::ApiKey;
 use crate::failure::Failure;
@@ -42,6 +42,7 @@ pub(crate) struct Keys {
     minted: Option<ApiKey>,
     /// How to try the new key.
     trial: String,
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -118,6 +119,7 @@ async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: O
         keys,
         minted,
         trial,
+        behind: Behind::identity(member, "keys", KEYS, ""),
         problem,
     }))
 }

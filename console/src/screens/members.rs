@@ -2,7 +2,7 @@
 //!
 //! Must leave it to the API who may change whom.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::answers::{Invite, Person, Role};
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -25,6 +25,7 @@ pub(crate) struct Members {
     own: Uuid,
     people: Vec<Person>,
     invites: Vec<Invite>,
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -82,7 +83,8 @@ async fn view(member: &Member, problem: Outcome) -> Result<Page<Members>, Failur
     let people = api.get(&path(member, "members"), &none).await?;
     let invites = if may_change { api.get(&path(member, "invites"), &none).await? } else { Vec::new() };
     let (frame, own) = (member.frame("Members", ""), member.person.who.user.id);
-    Ok(Page(Members { frame, home: member.organization.home(), may_change, own, people, invites, problem }))
+    let behind = Behind::identity(member, "members", &path(member, "members"), "");
+    Ok(Page(Members { frame, home: member.organization.home(), may_change, own, people, invites, behind, problem }))
 }
 
 impl Person {

@@ -2,7 +2,7 @@
 //!
 //! Must name organisations as the API names them.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::answers::{Delegation, DelegationRequest, OrgKind};
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -25,8 +25,12 @@ pub(crate) struct Partners {
     frame: Frame,
     home: String,
     is_grantor: bool,
+    /// Owners let others read.
+    may_grant: bool,
     requests: Vec<DelegationRequest>,
     delegations: Vec<Delegation>,
+    behind_requests: [Behind; 1],
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -71,5 +75,16 @@ async fn view(member: &Member, problem: Outcome) -> Result<Page<Partners>, Failu
     let role = vec![("role", if is_grantor { "grantor" } else { "grantee" }.to_owned())];
     let (requests, delegations) = tokio::try_join!(api.get(REQUESTS, &role), api.get(DELEGATIONS, &role))?;
     let frame = member.frame("Partners", "");
-    Ok(Page(Partners { frame, home: member.organization.home(), is_grantor, requests, delegations, problem }))
+    let query = if is_grantor { "role=grantor" } else { "role=grantee" };
+    Ok(Page(Partners {
+        frame,
+        home: member.organization.home(),
+        is_grantor,
+        may_grant: member.organization.is_owner(),
+        requests,
+        delegations,
+        behind_requests: [Behind::identity(member, "delegation-requests", REQUESTS, query)],
+        behind: Behind::identity(member, "delegations", DELEGATIONS, query),
+        problem,
+    }))
 }

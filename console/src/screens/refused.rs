@@ -71,7 +71,7 @@ pub(crate) async fn show(
         period,
         told,
         pager: Pager::of_part(format!("{home}/refused?period={period}"), &mut reasons, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "", REFUSED, &parameters),
+        behind: Behind::of(&state, &member, "refused", REFUSED, &parameters),
         home,
         reasons,
     }))

@@ -2,7 +2,7 @@
 //!
 //! Must show a secret only in the answer to the form that made it.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
@@ -92,11 +92,14 @@ impl Delivery {
 pub(crate) struct Webhooks {
     frame: Frame,
     home: String,
+    /// Owners set endpoints up and rotate their secrets.
+    may_change: bool,
     types: [(&'static str, &'static str); 4],
     /// Missing when only the new one is known.
     endpoints: Option<Vec<Endpoint>>,
     made: Option<Endpoint>,
     typed: String,
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -105,10 +108,12 @@ pub(crate) struct Webhooks {
 pub(crate) struct Webhook {
     frame: Frame,
     home: String,
+    may_change: bool,
     endpoint: Endpoint,
     made: Option<Endpoint>,
     /// Missing when only the new secret is known.
     deliveries: Option<Vec<Delivery>>,
+    behind: Behind,
     problem: Outcome,
 }
 
@@ -192,8 +197,9 @@ fn id(named: &HashMap<String, String>, name: &str) -> Result<Uuid, Failure> {
 
 async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Outcome) -> Result<Page<Webhooks>, Failure> {
     let endpoints = super::beside_secret(made.is_some(), member.api().get(WEBHOOKS, &Vec::new()).await)?;
-    let frame = member.frame("Webhooks", "");
-    Ok(Page(Webhooks { frame, home: member.organization.home(), types: TYPES, endpoints, made, typed, problem }))
+    let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
+    let (home, behind) = (member.organization.home(), Behind::identity(member, "webhooks", WEBHOOKS, ""));
+    Ok(Page(Webhooks { frame, home, may_change, types: TYPES, endpoints, made, typed, behind, problem }))
 }
 
 async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {
@@ -204,6 +210,7 @@ async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome
         None => api.get(&path, &Vec::new()).await?,
     };
     let deliveries = super::beside_secret(made.is_some(), api.get(&log, &newest).await)?;
-    let frame = member.frame("Webhooks", "");
-    Ok(Page(Webhook { frame, home: member.organization.home(), endpoint, made, deliveries, problem }))
+    let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
+    let (home, behind) = (member.organization.home(), Behind::identity(member, "deliveries", &log, &format!("webhook={id}")));
+    Ok(Page(Webhook { frame, home, may_change, endpoint, made, deliveries, behind, problem }))
 }

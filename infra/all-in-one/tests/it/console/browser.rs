@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::path::{Path, PathBuf};
 
-/// Pixels of a telephone's screen.
-const PHONE_WIDTH: u32 = 390;
+/// Pixels of a telephone's screen, and of a tablet's.
+const NARROW_WIDTHS: [u32; 2] = [390, 834];
 const AXE_VERSION: &str = "4.14.1";
 
 struct Browser {
@@ -86,9 +86,9 @@ impl Browser {
         self.command("/cookie", &cookie).await;
     }
 
-    /// Shows pages as a telephone does.
-    async fn be_a_telephone(&self) {
-        let screen = json!({"width": PHONE_WIDTH, "height": 844, "deviceScaleFactor": 2, "mobile": true});
+    /// Shows pages as a telephone or a tablet does.
+    async fn be_narrow(&self, width: u32) {
+        let screen = json!({"width": width, "height": 1112, "deviceScaleFactor": 2, "mobile": true});
         self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
     }
 
@@ -120,6 +120,9 @@ async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     owners.extend([new_drain(demo).await.0, demo.url(&format!("{}?with=vercel", drains(demo)))]);
     owners.extend(OWNER_SCREENS.map(|screen| own("OWNER_ORG_ID", screen)));
     owners.push(own("OWNER_ORG_ID", "events?live=1"));
+    owners.push(own("OWNER_ORG_ID", "events?event_type=content_cited&agent_id=nobody"));
+    let listed = demo.get(demo.env("OWNER_KEY"), "/content-owners/events?limit=1").await.body;
+    owners.push(own("OWNER_ORG_ID", &format!("event/{}", listed["items"][0]["event_id"].as_str().unwrap())));
     let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     let operators = ["requests", "organizations"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
@@ -162,13 +165,15 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
                 look_at(&browser, &demo, &axe, address).await;
             }
         }
-        browser.be_a_telephone().await;
-        for (session, addresses) in &addresses {
-            browser.sign_in(&demo, session).await;
-            for address in addresses {
-                browser.open(address).await;
-                let width = browser.run("return document.documentElement.scrollWidth").await;
-                assert_eq!(width, PHONE_WIDTH, "{address}: no page is wider than a telephone");
+        for narrow in NARROW_WIDTHS {
+            browser.be_narrow(narrow).await;
+            for (session, addresses) in &addresses {
+                browser.sign_in(&demo, session).await;
+                for address in addresses {
+                    browser.open(address).await;
+                    let width = browser.run("return document.documentElement.scrollWidth").await;
+                    assert_eq!(width, narrow, "{address}: no page is wider than its screen");
+                }
             }
         }
     }

@@ -1,0 +1,180 @@
+//! One event: what the agent claims beside what each server saw.
+//!
+//! Must show what others wrote as text and nothing else, and no report as that of another observer.
+
+use super::Behind;
+use super::events::as_text;
+use crate::State;
+use crate::answers::{OneEvent, Report};
+use crate::api::Parameters;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::query::{Query, path_segment};
+use crate::session::Member;
+use askama::Template;
+use axum::extract::{Path, State as Shared};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The observers that an event may have, in the order of precedence.
+const OBSERVERS: [&str; 4] = ["agent", "edge", "origin", "index"];
+
+#[derive(Template)]
+#[template(path = "event.html")]
+pub(crate) struct EventPage {
+    frame: Frame,
+    home: String,
+    event: OneEvent,
+    rows: Vec<Row>,
+    behind: Behind,
+}
+
+/// What each observer says of one thing; empty where it says nothing.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    name: String,
+    values: Vec<String>,
+}
+
+impl Row {
+    /// Whether two observers say different things.
+    fn differs(&self) -> bool {
+        self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
+    }
+}
+
+impl Report {
+    fn observer(&self) -> &str {
+        if self.source_role.is_empty() { "somebody without a role" } else { &self.source_role }
+    }
+}
+
+impl OneEvent {
+    fn step(&self) -> &str {
+        self.event_type.strip_prefix("content_").unwrap_or(&self.event_type)
+    }
+
+    /// What the reports come to, in words.
+    fn told(&self) -> &'static str {
+        match self.corroboration.as_deref() {
+            Some("seen_by_both") => "An agent claims this retrieval, and a server of another organisation saw it.",
+            Some("claimed_by_agent_only") => "An agent claims this retrieval. No server of another organisation has told of it.",
+            Some("seen_by_server_only") => "A server saw this retrieval. No agent claims it.",
+            Some(_) => "Neither an agent nor a server that delivers pages has told of this retrieval.",
+            None => "Only retrievals are seen by several: of every other step its agent tells alone.",
+        }
+    }
+
+    /// Those who have not told of a retrieval.
+    fn silent(&self) -> String {
+        let is_silent = |name: &&&str| self.reports.iter().all(|report| report.source_role != **name);
+        let silent: Vec<&str> = OBSERVERS.iter().filter(is_silent).copied().collect();
+        if self.corroboration.is_some() { silent.join(", ") } else { String::new() }
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Moment {
+    #[serde(default)]
+    at: String,
+}
+
+/// `GET /console/o/{organization}/event/{id}`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    Query(Moment { at }): Query<Moment>,
+) -> Result<Page<EventPage>, Failure> {
+    let id = named.get("id").map(String::as_str).unwrap_or_default();
+    let path = format!("/content-owners/events/{}", path_segment(id));
+    let mut parameters = window(&at)?;
+    let asked = member.api().get::<OneEvent>(&path, &parameters).await;
+    let event = match asked {
+        // Another report may represent it by now, with a time of its own.
+        Err(Failure::Refused(problem)) if problem.status == 404 && !parameters.is_empty() => {
+            parameters.clear();
+            member.api().get(&path, &parameters).await?
+        }
+        asked => asked?,
+    };
+    Ok(Page(EventPage {
+        frame: member.frame("Events", ""),
+        home: member.organization.home(),
+        rows: rows(&event.reports),
+        behind: Behind::of(&state, &member, "", &path, &parameters),
+        event,
+    }))
+}
+
+/// The millisecond at which it happened; everything when none is named.
+fn window(at: &str) -> Result<Parameters, Failure> {
+    if at.is_empty() {
+        return Ok(Vec::new());
+    }
+    let at: DateTime<Utc> = at.parse().map_err(|_| Failure::Unreadable("The address names no moment.".to_owned()))?;
+    let end = at.checked_add_signed(TimeDelta::milliseconds(1)).unwrap_or(at);
+    Ok(vec![("since", schemas::instant::text(at)), ("until", schemas::instant::text(end))])
+}
+
+/// One row for each thing that any of the observers tells.
+fn rows(reports: &[Report]) -> Vec<Row> {
+    let of = |name: &str, value: fn(&Report) -> &String| Row {
+        name: name.to_owned(),
+        values: reports.iter().map(|report| value(report).clone()).collect(),
+    };
+    let own = [
+        of("page", |report| &report.content_url),
+        of("agent", |report| &report.agent_id),
+        of("platform", |report| &report.platform_id),
+        of("session", |report| &report.session_id),
+        of("event", |report| &report.event_id),
+    ];
+    let names: BTreeSet<&String> = reports.iter().flat_map(|report| report.event_data.keys()).collect();
+    let facts = names.into_iter().map(|name| Row {
+        name: name.clone(),
+        values: reports.iter().map(|report| report.event_data.get(name).map(as_text).unwrap_or_default()).collect(),
+    });
+    own.into_iter().chain(facts).filter(|row| row.values.iter().any(|value| !value.is_empty())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn report(role: &str, agent: &str, data: &serde_json::Value) -> Report {
+        serde_json::from_value(json!({
+            "source_role": role, "event_id": format!("of-{role}"), "session_id": "", "content_url": "https://a.test/",
+            "event_timestamp": "2026-01-01T00:00:00Z", "event_data": data, "platform_id": "", "agent_id": agent,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_one_observer_says_stands_beside_what_the_others_say_or_do_not_say() {
+        let reports = [
+            report("agent", "alpha", &json!({"purpose": "user"})),
+            report("edge", "", &json!({"purpose": "training", "status": 200})),
+        ];
+        let rows = rows(&reports);
+        let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.values.join("|"), row.differs())).collect();
+        let expected = [
+            ("page", "https://a.test/|https://a.test/", false),
+            ("agent", "alpha|", false),
+            ("event", "of-agent|of-edge", true),
+            ("purpose", "user|training", true),
+            ("status", "|200", false),
+        ];
+        assert_eq!(told, expected.map(|(name, values, differs)| (name, values.to_owned(), differs)));
+    }
+
+    #[test]
+    fn a_moment_is_a_window_of_a_millisecond_and_what_is_none_is_refused() {
+        let named = window("2026-01-01T00:00:00.999Z").unwrap();
+        assert_eq!(named[1].1, "2026-01-01T00:00:01.000Z");
+        assert!(window("").unwrap().is_empty() && window("yesterday").is_err() && window("+262142-12-31T23:59:59.999Z").is_ok());
+    }
+}

@@ -1,0 +1,75 @@
+//! What the console offers to members who are no owners: nothing that the API refuses them.
+
+use super::{OWNER_SCREENS, Reader};
+use crate::demo::{Demo, answer};
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use service_kit::testing::Seed;
+use std::collections::BTreeSet;
+
+/// Where the forms of a page go, without ids.
+fn offered(home: &str, actions: &[String]) -> BTreeSet<String> {
+    let is_id = |step: &&str| step.len() == 36 && step.contains('-');
+    let shown = |action: &String| {
+        let steps = action.strip_prefix(home).unwrap_or(action).split('/');
+        steps.map(|step| if is_id(&step) { "{id}" } else { step }).collect::<Vec<_>>().join("/")
+    };
+    actions.iter().map(shown).filter(|action| action != "/sign-out").collect()
+}
+
+async fn actions_at(reader: &mut Reader<'_>, path: &str) -> Vec<String> {
+    let page = reader.open(path).await;
+    assert_eq!(page.status, 200, "{path}: {}", page.html);
+    page.actions()
+}
+
+#[tokio::test]
+async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_nothing_else() {
+    let demo = Demo::start().await;
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let make = async |key: &str, path: &str, body: Value| {
+        let request =
+            demo.client.post(demo.url(&format!("/api/v1/identity/{path}"))).header("x-api-key", demo.env(key)).json(&body);
+        answer(request).await.body["id"].as_str().unwrap().to_owned()
+    };
+    let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
+    let hook = make("OWNER_KEY", "webhooks", hook).await;
+    let drain = make("OWNER_KEY", "drains", json!({"name": "ours", "provider": "ndjson"})).await;
+    make("NETWORK_KEY", "delegation-requests", json!({"domain": "example.com"})).await;
+    make("OWNER_KEY", "domains", json!({"domain": "second.example"})).await;
+    let seed = Seed(&demo.stores.pool);
+    let session = seed.session("plain@example.com", TimeDelta::days(1)).await;
+    seed.join("plain@example.com", demo.env("OWNER_ORG_ID").parse().unwrap()).await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let mut plain = Reader::nobody(&demo);
+    plain.cookies.insert("telemetry-session".to_owned(), session);
+
+    let (own_hook, own_drain) = (format!("webhooks/{hook}"), format!("drains/{drain}"));
+    let screens: Vec<&str> = OWNER_SCREENS.into_iter().chain(["drains?with=code", &own_drain, &own_hook]).collect();
+    let (mut told, mut actions) = (String::new(), BTreeSet::new());
+    for screen in screens {
+        let path = format!("{home}/{screen}");
+        let (by_owner, by_member) = (actions_at(&mut owner, &path).await, actions_at(&mut plain, &path).await);
+        let (all, some) = (offered(&home, &by_owner), offered(&home, &by_member));
+        assert!(some.is_subset(&all), "{screen}: {some:?} of {all:?}");
+        let named = screen.replace(&hook, "{id}").replace(&drain, "{id}");
+        let list = |offered: &BTreeSet<String>| match offered.iter().cloned().collect::<Vec<_>>().join(" ") {
+            none if none.is_empty() => "-".to_owned(),
+            some => some,
+        };
+        told += &format!("{named} | {} | {}\n", list(&some), list(&all.difference(&some).cloned().collect()));
+        actions.extend(by_member);
+    }
+    assert_eq!(told, include_str!("forms.txt"), "screen | what any member is offered | what only owners are");
+    actions.retain(|action| action != "/sign-out");
+    // What is taken away goes last.
+    let mut actions: Vec<String> = actions.into_iter().collect();
+    actions.sort_by_key(|action| ["delete", "release", "revoke"].iter().any(|end| action.ends_with(end)));
+    for action in actions {
+        let pressed = plain.post(&action, &[], Some(demo.env("BASE_URL"))).await;
+        assert!(pressed.status != 403 && !pressed.html.contains("Only an owner"), "{action}: {}", pressed.html);
+    }
+    // What is not offered is refused all the same.
+    let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &[], Some(demo.env("BASE_URL"))).await;
+    assert!(!rotated.html.contains("id=\"secret\""), "{}", rotated.html);
+}
