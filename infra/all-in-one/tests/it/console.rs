@@ -9,6 +9,7 @@ mod figures;
 mod files;
 mod invites;
 mod one_event;
+mod picture;
 mod plain_members;
 mod protection;
 mod providers;

@@ -5,6 +5,8 @@
 use super::drains::{address, drains, feed, pasted_key};
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 const NARROW_WIDTHS: [u32; 2] = [390, 834];
 const AXE_VERSION: &str = "4.14.1";
 
-struct Browser {
+pub(super) struct Browser {
     client: reqwest::Client,
     session: String,
     _driver: TestProcess,
@@ -29,7 +31,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 impl Browser {
-    async fn start(is_dark: bool) -> Self {
+    pub(super) async fn start(is_dark: bool) -> Self {
         let address = free_address();
         let driver = TestProcess::start::<&str, &str>(&program("chromedriver"), &[&format!("--port={}", address.port())], &[]);
         let (client, base) = (client(), format!("http://{address}"));
@@ -60,14 +62,14 @@ impl Browser {
         Self { client, session: format!("{base}/session/{id}"), _driver: driver, _profile: profile }
     }
 
-    async fn command(&self, path: &str, body: &Value) -> Value {
+    pub(super) async fn command(&self, path: &str, body: &Value) -> Value {
         let sent = self.client.post(format!("{}{path}", self.session)).json(body).send().await.unwrap();
         let mut answer: Value = sent.json().await.unwrap();
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].take()
     }
 
-    async fn open(&self, url: &str) {
+    pub(super) async fn open(&self, url: &str) {
         self.command("/url", &json!({"url": url})).await;
     }
 
@@ -79,7 +81,7 @@ impl Browser {
         self.command("/execute/async", &json!({"script": script, "args": []})).await
     }
 
-    async fn sign_in(&self, demo: &Demo, variable: &str) {
+    pub(super) async fn sign_in(&self, demo: &Demo, variable: &str) {
         self.open(&demo.url("/sign-in")).await;
         let cookie =
             json!({"cookie": {"name": "telemetry-session", "value": demo.env(variable), "httpOnly": true, "sameSite": "Lax"}});
@@ -90,6 +92,15 @@ impl Browser {
     async fn be_narrow(&self, width: u32) {
         let screen = json!({"width": width, "height": 1112, "deviceScaleFactor": 2, "mobile": true});
         self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
+    }
+
+    /// What is on the screen, as a PNG.
+    pub(super) async fn picture(&self, width: u32, height: u32) -> Vec<u8> {
+        let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
+        let taken =
+            self.command("/goog/cdp/execute", &json!({"cmd": "Page.captureScreenshot", "params": {"format": "png"}})).await;
+        BASE64_STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 
     /// What the browser complained of since it was last asked.
