@@ -42,6 +42,21 @@ impl PrivacyLevel {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
+
+    /// The number that PostgreSQL stores: a stricter level has a lower one.
+    pub fn code(self) -> i16 {
+        match self {
+            Self::Minimal => 0,
+            Self::Intent => 1,
+            Self::Summary => 2,
+            Self::Full => 3,
+        }
+    }
+
+    /// Reads a stored number. A level that a newer build wrote is not known to be laxer than the strictest.
+    pub fn of_code(code: i16) -> Self {
+        Self::ALL.into_iter().find(|level| level.code() == code).unwrap_or(Self::Minimal)
+    }
 }
 
 /// How a session ended (docs/api/sessions.md#outcome).
@@ -154,5 +169,14 @@ mod tests {
             assert_eq!(PrivacyLevel::parse(level.as_str()), Some(level));
         }
         assert_eq!(PrivacyLevel::parse("none"), None);
+    }
+
+    #[test]
+    fn codes_are_ordered_as_levels_are_and_an_unknown_one_is_the_strictest() {
+        assert_eq!(PrivacyLevel::ALL.map(PrivacyLevel::code), [0, 1, 2, 3]);
+        assert_eq!(PrivacyLevel::ALL.map(|level| PrivacyLevel::of_code(level.code())), PrivacyLevel::ALL);
+        for unknown in [-1, 4, i16::MAX] {
+            assert_eq!(PrivacyLevel::of_code(unknown), PrivacyLevel::Minimal);
+        }
     }
 }

@@ -50,13 +50,8 @@ pub(crate) async fn find_clicked(pool: &PgPool, token: &SecretHash, now: DateTim
         scope: SessionScope::granted(OrgId(org), SessionId(session)),
         content_url,
         started_at,
-        level: level.map(level_of),
+        level: level.map(PrivacyLevel::of_code),
     }))
-}
-
-/// A level that a newer build wrote is not known to be laxer than the strictest.
-pub(crate) fn level_of(stored: i16) -> PrivacyLevel {
-    usize::try_from(stored).ok().and_then(|code| PrivacyLevel::ALL.get(code).copied()).unwrap_or(PrivacyLevel::Minimal)
 }
 
 /// Of hosts, those whose owners agree to be seen in manifests, with the time from which on events are theirs.

@@ -5,7 +5,7 @@
 mod assemble;
 
 use crate::State;
-use crate::access::consent::{bounded, level_of};
+use crate::access::consent::bounded;
 use crate::access::session_scope::SessionScope;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::SessionPart;

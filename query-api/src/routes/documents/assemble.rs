@@ -3,7 +3,7 @@
 //!
 //! Must keep values as they were reported, numbers with every digit, and must not make up what was not said.
 
-use super::{Facts, level_of};
+use super::Facts;
 use crate::event_data::{self, Members};
 use crate::read_model::{SessionEvent, SessionEvents};
 use crate::routes::lists::BY_OTHER;
@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
 use schemas::instant;
+use schemas::session::PrivacyLevel;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -117,7 +118,7 @@ pub(super) fn document(session: SessionId, facts: &Facts, events: &[SessionEvent
     parts.extend("initiator_type", Some(&facts.initiator_type));
     parts.extend("external_session_id", facts.external_session_id.as_ref());
     parts.extend("prior_session_ids", Some(&facts.prior_session_ids).filter(|sessions| !sessions.is_empty()));
-    parts.extend("privacy_level", facts.privacy_level.map(level_of));
+    parts.extend("privacy_level", facts.privacy_level.map(PrivacyLevel::of_code));
     let outcome = facts.outcome.as_deref().and_then(|outcome| serde_json::from_str::<Box<RawValue>>(outcome).ok());
     parts.extend("outcome", outcome);
     parts.sort_in(facts.extra.as_deref().unwrap_or_default(), SESSION_MEMBERS);
