@@ -21,6 +21,7 @@ use schemas::problem::{Code, Problem};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where somebody goes on who was invited before they signed in.
 const INVITE: &str = "/sign-in/invite";
@@ -72,13 +73,19 @@ async fn page(api: &Asker, step: Step, problem: Outcome) -> Response {
     (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), page).into_response()
 }
 
+/// How long the page waits for the list of providers.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Those that are set; a mail is a way in also when they are not told.
 async fn providers(api: &Asker) -> Vec<Provider> {
-    let asked = api.get("/api/v1/identity/auth/oidc", &Vec::new()).await;
-    asked.unwrap_or_else(|failure| {
-        tracing::warn!("the sign-in page is shown without providers: {failure:?}");
-        Vec::new()
-    })
+    match tokio::time::timeout(PATIENCE, api.get("/api/v1/identity/auth/oidc", &Vec::new())).await {
+        Ok(Ok(providers)) => providers,
+        Ok(Err(failure)) => {
+            tracing::warn!("the sign-in page is shown without providers: {failure:?}");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    }
 }
 
 /// `GET /sign-in`, and with `?token=` what the link of a mail opens.

@@ -95,9 +95,15 @@ pub(crate) async fn finish_oidc(
     };
     // A journey ends where it arrives, also when it fails: the next attempt is a new one.
     let end = [(header::SET_COOKIE, state.sign_in.cookies.clear(Cookie::Journey))];
-    finished.await.unwrap_or_else(|refusal: ApiError| match page(&state.sign_in, &headers, false) {
-        Some(page) => (end, Redirect::to(page.as_str())).into_response(),
-        None => (end, refusal).into_response(),
+    finished.await.unwrap_or_else(|refusal: ApiError| {
+        // A fault is answered as one: it is logged and counted, and it is not the person's to mend.
+        match page(&state.sign_in, &headers, false).filter(|_| refusal.code().status() < 500) {
+            Some(page) => {
+                tracing::info!("a sign-in at a provider was refused: {}", refusal.in_one_line());
+                (end, Redirect::to(page.as_str())).into_response()
+            }
+            None => (end, refusal).into_response(),
+        }
     })
 }
 
