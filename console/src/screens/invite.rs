@@ -61,13 +61,16 @@ pub(crate) async fn accept(Shared(state): Shared<Arc<State>>, Visitor(api): Visi
     let (token, forget) = (form.text("token"), kept_invite::forget(state.transport()));
     match api.change::<Claimed>(Method::POST, "/api/v1/identity/invites/claim", &json!({"token": token})).await {
         Ok(claimed) => Ok((forget, Redirect::to(&format!("/console/o/{}", claimed.organization_id))).into_response()),
-        // Whoever signs in with another address may come back to it; what is no invite any more is not kept.
+        // Whoever signs in, or with another address, comes back to it; what is no invite any more is not kept.
         Err(Failure::Refused(problem)) if problem.status < 500 && problem.status != 401 => {
             let is_over = matches!(problem.status, 404 | 409 | 410);
-            let page = view(&api, token, Some(*problem)).await?;
-            Ok((if is_over { forget } else { HeaderMap::new() }, page).into_response())
+            let keep = if is_over { forget } else { kept_invite::keep(state.transport(), &token) };
+            Ok((keep, view(&api, token, Some(*problem)).await?).into_response())
         }
-        Err(Failure::SignedOut | Failure::Refused(_)) => Ok(view(&api, token, None).await?.into_response()),
+        Err(Failure::SignedOut | Failure::Refused(_)) => {
+            let keep = kept_invite::keep(state.transport(), &token);
+            Ok((keep, view(&api, token, None).await?).into_response())
+        }
         Err(other) => Err(other),
     }
 }
