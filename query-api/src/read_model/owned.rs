@@ -151,11 +151,14 @@ impl Owned {
     /// Of these keys alone.
     pub(super) fn of_keys(mut self, keys: &[u128]) -> Self {
         let texts = self.values.texts("of_key", "String", keys.iter().map(ToString::to_string));
-        self.on_hosts = format!(
+        let of_keys = format!(
             "{on_hosts} AND (key_low, key_high) IN ( \
                SELECT toUInt64(key), toUInt64(bitShiftRight(key, 64)) FROM (SELECT toUInt128(arrayJoin({texts})) AS key))",
             on_hosts = self.on_hosts,
         );
+        // Where they lie is looked for first, in few columns: FINAL would read all columns of all of the owner's rows.
+        self.on_hosts =
+            format!("{of_keys} AND (site, placed_at) IN (SELECT site, placed_at FROM retrieval_index WHERE {of_keys})");
         self
     }
 
