@@ -6,13 +6,16 @@
 /** What may be an agent of a machine. Everybody else's requests never leave the server; the service judges by its own table. */
 export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|gemini|google(-|other|agent)|meta-|novaact|devin|omgili|webzio|cotoyogi|yandexadditional|-user\b|-agent\b|ai\b/i;
 
+/** What is not taken is told, or a key that was revoked would lose every line in silence. */
+export const warn = (error) => console.warn(`telemetry: ${error.message}`);
+
 export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
 
 export class Lines {
   /**
    * @param {{url: string, key: string, send?: typeof fetch, atOnce?: number, most?: number, onError?: (error: Error) => void}} options
    */
-  constructor({ url, key, send = (...request) => fetch(...request), atOnce = 500, most = 10_000, onError = () => {} }) {
+  constructor({ url, key, send = (...request) => fetch(...request), atOnce = 500, most = 10_000, onError = warn }) {
     Object.assign(this, { url, key, send, atOnce, most, onError, waiting: [], sending: null });
   }
 
@@ -43,6 +46,8 @@ export class Lines {
         method: "POST",
         headers: { "content-type": "application/x-ndjson", "x-api-key": this.key },
         body: batch.join("\n") + "\n",
+        // One that hangs would keep all others waiting.
+        signal: globalThis.AbortSignal?.timeout?.(10_000),
       });
       if (response.ok) return "done";
       this.onError(new Error(`the service answered ${response.status}`));

@@ -4,9 +4,11 @@
 set -eu
 here=$(dirname "$0")
 api="${CLOUDFLARE_API:-https://api.cloudflare.com/client/v4}/zones/$ZONE_ID"
+# An answer may repeat the key: it is shown only where it says what was wrong.
 call() {
-  curl -sS --fail-with-body -X "$1" "$api/$2" -H "Authorization: Bearer $CLOUDFLARE_API_TOKEN" -H 'Content-Type: application/json' --data-binary @-
-  echo
+  answer=$(curl -sS --fail-with-body -X "$1" "$api/$2" -H "Authorization: Bearer $CLOUDFLARE_API_TOKEN" -H 'Content-Type: application/json' --data-binary @-) ||
+    { printf '%s\n' "$answer" >&2; exit 1; }
+  echo "$1 $2: done"
 }
 # What the phase holds already is replaced: add the fields of an existing rule to the file first.
 call PUT rulesets/phases/http_log_custom_fields/entrypoint < "$here/custom-fields.json"

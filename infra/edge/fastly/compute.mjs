@@ -4,24 +4,23 @@
 //   import { tell } from "./compute.mjs";
 //   async function handle(event) {
 //     const response = await fetch(event.request, { backend: "origin" });
-//     const key = (await (await new SecretStore("telemetry")).get("DRAIN_KEY")).plaintext();
+//     const key = async () => (await new SecretStore("telemetry").get("DRAIN_KEY")).plaintext();
 //     tell(event, response, { url: "https://telemetry.example.com/drains/ndjson", key, backend: "telemetry" });
 //     return response;
 //   }
 //   addEventListener("fetch", (event) => event.respondWith(handle(event)));
 //
-// `key` is that of a drain of the provider ndjson, `backend` the name of the service's address in the Compute service. The visitor never
-// waits: the line goes out behind the answer. An instance of Compute lives for one request, so each line is a body of its own; a
+// `key` is that of a drain of the provider ndjson, or a function that brings it; `backend` is the name of the service's address in the
+// Compute service. The visitor never waits, and a key that is not there costs lines, not the page: both happen behind the answer. An instance of Compute lives for one request, so each line is a body of its own; a
 // service with much traffic of agents has Fastly's log streams (log-format.txt).
-import { Lines, mayBeABot } from "../lines.mjs";
+import { Lines, mayBeABot, warn } from "../lines.mjs";
 
-export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError }) {
+export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError = warn }) {
   const { request, client } = event;
   const userAgent = request.headers.get("user-agent");
   if (!mayBeABot(userAgent)) return;
-  const lines = new Lines({ url, key, send, onError });
   const asked = new URL(request.url);
-  lines.add({
+  const line = {
     timestamp: new Date().toISOString(),
     host: asked.host,
     scheme: asked.protocol.slice(0, -1),
@@ -37,6 +36,12 @@ export function tell(event, response, { url, key, backend, send = (to, request) 
     country: client?.geo?.country_code ?? "",
     asn: client?.geo?.as_number ?? 0,
     content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
-  });
-  event.waitUntil(lines.flush());
+  };
+  event.waitUntil(
+    (async () => {
+      const lines = new Lines({ url, key: typeof key === "function" ? await key() : key, send, onError });
+      lines.add(line);
+      await lines.flush();
+    })().catch(onError),
+  );
 }

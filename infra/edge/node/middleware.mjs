@@ -40,7 +40,8 @@ function line(request, response, at, trustProxy) {
     status: response.statusCode,
     bytes: Number(response.getHeader("content-length") ?? 0),
     content_type: String(response.getHeader("content-type") ?? ""),
-    request_id: request.headers["x-request-id"] ?? randomUUID(),
+    // What tells a repeat from a new request is not the visitor's to choose.
+    request_id: forwarded("x-request-id") ?? randomUUID(),
     client_ip: forwarded("x-forwarded-for") ?? request.socket.remoteAddress ?? "",
     content_telemetry_id: request.headers["content-telemetry-id"] ?? "",
   };

@@ -8,6 +8,7 @@ visitor waits; one that could not be sent is sent again, and its request_id make
 
 import collections
 import datetime
+import http.client
 import json
 import logging
 import re
@@ -27,9 +28,11 @@ log = logging.getLogger("content_telemetry")
 
 
 class ContentTelemetry:
-    def __init__(self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0):
+    def __init__(self, application, url, key, every=1.0, at_once=500, most=10_000, timeout=10.0, trust_proxy=False):
         self.application, self.url, self.key = application, url, key
         self.every, self.at_once, self.timeout = every, at_once, timeout
+        # What tells a repeat from a new request is not the visitor's to choose, but a proxy's.
+        self.trust_proxy = trust_proxy
         # When more wait, the oldest go: a site must not run out of memory for its log.
         self.waiting = collections.deque(maxlen=most)
         self.closing = threading.Event()
@@ -42,7 +45,7 @@ class ContentTelemetry:
             return self.application(environ, start_response)
 
         def started(status, headers, *rest):
-            self.waiting.append(json.dumps(line(environ, status, headers)))
+            self.waiting.append(json.dumps(line(environ, status, headers, self.trust_proxy)))
             return start_response(status, headers, *rest)
 
         return self.application(environ, started)
@@ -74,7 +77,7 @@ class ContentTelemetry:
         except urllib.error.HTTPError as refusal:
             log.warning("the service answered %s", refusal.code)
             return refusal.code != 429 and refusal.code < 500
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             log.warning("the service did not answer: %s", error)
             return False
 
@@ -90,7 +93,7 @@ def target(environ):
     return urllib.parse.quote(path, safe="/:@!$&'()*+,;=~") + ("?" + query if query else "")
 
 
-def line(environ, status, headers):
+def line(environ, status, headers, trust_proxy=False):
     sent = {name.lower(): value for name, value in headers}
     length = sent.get("content-length", "0")
     return {
@@ -103,7 +106,7 @@ def line(environ, status, headers):
         "status": int(status.split(" ", 1)[0]),
         "bytes": int(length) if length.isdigit() else 0,
         "content_type": sent.get("content-type", ""),
-        "request_id": environ.get("HTTP_X_REQUEST_ID") or str(uuid.uuid4()),
+        "request_id": (trust_proxy and environ.get("HTTP_X_REQUEST_ID")) or str(uuid.uuid4()),
         "client_ip": environ.get("REMOTE_ADDR", ""),
         "content_telemetry_id": environ.get("HTTP_CONTENT_TELEMETRY_ID", ""),
     }

@@ -2,7 +2,8 @@
 # Makes a Vercel drain of a team's request logs into a drain of the provider vercel.
 #   VERCEL_TOKEN  TEAM_ID  PROJECT_ID  TELEMETRY_URL (https://telemetry.example.com)  DRAIN_KEY  DRAIN_SECRET (the "secret" of the drain)
 set -eu
-cat <<END | curl -sS --fail-with-body "${VERCEL_API:-https://api.vercel.com}/v1/drains?teamId=$TEAM_ID" \
+# The answer may repeat the key: it is shown only where it says what was wrong.
+answer=$(cat <<END | curl -sS --fail-with-body "${VERCEL_API:-https://api.vercel.com}/v1/drains?teamId=$TEAM_ID" \
   -H "Authorization: Bearer $VERCEL_TOKEN" -H 'Content-Type: application/json' --data-binary @-
 {
   "name": "content-telemetry",
@@ -19,4 +20,5 @@ cat <<END | curl -sS --fail-with-body "${VERCEL_API:-https://api.vercel.com}/v1/
   }
 }
 END
-echo
+) || { printf '%s\n' "$answer" >&2; exit 1; }
+echo "POST drains: done"
