@@ -146,7 +146,10 @@ fn inert(value: &Value) -> String {
 }
 
 fn shown(item: &Value, column: Column) -> String {
-    visible(&text(item.pointer(column.pointer).unwrap_or(&Value::Null)))
+    match item.pointer(column.pointer).unwrap_or(&Value::Null) {
+        Value::Number(ratio) if ratio.is_f64() => format!("{:.2}", ratio.as_f64().unwrap_or_default()),
+        value => visible(&text(value)),
+    }
 }
 
 /// A value in one cell.

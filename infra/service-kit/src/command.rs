@@ -140,6 +140,7 @@ fn code_of_cause(cause: &(dyn Error + 'static)) -> Option<u8> {
         return Some(refusal.code);
     }
     let is_away = cause.is::<Away>()
+        || cause.is::<tokio::time::error::Elapsed>()
         || cause.downcast_ref().is_some_and(is_postgres_away)
         || cause.downcast_ref().is_some_and(is_clickhouse_away)
         || cause.downcast_ref().is_some_and(is_kafka_away);
@@ -155,9 +156,13 @@ fn is_clickhouse_away(error: &clickhouse::error::Error) -> bool {
 }
 
 fn is_kafka_away(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
+    use RDKafkaErrorCode::{
+        AllBrokersDown, BrokerTransportFailure, MessageTimedOut, OperationTimedOut, RequestTimedOut, Resolve,
+    };
     let code = error.rdkafka_error_code();
-    code.is_some_and(|code| matches!(code, AllBrokersDown | BrokerTransportFailure | OperationTimedOut | Resolve))
+    code.is_some_and(|code| {
+        matches!(code, AllBrokersDown | BrokerTransportFailure | MessageTimedOut | OperationTimedOut | RequestTimedOut | Resolve)
+    })
 }
 
 #[cfg(test)]
@@ -179,6 +184,7 @@ mod tests {
         let away = Err::<(), _>(sqlx::Error::PoolTimedOut).context("DATABASE_URL: not reachable").unwrap_err();
         assert_eq!(code_of(&away), 5);
         assert_eq!(code_of(&anyhow!(KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerTransportFailure))), 5);
+        assert_eq!(code_of(&anyhow!(KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut))), 5);
         assert_eq!(code_of(&anyhow!(CommandError::missing("no such key")).context("while looking")), 4);
         assert_eq!(code_of(&anyhow!("surprise")), 1);
         assert_eq!([400, 401, 403, 404, 409, 422, 429, 503].map(of_status), [1, 3, 3, 4, 1, 1, 5, 5]);
