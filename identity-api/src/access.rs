@@ -4,5 +4,5 @@
 
 pub(crate) mod actor;
 pub(crate) mod organization;
-pub(crate) mod ways_in;
+pub(crate) mod granting;
 pub(crate) mod audit;

@@ -8,8 +8,8 @@ pub(crate) mod requests;
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::granting::{self, LettingIn, Makers};
 use crate::access::organization;
-use crate::access::ways_in::{self, LettingIn, Makers};
 use crate::request::bodies::{self, rule_broken};
 use crate::webhooks::outbox::{self, Event};
 use axum::Json;
@@ -187,9 +187,9 @@ pub(crate) async fn grant(
     scopes: &[Scope],
     now: DateTime<Utc>,
 ) -> Result<Delegation, ApiError> {
-    ways_in::require_owner(transaction, actor, LettingIn::Delegations).await?;
+    granting::require_owner(transaction, actor, LettingIn::Delegations).await?;
     let author: Author = actor.credential.into();
-    ways_in::require_held(transaction, author, scopes).await?;
+    granting::require_held(transaction, author, scopes).await?;
     let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     let (kind, maker) = author.name();
     let row: Option<Row> = sqlx::query_as(

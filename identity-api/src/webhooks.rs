@@ -15,7 +15,7 @@ pub use retention::DeliveryLogSettings;
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
-use crate::access::ways_in::{self, LettingIn, Makers};
+use crate::access::granting::{self, LettingIn, Makers};
 use crate::request::bodies::{self, fault};
 use axum::Json;
 use axum::body::Body;
@@ -115,7 +115,7 @@ pub(crate) async fn create_webhook(
     let sealed = state.sealer.seal(secret.reveal(), id.as_bytes()).map_err(ApiError::internal)?;
     let now = state.now();
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     admit_one_more(&mut transaction, &actor).await?;
     let (kind, maker) = Author::from(actor.credential).name();
     let row: Row = sqlx::query_as(

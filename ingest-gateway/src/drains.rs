@@ -18,7 +18,7 @@ mod intake;
 mod json;
 mod limiter;
 mod line;
-mod map;
+mod line_outcome;
 mod settings;
 mod signature;
 mod split;
@@ -26,7 +26,7 @@ mod who;
 
 pub(crate) use challenge::fastly_challenge;
 pub use dry_run::DrainDryRun;
-pub use map::Outcome;
+pub use line_outcome::Outcome;
 pub use settings::DrainSettings;
 
 use crate::State;
@@ -43,7 +43,7 @@ use fed::{Fed, KnownDrains};
 use inflate::Encoding;
 use intake::{Intake, Taken, too_large};
 use limiter::DrainLimiter;
-use map::{Judge, only_host};
+use line_outcome::{Judge, only_host};
 use schemas::identity::{DrainProvider, DrainRole, OrgType};
 use schemas::problem::Code;
 use serde::Deserialize;

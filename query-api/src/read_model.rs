@@ -10,7 +10,7 @@ mod answered;
 mod caps;
 mod crawlers;
 mod event_page;
-mod faces;
+mod shown_columns;
 mod one_event;
 pub(crate) mod outcomes;
 mod owned;

@@ -1,7 +1,7 @@
 //! API keys: mint, list, revoke (docs/api/identity.md#api-keys).
 //!
 //! Must show a raw key only in the 201 that creates it. A revocation is in force before its answer is sent. What a key
-//! may hold, and whose are revoked with a person, is `makers`; who may mint, `ways_in`.
+//! may hold, and whose are revoked with a person, is `makers`; who may mint, `granting`.
 
 mod makers;
 
@@ -10,8 +10,8 @@ pub(crate) use makers::revoke_made_by;
 use crate::State;
 use crate::access::actor::{IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
-use crate::access::ways_in::{self, LettingIn};
 use crate::request::bodies;
 use crate::request::text_rules;
 use axum::Json;
@@ -105,7 +105,7 @@ pub(crate) async fn create_api_key(
 ) -> Result<(StatusCode, Json<CreatedApiKey>), ApiError> {
     let body = state.bodies.read(request).await?;
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
     let (name, scopes) = parse_new_key(&body)?;
     let org_type = organization::type_of(&mut *transaction, actor.org_id).await?.ok_or_else(ApiError::unauthenticated)?;
     let holder = Holder { org: actor.org_id, org_type };
@@ -237,7 +237,7 @@ pub(crate) async fn revoke_api_key(
     Path(id): Path<String>,
 ) -> Result<Json<ApiKey>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Keys).await?;
     // What is no id names no key: the same answer as for a key that is not there, or not the caller's.
     let id: ApiKeyId = id.parse().map_err(|_| not_found())?;
     let revoked = revoke(&mut transaction, actor.credential.into(), id, Some(actor.org_id), state.now()).await?;

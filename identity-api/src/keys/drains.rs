@@ -12,8 +12,8 @@ use super::api_keys::{self, Grants, Holder};
 use crate::State;
 use crate::access::actor::{Actor, IdentityReader, IdentityWriter};
 use crate::access::audit::{self, Author, Change};
+use crate::access::granting::{self, LettingIn};
 use crate::access::organization;
-use crate::access::ways_in::{self, LettingIn};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State as Shared};
@@ -128,7 +128,7 @@ pub(crate) async fn create_drain(
     let body = state.bodies.read(request).await?;
     let sites = state.directory.owned_sites(actor.org_id).await?;
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
     let holder = holder(&mut transaction, &actor).await?;
     let wanted = new_drain::parse(&body, holder.org_type, &sites)?;
     admit_one_more(&mut transaction, &actor).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn delete_drain(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
     let id: DrainId = id.parse().map_err(|_| not_found())?;
     let now = state.now();
     let known: Option<bool> =

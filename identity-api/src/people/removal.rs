@@ -3,7 +3,7 @@
 //! Must be in force when the transaction ends, also for what is being made at that moment.
 
 use crate::access::audit::{self, Author, Change};
-use crate::access::ways_in::Makers;
+use crate::access::granting::Makers;
 use crate::keys::api_keys;
 use crate::{delegations, webhooks};
 use chrono::{DateTime, Utc};

@@ -7,7 +7,7 @@ use super::{COLUMNS, Row, not_found};
 use crate::State;
 use crate::access::actor::IdentityWriter;
 use crate::access::audit::{self, Author, Change};
-use crate::access::ways_in::{self, LettingIn};
+use crate::access::granting::{self, LettingIn};
 use axum::Json;
 use axum::extract::{Path, State as Shared};
 use schemas::ids::WebhookEndpointId;
@@ -28,7 +28,7 @@ pub(crate) async fn rotate_secret(
     let secret = PlainWebhookSecret::mint();
     let sealed = state.sealer.seal(secret.reveal(), id.0.as_bytes()).map_err(ApiError::internal)?;
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     let (kind, maker) = Author::from(actor.credential).name();
     // Of a disabled endpoint nothing of it is kept: the refusal below ends the transaction.
     let rotate = format!(

@@ -55,7 +55,7 @@ mod test_app;
 mod threat_table;
 mod two_processes;
 mod user_sessions;
-mod ways_in;
+mod granting;
 mod webhook_standing;
 mod webhooks;
 mod www_domains;

@@ -3,7 +3,7 @@
 //! Must not hold anything of a line but numbers and, of a bad one, its outline.
 
 use super::line::Reason;
-use super::map::{Judged, Outcome, outline};
+use super::line_outcome::{Judged, Outcome, outline};
 use crate::metrics;
 use schemas::log::LogEvent;
 use sha2::{Digest, Sha256};

@@ -6,7 +6,7 @@
 use super::fed::observer;
 use super::inflate::Encoding;
 use super::intake::work_off;
-use super::map::{Judge, Judged, Outcome, only_host};
+use super::line_outcome::{Judge, Judged, Outcome, only_host};
 use super::settings::DrainSettings;
 use super::split::Splitter;
 use crate::request::limits::Limits;

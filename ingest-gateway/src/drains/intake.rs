@@ -10,7 +10,7 @@ use super::body_counts::BodyCounts;
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
 use super::limiter::DrainPermit;
-use super::map::{Judge, Judged, Outcome};
+use super::line_outcome::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
 use crate::log::{Log, Message};

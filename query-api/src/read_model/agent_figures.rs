@@ -4,10 +4,10 @@
 //! that does: the figures of a window add up to that list.
 
 use super::Telemetry;
-use super::faces::{self, NONE, ROLE};
 use super::party::retrievals;
 use super::row_filter::RowFilter;
 use super::series::{By, Cells, OwnSplit, bucket, told};
+use super::shown_columns::{self, NONE, ROLE};
 use crate::access::visibility::OwnReports;
 use crate::parameters::period::Period;
 use serde::Deserialize;
@@ -56,7 +56,7 @@ impl Telemetry {
 /// Each session of a figure once, out of the retrievals that the organisation took part in. Who reported the representing
 /// report decides whether it is its own or another's.
 fn parts(filter: &RowFilter, figures: &[Parts], bucket: &str) -> String {
-    let columns = faces::columns();
+    let columns = shown_columns::columns();
     let shown = |name: &str| columns.iter().find(|(_, column)| *column == name).map_or(NONE, |(expression, _)| expression);
     let own = format!(
         "groupUniqArrayIf(({ROLE}, CAST({agent}, 'String'), {session}), org_id = {{org:UUID}}) AS own_rows",

@@ -5,9 +5,9 @@
 //! who reported only where a read tells it. Must let no condition of a statement be tried on a row that a view leaves out.
 
 use super::caps;
-use super::faces::NONE;
 use super::owned::{Owned, written_ranges};
 use super::retrievals::{claims, reports, roles, shown, site, with};
+use super::shown_columns::NONE;
 use super::values::quoted;
 use crate::access::visibility::Visibility;
 

@@ -3,9 +3,9 @@
 //!
 //! Must be made of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
 
-use super::faces::{self, ROLE};
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
+use super::shown_columns::{self, ROLE};
 use super::statements::{ON_PAGE, all_of, listed};
 use schemas::store::OBSERVATIONS;
 
@@ -54,7 +54,7 @@ pub(super) fn events(filter: &RowFilter, offset: u64) -> String {
     let retrievals = retrievals(filter, &[], &[SITES]);
     let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
-    let id = faces::id();
+    let id = shown_columns::id();
     let order = [("toUnixTimestamp64Milli(at)", "at_ms"), (id.as_str(), "id")].map(shown);
     let on_page = format!(
         "SELECT event_key, {order}, {SITES} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
@@ -63,13 +63,13 @@ pub(super) fn events(filter: &RowFilter, offset: u64) -> String {
         rows = rows_of(filter, &as_new(filter, offset)),
     );
     let wide = [("toString(event_type)", "type"), (ROLE, "role"), ("data", "reported"), ("extra", "unknown")].map(shown);
-    let by_face = faces::columns().map(|(expression, name)| shown((expression.as_str(), name)));
+    let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
     let items = format!(
         "SELECT * FROM on_page INNER JOIN ( \
-           SELECT event_key, {wide}, {by_face}, arraySort(groupUniqArray({ROLE})) AS roles \
+           SELECT event_key, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles \
            FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
         wide = wide.join(", "),
-        by_face = by_face.join(", "),
+        by_column = by_column.join(", "),
         rows = rows_of(filter, "on_page"),
     );
     let names = "id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, reported, unknown, roles, \

@@ -5,11 +5,11 @@
 //! the owner's. Who reported is told of agents and of the report that represents the event, and of nobody else.
 
 use super::Telemetry;
-use super::faces::{LINK_SITE, NONE, ROLE, owners_columns};
 use super::owned::{Owned, VisibleSite, visible_sites};
 use super::owners_page::{by_key, id};
 use super::retrievals::{identities, key, reports, roles, shown, with};
 use super::rows::ReportRow;
+use super::shown_columns::{LINK_SITE, NONE, ROLE, owners_columns};
 use super::statements::{CLAIM, CLAIMED_AND_SEEN};
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;

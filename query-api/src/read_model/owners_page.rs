@@ -6,10 +6,10 @@
 //! statements after the first find every row that it named. Must not answer with a page on which one is missing.
 
 use super::Telemetry;
-use super::faces::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, roles, shown, with};
 use super::rows::{EventRow, FoundPage};
+use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
 use crate::access::visibility::Visibility;
 use crate::parameters::cursor::{Cursor, Position};

@@ -10,8 +10,8 @@
 //!   for another host of the owner is the same event.
 //! - The retrievals are the rows of the base that are not open, and the open ones.
 
-use super::faces::NONE;
 use super::owned::Owned;
+use super::shown_columns::NONE;
 
 /// A report as a tuple, whose fields are named in steps by their places.
 const REPORT: [&str; 12] =

@@ -5,9 +5,9 @@
 
 use super::Telemetry;
 use super::answered::{Fact, valued};
-use super::faces::NONE;
 use super::owned::Owned;
 use super::retrievals::{reports, shown, with};
+use super::shown_columns::NONE;
 use super::values::Values;
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;

@@ -7,9 +7,9 @@
 //! represents it, so that adjacent windows never share a retrieval nor lose one. All of a statement sees the same parts of the
 //! index, so that its totals and its items are of one moment.
 
-use super::faces::NONE;
 use super::owned::Owned;
 use super::retrievals::{claims, reports, retrievals, roles, shown, with};
+use super::shown_columns::NONE;
 
 /// The figures of a summary: retrievals by type and by the set of roles that saw them (`role` holds a bit for each), then sessions
 /// in all, by role and by agent, and each agent's retrievals. Each session of an agent in a role is one row first, with how many

@@ -1,8 +1,8 @@
 //! What a key may hold, and whose keys are revoked with a person.
 
 use crate::access::audit::{self, Author, Change};
+use crate::access::granting;
 use crate::access::organization;
-use crate::access::ways_in;
 use chrono::{DateTime, Utc};
 use schemas::identity::Scope;
 use schemas::ids::{OrgId, UserId};
@@ -20,7 +20,7 @@ pub(super) async fn require_grantable(
     org: OrgId,
     scopes: &[Scope],
 ) -> Result<(), ApiError> {
-    ways_in::require_held(transaction, author, scopes).await?;
+    granting::require_held(transaction, author, scopes).await?;
     if scopes.contains(&Scope::PartnerProvision) && !organization::is_trusted(&mut *transaction, org).await? {
         let detail = "partner:provision is granted only where an operator trusts the organisation as a partner.";
         return Err(ApiError::new(Code::Forbidden, detail));

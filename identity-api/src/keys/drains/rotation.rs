@@ -6,7 +6,7 @@ use super::{find, holder, with_key};
 use crate::State;
 use crate::access::actor::IdentityWriter;
 use crate::access::audit::{self, Change};
-use crate::access::ways_in::{self, LettingIn};
+use crate::access::granting::{self, LettingIn};
 use crate::keys::api_keys;
 use axum::Json;
 use axum::extract::{Path, State as Shared};
@@ -29,7 +29,7 @@ pub(crate) async fn rotate_key(
     Path(id): Path<String>,
 ) -> Result<Json<CreatedDrain>, ApiError> {
     let mut transaction = state.pool.begin().await?;
-    ways_in::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
+    granting::require_owner(&mut transaction, &actor, LettingIn::Drains).await?;
     let drain = find(&mut *transaction, &actor, &id).await?;
     let now = state.now();
     for key in replaced_before(&mut transaction, drain.id).await? {

@@ -4,7 +4,7 @@
 //! it verified it. What the browser keeps of a journey is sealed: nothing is stored for somebody who never comes back.
 
 mod fetch;
-mod identity;
+mod provider_account;
 mod provider;
 
 pub(crate) use provider::{Named, Providers};
@@ -19,10 +19,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use identity::Proved;
 use openidconnect::core::CoreAuthenticationFlow;
 use openidconnect::{AuthorizationCode, CsrfToken, Nonce, PkceCodeChallenge, PkceCodeVerifier};
 use provider::Provider;
+use provider_account::Proved;
 use schemas::problem::Code;
 use serde::{Deserialize, Serialize};
 use service_kit::http::ApiError;

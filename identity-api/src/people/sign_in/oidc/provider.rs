@@ -3,7 +3,7 @@
 //! Must not repeat a client's secret: not in `Debug`, not in an error.
 
 use super::fetch::{FetchError, Fetcher};
-use super::identity::Proved;
+use super::provider_account::Proved;
 use super::refuse;
 use anyhow::{Context, anyhow, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
