@@ -159,7 +159,10 @@ fn is_kafka_away(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{
         AllBrokersDown, BrokerTransportFailure, MessageTimedOut, OperationTimedOut, RequestTimedOut, Resolve,
     };
-    let code = error.rdkafka_error_code();
+    let code = match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    };
     code.is_some_and(|code| {
         matches!(code, AllBrokersDown | BrokerTransportFailure | MessageTimedOut | OperationTimedOut | RequestTimedOut | Resolve)
     })
@@ -184,6 +187,7 @@ mod tests {
         let away = Err::<(), _>(sqlx::Error::PoolTimedOut).context("DATABASE_URL: not reachable").unwrap_err();
         assert_eq!(code_of(&away), 5);
         assert_eq!(code_of(&anyhow!(KafkaError::MetadataFetch(RDKafkaErrorCode::BrokerTransportFailure))), 5);
+        assert_eq!(code_of(&anyhow!(KafkaError::AdminOp(RDKafkaErrorCode::OperationTimedOut))), 5);
         assert_eq!(code_of(&anyhow!(KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut))), 5);
         assert_eq!(code_of(&anyhow!(CommandError::missing("no such key")).context("while looking")), 4);
         assert_eq!(code_of(&anyhow!("surprise")), 1);

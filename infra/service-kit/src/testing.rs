@@ -60,12 +60,15 @@ impl TestServer {
     }
 }
 
+/// How long a connection is kept for the next request: far less than a server keeps it, also where the machine is busy.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// A client with a deadline. It keeps no connection for as long as the server does: one that the server closes for its
 /// idleness at the moment of the next request would be reset.
 pub fn client() -> reqwest::Client {
     // Built beside a crate that speaks TLS, the client asks for a provider even where it never needs one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = reqwest::Client::builder().timeout(Duration::from_secs(30)).pool_idle_timeout(crate::server::HEAD_DEADLINE / 2);
+    let builder = reqwest::Client::builder().timeout(Duration::from_secs(30)).pool_idle_timeout(IDLE);
     builder.no_proxy().build().expect("the options are valid")
 }
 

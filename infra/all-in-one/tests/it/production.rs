@@ -28,7 +28,8 @@ pub(crate) async fn refusal(service: &str, arguments: &[&str], settings: &Settin
     assert_eq!(code, Some(1), "{service} {arguments:?}: {said}");
     let plain: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
     let [line] = plain.as_slice() else { panic!("one line says it all:\n{said}") };
-    (*line).to_owned()
+    // An operators' command says first that it is an error.
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// Settings that production takes, the same for every binary, of stores that are not there: what is refused is refused before anything is asked of them.

@@ -294,8 +294,11 @@ async fn what_turns_out_only_when_it_is_used_is_refused_with_setting_value_and_f
         settings.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         async move {
             let (code, _, said) = ended(service, arguments, &settings).await;
-            let is_one_line = code == Some(1) && said.lines().count() == 1 && !said.contains("hunter2");
-            let is_right = is_one_line && said.starts_with(&begins) && said.contains(advises);
+            // An operators' command says first that it is an error, and where a store is away that another try is worth it.
+            let of_command = said.strip_prefix("error: ");
+            let is_code = code == Some(1) || (of_command.is_some() && code == Some(5));
+            let is_one_line = is_code && said.lines().count() == 1 && !said.contains("hunter2");
+            let is_right = is_one_line && of_command.unwrap_or(&said).starts_with(&begins) && said.contains(advises);
             (!is_right).then(|| format!("{service} {arguments:?} {changed:?}: wants {begins} {advises}; {code:?}: {said}"))
         }
     });
