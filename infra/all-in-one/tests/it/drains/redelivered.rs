@@ -6,7 +6,7 @@
 use super::{BOTS, request};
 use crate::demo::{Demo, retrieval};
 use chrono::{DateTime, TimeDelta, Utc};
-use loadgen::log_lines::Format;
+use loadgen::log_lines::{Format, Request};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -42,7 +42,8 @@ impl Log {
         let format = *Format::ALL.choose(random).unwrap();
         let (mut lines, mut kept, mut claims) = (Vec::new(), 0, Vec::new());
         for n in 0..random.random_range(20..150) {
-            let mut request = request(begin, n * 500);
+            // Two logs of one provider are of different requests.
+            let mut request = Request { id: format!("request-{nth}-{n}"), ..request(begin, n * 500) };
             if random.random_bool(0.4) {
                 PERSON.clone_into(&mut request.user_agent);
             }

@@ -105,7 +105,8 @@ impl TestApp {
     /// What the reads have asked their store for, but whether it is there and which version it is.
     pub(super) fn reads_of_the_store(&self) -> Vec<ClickHouseRequest> {
         let asked = self.proxy.iter().flat_map(ClickHouseProxy::take_requests);
-        asked.filter(|request| request.statement.contains("observations")).collect()
+        let tables = ["observations", "retrieval_index"];
+        asked.filter(|request| tables.iter().any(|table| request.statement.contains(table))).collect()
     }
 
     async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
