@@ -90,6 +90,7 @@ pub(super) const ALL: &[Platform] = &[
             file!("cloudflare/wrangler.toml", "in a folder of its own"),
             file!("cloudflare/worker.mjs", "beside it"),
             file!("lines.mjs", "in the folder above"),
+            file!("fastly/compute.mjs", "for Fastly Compute, beside lines.mjs"),
         ],
     },
     Platform {

@@ -147,7 +147,7 @@ fn inert(value: &Value) -> String {
 
 fn shown(item: &Value, column: Column) -> String {
     match item.pointer(column.pointer).unwrap_or(&Value::Null) {
-        Value::Number(ratio) if ratio.is_f64() => format!("{:.2}", ratio.as_f64().unwrap_or_default()),
+        Value::Number(ratio) if ratio.is_f64() => format!("{:?}", (ratio.as_f64().unwrap_or_default() * 100.0).round() / 100.0),
         value => visible(&text(value)),
     }
 }
