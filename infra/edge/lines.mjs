@@ -1,4 +1,4 @@
-// Lines of a log for POST /drains/ndjson: collected, and sent a few at a time. Shared by the Worker and the Node.js middleware.
+// Lines of a log for POST /drains/ndjson: collected, and sent a few at a time. Shared by the edge functions and the Node.js middleware.
 //
 // A line that could not be sent is kept and sent again: its request_id makes a repeat of it nothing new. When more wait than
 // `most`, the oldest go, because a site must not run out of memory for its log.
@@ -10,6 +10,24 @@ export const MAY_BE_A_BOT = /bot|crawl|spider|gpt|claude|anthropic|perplexity|ge
 export const warn = (error) => console.warn(`telemetry: ${error.message}`);
 
 export const mayBeABot = (userAgent) => MAY_BE_A_BOT.test(userAgent ?? "");
+
+/** The line of a request that an edge function answers, from the `Request` and the `Response`; `more` is what only its provider knows. */
+export function edgeLine(request, response, more) {
+  const url = new URL(request.url);
+  return {
+    timestamp: new Date().toISOString(),
+    host: url.host,
+    scheme: url.protocol.slice(0, -1),
+    url: url.pathname + url.search,
+    method: request.method,
+    user_agent: request.headers.get("user-agent"),
+    status: response.status,
+    bytes: Number(response.headers.get("content-length") ?? 0),
+    content_type: response.headers.get("content-type") ?? "",
+    content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
+    ...more,
+  };
+}
 
 export class Lines {
   /**

@@ -2,7 +2,7 @@
 //
 // Variables: DRAIN_URL (https://telemetry.example.com/drains/ndjson). Secret: DRAIN_KEY, the key of a drain of the provider ndjson.
 // The visitor never waits: lines go out behind the answer, those of one isolate together, a second after the first.
-import { Lines, mayBeABot } from "../lines.mjs";
+import { Lines, edgeLine, mayBeABot } from "../lines.mjs";
 
 const PAUSE_MS = 1_000;
 let lines;
@@ -20,27 +20,17 @@ function flushSoon() {
 export default {
   async fetch(request, env, context) {
     const response = await fetch(request);
-    const userAgent = request.headers.get("user-agent");
-    if (!mayBeABot(userAgent)) return response;
-    lines ??= new Lines({ url: env.DRAIN_URL, key: env.DRAIN_KEY, onError: (error) => console.warn(`telemetry: ${error.message}`) });
-    const url = new URL(request.url);
-    lines.add({
-      timestamp: new Date().toISOString(),
-      host: url.host,
-      scheme: url.protocol.slice(0, -1),
-      url: url.pathname + url.search,
-      method: request.method,
-      user_agent: userAgent,
-      status: response.status,
-      bytes: Number(response.headers.get("content-length") ?? 0),
-      content_type: response.headers.get("content-type") ?? "",
-      cache_status: response.headers.get("cf-cache-status") ?? "",
-      request_id: request.headers.get("cf-ray") ?? crypto.randomUUID(),
-      client_ip: request.headers.get("cf-connecting-ip") ?? "",
-      country: request.cf?.country ?? "",
-      asn: request.cf?.asn ?? 0,
-      content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
-    });
+    if (!mayBeABot(request.headers.get("user-agent"))) return response;
+    lines ??= new Lines({ url: env.DRAIN_URL, key: env.DRAIN_KEY });
+    lines.add(
+      edgeLine(request, response, {
+        cache_status: response.headers.get("cf-cache-status") ?? "",
+        request_id: request.headers.get("cf-ray") ?? crypto.randomUUID(),
+        client_ip: request.headers.get("cf-connecting-ip") ?? "",
+        country: request.cf?.country ?? "",
+        asn: request.cf?.asn ?? 0,
+      }),
+    );
     context.waitUntil(flushSoon());
     return response;
   },

@@ -10,33 +10,22 @@
 //   }
 //   addEventListener("fetch", (event) => event.respondWith(handle(event)));
 //
-// `key` is that of a drain of the provider ndjson, or a function that brings it; `backend` is the name of the service's address in the
-// Compute service. The visitor never waits, and a key that is not there costs lines, not the page: both happen behind the answer. An instance of Compute lives for one request, so each line is a body of its own; a
-// service with much traffic of agents has Fastly's log streams (log-format.txt).
-import { Lines, mayBeABot, warn } from "../lines.mjs";
+// `key` is that of a drain of the provider ndjson, or a function that brings it; `backend` is the name of the service's address in
+// the Compute service. The visitor never waits, and a key that is not there costs lines, not the page: both happen behind the
+// answer. An instance of Compute lives for one request, so each line is a body of its own; a service with much traffic of agents
+// has Fastly's log streams (log-format.txt).
+import { Lines, edgeLine, mayBeABot, warn } from "../lines.mjs";
 
 export function tell(event, response, { url, key, backend, send = (to, request) => fetch(to, { ...request, backend }), onError = warn }) {
   const { request, client } = event;
-  const userAgent = request.headers.get("user-agent");
-  if (!mayBeABot(userAgent)) return;
-  const asked = new URL(request.url);
-  const line = {
-    timestamp: new Date().toISOString(),
-    host: asked.host,
-    scheme: asked.protocol.slice(0, -1),
-    url: asked.pathname + asked.search,
-    method: request.method,
-    user_agent: userAgent,
-    status: response.status,
-    bytes: Number(response.headers.get("content-length") ?? 0),
-    content_type: response.headers.get("content-type") ?? "",
+  if (!mayBeABot(request.headers.get("user-agent"))) return;
+  const line = edgeLine(request, response, {
     cache_status: response.headers.get("x-cache") ?? "",
     request_id: crypto.randomUUID(),
     client_ip: client?.address ?? "",
     country: client?.geo?.country_code ?? "",
     asn: client?.geo?.as_number ?? 0,
-    content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
-  };
+  });
   event.waitUntil(
     (async () => {
       const lines = new Lines({ url, key: typeof key === "function" ? await key() : key, send, onError });
