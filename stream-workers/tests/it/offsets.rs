@@ -63,6 +63,9 @@ async fn f28_a_gap_that_a_worker_meets_on_its_way_is_said_too() {
         let transactions = producer.clone();
         spawn_blocking(move || transactions.commit_transaction(PATIENCE).unwrap()).await.unwrap();
     }
+    // A commit answers before its marker is in the log.
+    let end = async || standing(&app.stores.kafka, &app.group()).await.unwrap()[&2].1;
+    eventually("all markers are in the log", || async { (end().await == 11).then_some(()) }).await;
     app.put(&records(2, 8..9)).await;
     eventually("all is visible", || async { (app.visible().await.len() == 9).then_some(()) }).await;
     says(&metrics, &["worker_records_missed_total 3"]).await;
