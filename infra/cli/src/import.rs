@@ -121,7 +121,7 @@ struct Course<'a> {
 }
 
 pub(crate) async fn run(context: &Context, what: &Import) -> Result<(), Failure> {
-    require_lines(&what.file, what.follow)?;
+    require_lines(&what.file, what.provider, what.follow)?;
     let secret = secret_of(what)?;
     let client = context.client(Asker::Key)?;
     let path = format!("/drains/{}", what.provider.as_str());

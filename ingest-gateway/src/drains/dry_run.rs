@@ -40,7 +40,7 @@ impl DrainDryRun {
     /// lines are none.
     pub fn lines(self, log: impl Read, mut take: impl FnMut(Outcome, Option<i64>) -> io::Result<()>) -> io::Result<()> {
         let judge = self.judge();
-        Splitter::new(log, DrainSettings::default().drain_line_bytes).lines_or_elements(|line| {
+        Splitter::new(log, DrainSettings::default().drain_line_bytes).items(judge.provider, |line| {
             let Some(line) = line else { return take(Outcome::Bad("too_long"), None) };
             let Judged { outcome, at_ms, .. } = judge.judge(line);
             take(outcome, at_ms)

@@ -10,6 +10,7 @@ use super::body_counts::BodyCounts;
 use super::formats::record_lines;
 use super::inflate::{Encoding, Limited, Parts, inflated};
 use super::limiter::DrainPermit;
+use super::line::Reason;
 use super::line_outcome::{Judge, Judged, Outcome};
 use super::settings::DrainSettings;
 use super::split::{Item, Splitter};
@@ -92,8 +93,8 @@ pub(super) fn work_off(
     let mut lines = Lines { judge, settings, body_counts, events: Vec::new(), keep };
     let delivery = match judge.provider {
         DrainProvider::Firehose => Splitter::new(body, MAX_FIREHOSE_RECORD_BYTES).records(|record| lines.take_record(record))?,
-        _ => {
-            Splitter::new(body, settings.drain_line_bytes).lines_or_elements(|line| lines.take(line))?;
+        provider => {
+            Splitter::new(body, settings.drain_line_bytes).items(provider, |line| lines.take(line))?;
             None
         }
     };
@@ -112,11 +113,17 @@ struct Lines<'a, K> {
 
 impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
     fn take(&mut self, line: Item<'_>) -> io::Result<()> {
-        let bad = |reason| Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] };
-        let (line, judged) = match line {
-            Some(line) => (line, self.judge.judge(line)),
-            None => (&[][..], bad("too_long")),
-        };
+        match line {
+            Some(line) => self.count(line, self.judge.judge(line)),
+            None => self.count_bad(&[], "too_long"),
+        }
+    }
+
+    fn count_bad(&mut self, line: &[u8], reason: Reason) -> io::Result<()> {
+        self.count(line, Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] })
+    }
+
+    fn count(&mut self, line: &[u8], judged: Judged) -> io::Result<()> {
         self.events.extend(self.body_counts.count(line, judged));
         if self.body_counts.lines > self.settings.drain_lines {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many lines"));
@@ -136,10 +143,7 @@ impl<K: FnMut(LogRecord) -> io::Result<()>> Lines<'_, K> {
                     },
                 )
             }
-            Err(reason) => {
-                self.body_counts.count(&[], Judged { outcome: Outcome::Bad(reason), at_ms: None, mark: [0; 16] });
-                Ok(())
-            }
+            Err(reason) => self.count_bad(record.unwrap_or_default(), reason),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Must hold one line at a time, and none that is longer than allowed.
 
+use schemas::identity::DrainProvider;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// What is read at once.
@@ -34,8 +35,16 @@ impl<R: Read> Splitter<R> {
         Self { reader: BufReader::with_capacity(CHUNK_BYTES, reader), max_bytes }
     }
 
-    /// Hands over each line of a body of lines, or each element of a body that is an array.
-    pub(super) fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+    /// Hands over each line of a body, or each element of one that is an array. A combined log is no JSON: a line of it may begin with
+    /// `[` because a visitor asked for a host that does, `[::1]`, and is none the less a line.
+    pub(super) fn items(self, provider: DrainProvider, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
+        match provider {
+            DrainProvider::Combined => self.lines(take),
+            _ => self.lines_or_elements(take),
+        }
+    }
+
+    fn lines_or_elements(mut self, take: impl FnMut(Item<'_>) -> io::Result<()>) -> io::Result<()> {
         match self.layout()? {
             Layout::Array => self.elements(Layout::Array, take).map(drop),
             _ => self.lines(take),

@@ -4,6 +4,7 @@
 
 use crate::failure::{Failure, of_file, reason};
 use crate::log_file::{Identity, Reader, is_gzip, open, open_known};
+use schemas::identity::DrainProvider;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,13 +172,17 @@ fn named(file: &Path, identity: Option<Identity>, read: u64) -> Named {
     }
 }
 
-/// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines.
-pub(super) fn require_lines(file: &Path, is_followed: bool) -> Result<(), Failure> {
+/// A log that is one JSON array has no lines to go on from, and what is compressed does not grow by lines. A combined log is no JSON,
+/// however it begins.
+pub(super) fn require_lines(file: &Path, provider: DrainProvider, is_followed: bool) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Ok(());
     }
     if is_followed && is_gzip(file)? {
         return Err(Failure::Usage(format!("{}: compressed, and so not a log that grows; leave --follow out", file.display())));
+    }
+    if provider == DrainProvider::Combined {
+        return Ok(());
     }
     let mut reader = open(file)?;
     let beginning = reader.fill_buf().map_err(|error| Failure::Failed(reason(&error)))?;

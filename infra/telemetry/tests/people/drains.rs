@@ -77,6 +77,19 @@ async fn a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes()
     counts(&owner, 65).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_combined_log_that_begins_with_a_bracket_is_no_array() {
+    let service = Service::start().await;
+    let owner = service.terminal("OWNER_KEY");
+    let lines = log(0..2).lines().map(|line| format!("www.example.com {line}\n")).collect::<String>();
+    let file = owner.file("access.log", &lines.replacen("www.example.com", "[::1]", 1));
+    let log = [file.to_str().unwrap(), "--provider", "combined", "-o", "json"];
+    let tried = owner.run(&[&["drain", "test"], &log[..]].concat()).json();
+    assert_eq!((&tried[0]["why"], &tried[1]["becomes"]), (&"bad_host".into(), &"retrieval".into()), "{tried}");
+    let taken = owner.run(&[&["import"], &log[..]].concat()).json();
+    assert_eq!((&taken["lines"], &taken["kept"], &taken["bad"]), (&2.into(), &1.into(), &1.into()), "{taken}");
+}
+
 #[test]
 fn a_long_log_that_is_tried_is_told_whole_as_lines_and_its_beginning_as_a_table() {
     let terminal = Terminal::new();

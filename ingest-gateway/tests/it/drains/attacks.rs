@@ -2,8 +2,11 @@
 
 use super::{FIXTURES, body, delivery};
 use crate::harness::{Gateway, answer};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::OrgType;
+use serde_json::json;
 use std::io::Write;
 
 const PROVIDERS: [&str; 7] = ["cloudflare", "fastly", "firehose", "akamai", "vercel", "ndjson", "combined"];
@@ -135,6 +138,56 @@ async fn send_hostile_lines(provider: &str) {
     assert!(records.iter().all(|record| record.events.len() == 2), "{provider}: a good line beside a bad one is kept");
 }
 
+#[tokio::test]
+async fn a1_no_record_of_firehose_spoils_those_beside_it() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let good = json!({"data": BASE64_STANDARD.encode(good_line("firehose"))}).to_string();
+    let hostile = [
+        r#"{"data":"%%%"}"#.to_owned(),
+        r#"{"data":"YQ"}"#.to_owned(),
+        format!(r#"{{"data":"{}"}}"#, "A".repeat(3 * 1024 * 1024)),
+        r#"{"data":7}"#.to_owned(),
+        "{}".to_owned(),
+        r#"{"records":[{"data":"YQ=="}]}"#.to_owned(),
+        "[".repeat(10_000) + &"]".repeat(10_000),
+        "null".to_owned(),
+        r#""]}""#.to_owned(),
+    ];
+    for hostile in &hostile {
+        let what = &hostile[..hostile.len().min(40)];
+        let told = gateway.drain("firehose", &key, format!(r#"{{"requestId":"x","records":[{good},{hostile},{good}]}}"#)).await;
+        assert_eq!(told.status, 200, "{what}: {}", told.body);
+    }
+    let records = gateway.records(hostile.len()).await;
+    assert!(records.iter().all(|record| record.events.len() == 2), "a good record beside a bad one is kept");
+    let bad = "SELECT reason, excerpt FROM drain_bad_lines ORDER BY reason, length(excerpt) LIMIT 1";
+    let bad: (String, String) = sqlx::query_as(bad).fetch_one(&gateway.stores.pool).await.unwrap();
+    assert_eq!(bad, ("not_a_record".to_owned(), "{}".to_owned()), "the owner sees what a bad record looks like");
+    let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
+        .fetch_all(&gateway.stores.pool)
+        .await
+        .unwrap();
+    assert_eq!(reasons, ["not_a_record", "not_base64", "too_long"]);
+}
+
+/// A stranger chooses the host that it asks for, and a log that begins with the host begins with it.
+#[tokio::test]
+async fn a1_a_combined_log_whose_first_host_is_an_address_in_brackets_is_taken_in() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let good = good_line("combined");
+    for hostile in ["[::1] ", "[::1]:80 ", "[x ", "  [] "] {
+        let told = gateway.drain("combined", &key, [hostile.as_bytes(), good, b"\n", good].concat()).await;
+        assert_eq!(
+            (told.status, &told.body["lines"], &told.body["kept"]),
+            (200, &2.into(), &1.into()),
+            "{hostile}: {}",
+            told.body
+        );
+    }
+}
+
 macro_rules! hostile_lines_of {
     ($($name:ident: $provider:literal,)+) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -181,9 +234,13 @@ async fn the_limits_of_a_body_are_exact() {
         let told = answer(gateway.request_to("/drains/ndjson", Some(&key)).header("content-encoding", encoding).body(body)).await;
         assert_eq!(told.status, status, "{what}: {}", told.body);
     }
+    let records = |count: usize| format!(r#"{{"records":[{}]}}"#, vec!["{}"; count].join(","));
+    for (count, status) in [(10, 200), (11, 413)] {
+        assert_eq!(gateway.drain("firehose", &key, records(count)).await.status, status, "{count} records");
+    }
     let reasons: Vec<String> = sqlx::query_scalar("SELECT DISTINCT reason FROM drain_bad_lines ORDER BY reason")
         .fetch_all(&gateway.stores.pool)
         .await
         .unwrap();
-    assert_eq!(reasons, ["not_json", "too_long"]);
+    assert_eq!(reasons, ["not_a_record", "not_json", "too_long"]);
 }
