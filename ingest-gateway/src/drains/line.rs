@@ -13,6 +13,8 @@ pub(crate) type Reason = &'static str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Time,
+    /// The day, where the time is that of a day.
+    Date,
     Host,
     /// The host where the line does not say which was asked for.
     OtherHost,

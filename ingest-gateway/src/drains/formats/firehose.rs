@@ -51,6 +51,9 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
     [Field::UserAgent, Field::Headers, Field::MediaType].into_iter().for_each(|field| fields.rewrite(field, unescaped));
     let id = fields.get(Field::Headers).and_then(telemetry_id_in).map(str::to_owned);
     id.into_iter().for_each(|id| fields.put(Field::TelemetryId, Cow::Owned(id)));
+    // Standard logs have the day and the time in two fields.
+    let date = fields.text(Field::Date).to_owned();
+    fields.rewrite(Field::Time, |time| (!date.is_empty() && time.contains(':')).then(|| format!("{date}T{time}Z")));
     // Where the path comes with its query, the query stands twice.
     if fields.text(Field::Path).contains('?') {
         fields.rewrite(Field::Query, |_| Some(String::new()));
@@ -78,14 +81,15 @@ fn between_tabs(line: &str) -> Result<Fields<'_>, Reason> {
 fn name(around: &str, name: &str) -> Option<Field> {
     Some(match name {
         _ if !around.is_empty() => return None,
-        "timestamp" | "timestamp(ms)" => Field::Time,
+        "timestamp" | "timestamp(ms)" | "time" => Field::Time,
+        "date" => Field::Date,
         "c-ip" => Field::Address,
         "sc-status" => Field::Status,
         "sc-bytes" => Field::Bytes,
         "cs-method" => Field::Method,
         "cs-protocol" => Field::Scheme,
         "x-host-header" => Field::Host,
-        "cs-host" => Field::OtherHost,
+        "cs-host" | "cs(Host)" => Field::OtherHost,
         "cs-uri-stem" => Field::Path,
         "cs-uri-query" => Field::Query,
         "x-edge-request-id" => Field::RequestId,

@@ -151,3 +151,41 @@ async fn what_the_cdn_asks_itself_is_no_retrieval_and_its_verdict_names_other_bo
     let bots: Vec<&str> = events.iter().map(|event| event.crawler.as_ref().unwrap().bot.as_str()).collect();
     assert_eq!(bots, ["GPTBot", "other"]);
 }
+
+/// Standard logging (v2) in JSON, with the fields that it has where nothing else is chosen.
+#[tokio::test]
+async fn d1_cloudfronts_standard_log_through_firehose_is_read() {
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let line = json!({
+        "date": "2026-11-01", "time": "10:00:00", "x-edge-location": "FRA2-C1", "sc-bytes": "5120", "c-ip": "132.196.86.7",
+        "cs-method": "GET", "cs(Host)": "d111111abcdef8.cloudfront.net", "cs-uri-stem": "/article", "sc-status": "200",
+        "cs(Referer)": "-", "cs(User-Agent)": BOT.replace(' ', "%20"), "cs-uri-query": "page=2", "cs(Cookie)": "-",
+        "x-edge-result-type": "Hit", "x-edge-request-id": "r-1", "x-host-header": "www.example.com", "cs-protocol": "https",
+        "cs-bytes": "123", "time-taken": "0.001", "x-forwarded-for": "-", "sc-content-type": "text/html",
+    });
+    let taken = gateway.drain("firehose", &key, body("firehose", line.to_string().as_bytes())).await;
+    assert_eq!(taken.status, 200, "{}", taken.body);
+    let event = gateway.records(1).await.remove(0).events.remove(0);
+    assert_eq!((event.at_ms, event.content_url.as_deref()), (1_793_527_200_000, Some("https://www.example.com/article?page=2")));
+    let crawler = event.crawler.as_deref().unwrap();
+    assert_eq!((crawler.bot.as_str(), crawler.verified, crawler.response_bytes), ("GPTBot", Some(true), 5_120));
+}
+
+#[tokio::test]
+async fn what_an_agent_says_that_it_is_stays_its_claim() {
+    const CLAIM: &str = r#""https://agent.test""#;
+    let gateway = Gateway::start().await;
+    let key = gateway.seed().org("network", OrgType::Platform).await.key;
+    let mut of_cloudflare: Value = serde_json::from_str(&line("a.test", "/", BOT, "", "ray-1")).unwrap();
+    of_cloudflare["RequestHeaders"] = json!({"signature-agent": CLAIM});
+    let of_nginx = json!({"timestamp": "1793527200.869", "host": "a.test", "url": "/", "method": "GET", "user_agent": BOT,
+        "status": "200", "signature_agent": CLAIM});
+    for (provider, line) in [("cloudflare", of_cloudflare), ("ndjson", of_nginx)] {
+        assert_eq!(gateway.drain(provider, &key, line.to_string()).await.body["kept"], 1, "{provider}");
+    }
+    for event in gateway.records(2).await.into_iter().flat_map(|record| record.events) {
+        let data: Value = serde_json::from_str(event.data.as_ref().unwrap().get()).unwrap();
+        assert_eq!(data["signature_agent"], CLAIM);
+    }
+}
