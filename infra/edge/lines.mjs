@@ -25,6 +25,7 @@ export function edgeLine(request, response, more) {
     bytes: Number(response.headers.get("content-length") ?? 0),
     content_type: response.headers.get("content-type") ?? "",
     content_telemetry_id: request.headers.get("content-telemetry-id") ?? "",
+    signature_agent: request.headers.get("signature-agent") ?? "",
     ...more,
   };
 }

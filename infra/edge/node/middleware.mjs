@@ -44,5 +44,6 @@ function line(request, response, at, trustProxy) {
     request_id: forwarded("x-request-id") ?? randomUUID(),
     client_ip: forwarded("x-forwarded-for") ?? request.socket.remoteAddress ?? "",
     content_telemetry_id: request.headers["content-telemetry-id"] ?? "",
+    signature_agent: request.headers["signature-agent"] ?? "",
   };
 }

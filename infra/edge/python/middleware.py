@@ -109,4 +109,5 @@ def line(environ, status, headers, trust_proxy=False):
         "request_id": (trust_proxy and environ.get("HTTP_X_REQUEST_ID")) or str(uuid.uuid4()),
         "client_ip": environ.get("REMOTE_ADDR", ""),
         "content_telemetry_id": environ.get("HTTP_CONTENT_TELEMETRY_ID", ""),
+        "signature_agent": environ.get("HTTP_SIGNATURE_AGENT", ""),
     }

@@ -43,3 +43,5 @@ for environ, url in [
     ({"PATH_INFO": "/what?now#100%;a=1,2:@!$&'()*+~"}, "/what%3Fnow%23100%25;a=1,2:@!$&'()*+~"),
 ]:
     assert line(environ, "200 OK", [])["url"] == url, (environ, url)
+
+assert line({"HTTP_SIGNATURE_AGENT": '"https://agent.test"'}, "200 OK", [])["signature_agent"] == '"https://agent.test"'
