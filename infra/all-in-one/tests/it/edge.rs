@@ -7,9 +7,9 @@ use crate::demo::{Demo, answer};
 use chrono::DateTime;
 use loadgen::log_lines::{Format, Request};
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
+use service_kit::testing::{eventually, npm_package};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -73,9 +73,9 @@ async fn d6_lines_that_nginx_has_written_by_our_formats_are_counted_once_however
 }
 
 /// Runs a script that tells a drain of what its visitors fetch.
-async fn run(program: &'static str, script: &str, demo: &Demo, drain: &Value) {
+async fn run(program: &'static str, script: &str, settings: &[(&str, &Path)], demo: &Demo, drain: &Value) {
     let mut command = Command::new(program);
-    command.arg(here().join(script)).env("EDGE", here().join("../edge/python"));
+    command.arg(here().join(script)).envs(settings.iter().copied());
     command.env("DRAIN_URL", demo.url(drain["path"].as_str().unwrap())).env("DRAIN_KEY", key(drain));
     let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
     let ran = ran.unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
@@ -83,13 +83,23 @@ async fn run(program: &'static str, script: &str, demo: &Demo, drain: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn d6_the_worker_tells_of_agents_in_the_runtime_of_cloudflare() {
+    let modules = || npm_package("miniflare", "4.20260426.0", env!("CARGO_TARGET_TMPDIR").as_ref());
+    let modules = tokio::task::spawn_blocking(modules).await.unwrap();
+    let demo = Demo::start().await;
+    let drain = drain(&demo, "ndjson").await;
+    run("node", "tests/node/workerd.mjs", &[("MODULES", &modules)], &demo, &drain).await;
+    assert_eq!(crawlers(&demo, 5).await, named(&[("GPTBot", 5)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn d6_a_worker_compute_and_servers_in_node_and_python_tell_of_agents_and_of_nobody_else() {
     let demo = Demo::start().await;
     let drain = drain(&demo, "ndjson").await;
-    run("node", "tests/node/edge.mjs", &demo, &drain).await;
+    run("node", "tests/node/edge.mjs", &[], &demo, &drain).await;
     // Two pages that need escapes are fetched through each server under one id: told as they were asked for, they are one each.
     assert_eq!(crawlers(&demo, 6).await, named(&[("GPTBot", 6)]));
-    run("python3", "tests/python/edge.py", &demo, &drain).await;
+    run("python3", "tests/python/edge.py", &[("EDGE", &here().join("../edge/python"))], &demo, &drain).await;
     assert_eq!(crawlers(&demo, 7).await, named(&[("ClaudeBot", 1), ("GPTBot", 6)]));
     let urls = demo.get(demo.env("OWNER_KEY"), "/content-owners/urls").await.body;
     let mut urls: Vec<&str> =
