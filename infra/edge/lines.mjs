@@ -32,30 +32,32 @@ export function edgeLine(request, response, more) {
 
 export class Lines {
   /**
-   * @param {{url: string, key: string, send?: typeof fetch, atOnce?: number, most?: number, onError?: (error: Error) => void}} options
+   * @param {{url: string, key: string, send?: typeof fetch, atOnce?: number, most?: number, longestMs?: number, onError?: (error: Error) => void}} options
    */
-  constructor({ url, key, send = (...request) => fetch(...request), atOnce = 500, most = 10_000, onError = warn }) {
-    Object.assign(this, { url, key, send, atOnce, most, onError, waiting: [], sending: null });
+  constructor({ url, key, send = (...request) => fetch(...request), atOnce = 500, most = 10_000, longestMs = Infinity, onError = warn }) {
+    Object.assign(this, { url, key, send, atOnce, most, longestMs, onError, waiting: [], dropped: 0, sending: null });
   }
 
   add(line) {
     this.waiting.push(JSON.stringify(line));
-    if (this.waiting.length > this.most) this.waiting.splice(0, this.waiting.length - this.most);
+    if (this.waiting.length > this.most) this.dropped += this.waiting.splice(0, this.waiting.length - this.most).length;
   }
 
-  /** Sends what waits; resolves when nothing does, or when the service does not take it now. One at a time. */
+  /** Sends what waits; resolves when nothing does, when the service does not take it now, or when no more may begin. One at a time. */
   flush() {
     this.sending ??= this.#sendAll().finally(() => (this.sending = null));
     return this.sending;
   }
 
   async #sendAll() {
-    while (this.waiting.length > 0) {
+    const end = Date.now() + this.longestMs;
+    while (this.waiting.length > 0 && Date.now() < end) {
+      const { dropped } = this;
       const batch = this.waiting.slice(0, this.atOnce);
       const outcome = await this.#post(batch);
       if (outcome === "later") return;
-      // What came meanwhile stands behind; what was dropped for room stood in front.
-      this.waiting.splice(0, Math.min(batch.length, this.waiting.length));
+      // What came meanwhile stands behind; what was dropped for room stood in front, and was of the batch.
+      this.waiting.splice(0, Math.max(batch.length - (this.dropped - dropped), 0));
     }
   }
 

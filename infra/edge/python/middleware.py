@@ -64,7 +64,9 @@ class ContentTelemetry:
         while self.waiting:
             batch = [self.waiting.popleft() for _ in range(min(self.at_once, len(self.waiting)))]
             if not self._post(batch):
-                self.waiting.extendleft(reversed(batch))
+                # A full queue would make room at its other end, where the newest are.
+                room = self.waiting.maxlen - len(self.waiting)
+                self.waiting.extendleft(reversed(batch[max(len(batch) - room, 0) :]))
                 return
 
     def _post(self, batch):

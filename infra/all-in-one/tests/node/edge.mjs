@@ -2,6 +2,7 @@
 import http from "node:http";
 import worker from "../../../edge/cloudflare/worker.mjs";
 import { tell } from "../../../edge/fastly/compute.mjs";
+import { Lines } from "../../../edge/lines.mjs";
 import { contentTelemetry } from "../../../edge/node/middleware.mjs";
 
 const { DRAIN_URL, DRAIN_KEY } = process.env;
@@ -63,6 +64,38 @@ async function throughTheServer() {
   server.close();
 }
 
+/** A flush begins no batch after its time: the second line waits for the next flush. */
+async function throughALongFlush() {
+  const sent = [];
+  const send = async (_, { body }) => {
+    sent.push(body.trim());
+    await new Promise((later) => setTimeout(later, 100));
+    return { ok: true };
+  };
+  const lines = new Lines({ url: DRAIN_URL, key: DRAIN_KEY, send, atOnce: 1, longestMs: 50 });
+  [1, 2].forEach((line) => lines.add(line));
+  await lines.flush();
+  if (sent.join() !== "1") throw new Error(`${sent} were sent, and not the first`);
+  await lines.flush();
+  if (sent.join() !== "1,2") throw new Error(`${sent} were sent, and not both`);
+}
+
+/** Where lines that are being sent make room for others, the others are sent too. */
+async function throughAFullQueue() {
+  const sent = [];
+  const send = async (_, { body }) => {
+    sent.push(...body.trim().split("\n"));
+    if (sent.length === 2) [4, 5].forEach((line) => lines.add(line));
+    return { ok: true };
+  };
+  const lines = new Lines({ url: DRAIN_URL, key: DRAIN_KEY, send, atOnce: 2, most: 3 });
+  [1, 2, 3].forEach((line) => lines.add(line));
+  await lines.flush();
+  if (sent.join() !== "1,2,3,4,5") throw new Error(`${sent} were sent, and not all`);
+}
+
+await throughALongFlush();
+await throughAFullQueue();
 await throughTheWorker();
 await throughCompute();
 await throughTheServer();

@@ -45,3 +45,10 @@ for environ, url in [
     assert line(environ, "200 OK", [])["url"] == url, (environ, url)
 
 assert line({"HTTP_SIGNATURE_AGENT": '"https://agent.test"'}, "200 OK", [])["signature_agent"] == '"https://agent.test"'
+
+# Where more wait than there is room for, the oldest go, also those that could not be sent.
+full = ContentTelemetry(page, "", "", every=3_600, at_once=2, most=3)
+full.waiting.extend(["1", "2", "3"])
+full._post = lambda batch: full.waiting.append("4")
+full._flush()
+assert list(full.waiting) == ["2", "3", "4"], full.waiting
