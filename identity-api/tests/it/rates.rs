@@ -131,6 +131,26 @@ async fn a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_
     assert!(told.is_some_and(|wait| wait >= 1), "{told:?}");
 }
 
+/// The bucket of a partner cannot be what is empty here: the requests that empty the key's are none of a partner's.
+#[tokio::test]
+async fn a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_other_keys_do_not() {
+    let app = open(SignInSettings { identity_rate: 1, ..sign_in() }).await;
+    let (org, busy) = app.platform("partner").await;
+    let second = app.seed().key(org, OrgType::Platform, &Scope::ALL).await;
+    app.trust(org, true).await;
+    let mut is_held_up = false;
+    for _ in 0..60 {
+        while app.list(Shows::Key(&busy)).await.status != 429 {}
+        // A token may have come back meanwhile.
+        is_held_up = app.post(Shows::Key(&busy), PROVISIONED, &json!({})).await.status == 429;
+        if is_held_up {
+            break;
+        }
+    }
+    assert!(is_held_up, "a key has one rate for all that it asks for");
+    assert_eq!(app.post(Shows::Key(&second), PROVISIONED, &json!({})).await.status, 422, "and it is the key's alone");
+}
+
 /// What nobody holds costs its address something; who was recognised before is not held up by what others there try.
 #[tokio::test]
 async fn a11_unknown_sessions_and_keys_are_429_once_their_address_has_tried_too_many_and_known_ones_go_on() {

@@ -115,6 +115,11 @@ const TESTS: &[ThreatTest] = &[
     ("A14", NAMES, "a14_honest_names_in_any_one_script_and_in_those_of_east_asia_pass"),
     ("A14", NAMES, "a14_what_nobody_sees_is_known"),
     ("A15", "identity-api/tests/it/rates.rs", "a15_a_partners_routes_have_a_rate_for_each_key_and_for_all_keys_of_the_partner"),
+    (
+        "A15",
+        "identity-api/tests/it/rates.rs",
+        "a15_a_partners_key_that_is_spent_elsewhere_waits_at_its_routes_and_its_other_keys_do_not",
+    ),
     ("I9", "infra/all-in-one/tests/it/metrics.rs", "i9_ten_thousand_domains_add_no_series"),
 ];
 
