@@ -83,12 +83,11 @@ impl ProofFinder {
             }
             VerificationMethod::WellKnown => {
                 let document = self.fetch(claim, MANIFEST_PATH, until).await?;
-                // One that is cut off does not parse.
-                self.read(until, move || manifest_holds(&document, &token)).await?
+                self.in_manifest(document, token, until).await?
             }
             VerificationMethod::MetaTag => {
                 let page = self.fetch(claim, "/", until).await?;
-                self.read(until, move || head::scan(&page, &token, until).has_token).await?
+                self.in_head(page, token, until).await?
             }
         };
         if has_token { Ok(()) } else { Err(Lack::NoToken) }
@@ -100,6 +99,15 @@ impl ProofFinder {
         let remaining = until.saturating_duration_since(Instant::now());
         let answer = self.egress.get(&url, remaining, MAX_DOCUMENT_BYTES).await.map_err(|_| Lack::NoAnswer)?;
         if answer.status == 200 { Ok(answer.body) } else { Err(Lack::NoAnswer) }
+    }
+
+    /// Whether a manifest names the token; one that is cut off does not parse.
+    async fn in_manifest(&self, document: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
+        self.read(until, move || manifest_holds(&document, &token)).await
+    }
+
+    async fn in_head(&self, page: Vec<u8>, token: String, until: Instant) -> Result<bool, Lack> {
+        self.read(until, move || head::scan(&page, &token, until).has_token).await
     }
 
     /// Reads a stranger's document where nobody waits for it but its own request.
@@ -152,6 +160,40 @@ fn manifest_holds(document: &[u8], token: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use service_kit::settings::WebhookSettings;
+    use std::sync::mpsc;
+
+    fn finder() -> ProofFinder {
+        ProofFinder::new(Egress::new(&WebhookSettings::default()).unwrap(), 443)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(3_600)
+    }
+
+    /// One thread: whatever keeps it keeps everybody.
+    #[tokio::test]
+    async fn a2_a_document_is_read_beside_the_thread_that_serves_others() {
+        let (served, is_served) = mpsc::channel();
+        let reading = move || is_served.recv_timeout(Duration::from_secs(60)).is_ok();
+        let serve = async move { served.send(()) };
+        let (finder, until) = (finder(), later());
+        // The first is polled first: it is in the reading, or has handed it on, when the second is served.
+        let (read, _) = tokio::join!(finder.read(until, reading), serve);
+        assert_eq!(read, Ok(true), "nobody was served meanwhile");
+    }
+
+    #[tokio::test]
+    async fn a2_manifests_and_heads_are_read_by_the_few_readers_there_are_and_by_nobody_else() {
+        let finder = finder();
+        let manifest = || finder.in_manifest(br#"{"verification_token":"t1"}"#.to_vec(), "t1".to_owned(), later());
+        let page = format!("<meta name={META_NAME} content=t1>");
+        let head = || finder.in_head(page.clone().into_bytes(), "t1".to_owned(), later());
+        assert_eq!((manifest().await, head().await), (Ok(true), Ok(true)));
+        assert_eq!(finder.readers.available_permits(), READERS, "each gives its place back");
+        finder.readers.close();
+        assert_eq!((manifest().await, head().await), (Err(Lack::NoAnswer), Err(Lack::NoAnswer)));
+    }
 
     #[test]
     fn a_manifest_names_the_token_in_its_own_member() {

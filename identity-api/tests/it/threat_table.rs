@@ -72,6 +72,8 @@ const TESTS: &[ThreatTest] = &[
     ("I8", "query-api/tests/it/readiness.rs", "a_postgres_that_is_away_or_hangs_is_503_within_seconds"),
     ("A2", HEAD, "a2_a_page_whose_tree_would_have_millions_of_nodes_ends_with_its_head"),
     ("A2", HEAD, "a2_a_head_without_end_costs_so_many_tokens_and_no_more"),
+    ("A2", PROOF, "a2_a_document_is_read_beside_the_thread_that_serves_others"),
+    ("A2", PROOF, "a2_manifests_and_heads_are_read_by_the_few_readers_there_are_and_by_nobody_else"),
     ("A2", "identity-api/tests/it/domains.rs", "a2_a_page_whose_tree_would_explode_is_read_no_further_than_its_head"),
     ("A4", KEY_MAKERS, "a4_a_member_who_is_no_owner_mints_and_revokes_no_key"),
     ("A4", KEY_MAKERS, "a4_every_key_names_its_maker"),
@@ -126,6 +128,7 @@ const TESTS: &[ThreatTest] = &[
 const CONTESTS: &str = "identity-api/tests/it/domain_contests.rs";
 const DELEGATIONS: &str = "identity-api/tests/it/delegations.rs";
 const HEAD: &str = "identity-api/src/domains/head.rs";
+const PROOF: &str = "identity-api/src/domains/proof.rs";
 const KEY_MAKERS: &str = "identity-api/tests/it/key_makers.rs";
 const WAYS_IN: &str = "identity-api/tests/it/granting.rs";
 const MAIL_NAMES: &str = "identity-api/tests/it/mail_names.rs";
