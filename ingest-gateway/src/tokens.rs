@@ -167,7 +167,7 @@ pub(crate) async fn create_click_token(
         return Err(ApiError::new(Code::Forbidden, "Click tokens are created with a platform's or an agent's key."));
     }
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let (session_id, url) = state.large.run(request.body.len(), || read_wish(&request.body)).await?;
+    let (session_id, url) = state.large.run(&request.body, |turn| read_wish(request.body.read(turn))).await?;
     if !session_exists(&state.pool, caller.org_id, session_id).await? {
         return Err(ApiError::new(Code::NotFound, "You have no such session."));
     }

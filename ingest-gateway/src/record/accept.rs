@@ -5,6 +5,7 @@
 use super::normalised::Normalised;
 use crate::request::bodies::WriteRequest;
 use crate::request::idempotency::{Claim, Fingerprint};
+use crate::request::large::Turn;
 use crate::{State, metrics};
 use chrono::{DateTime, Utc};
 use lru::LruCache;
@@ -38,10 +39,11 @@ impl State {
     /// other events.
     pub(crate) fn claim<'a>(
         &self,
+        turn: &Turn,
         batch: Normalised<'a>,
         request: &WriteRequest,
     ) -> Result<(Normalised<'a>, Claim<'_>), ApiError> {
-        batch.require_fits_log(&request.body)?;
+        batch.require_fits_log(turn, request.body.len())?;
         let claim = self.idempotency.claim(batch.org, request.idempotency_key.as_deref(), batch.fingerprint())?;
         Ok((batch, claim))
     }
@@ -76,8 +78,8 @@ impl State {
         request: &WriteRequest,
     ) -> Result<(), ApiError> {
         let record = record(caller.org_id, kind, session, events, self.clock.now());
-        let message = || self.log.message(&record, &request.request_id);
-        self.log.append(&self.large.run(request.body.len(), message).await?).await
+        let message = |_: &Turn| self.log.message(&record, &request.request_id);
+        self.log.append(&self.large.run(&request.body, message).await?).await
     }
 }
 

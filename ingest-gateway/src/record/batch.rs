@@ -5,6 +5,7 @@
 use super::normalise::{Origin, attributed_site, normalise};
 use super::normalised::Normalised;
 use crate::State;
+use crate::request::large::Turn;
 use crate::validate::{Binding, Context, Faults, Tokens, ValidEvent, bind_session, token_of, validate_event};
 use schemas::bots::BotTable;
 use schemas::identity::OrgType;
@@ -68,7 +69,7 @@ pub(crate) struct Bound<'a> {
 
 impl<'a> Bound<'a> {
     /// The events as the log keeps them, as far as the request alone decides that.
-    pub(crate) fn normalise(self, org: OrgId, idempotency_key: Option<&str>, bots: &BotTable) -> Normalised<'a> {
+    pub(crate) fn normalise(self, _: &Turn, org: OrgId, idempotency_key: Option<&str>, bots: &BotTable) -> Normalised<'a> {
         let origin = Origin { org, agent_id: self.context.agent_id.as_deref(), idempotency_key, bots };
         let (mut events, mut conversations) = (Vec::with_capacity(self.events.len()), Vec::new());
         for (index, (event, binding)) in self.events.into_iter().enumerate() {

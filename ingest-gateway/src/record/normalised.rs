@@ -7,6 +7,7 @@ use super::conversation::Conversation;
 use crate::State;
 use crate::log::record_too_large;
 use crate::request::idempotency::Fingerprint;
+use crate::request::large::{ReceivedBody, Turn};
 use crate::sessions::{EnvelopeReport, NeededFacts, Session, SessionState};
 use crate::validate::EnvelopeFacts;
 use chrono::{DateTime, Utc};
@@ -56,9 +57,9 @@ impl Normalised<'_> {
 
     /// 413 for what no log takes, before anything is changed. Only a large body can become a record that large, or one with
     /// many events that take the long URL of a click token.
-    pub(crate) fn require_fits_log(&self, body: &[u8]) -> Result<(), ApiError> {
+    pub(crate) fn require_fits_log(&self, _: &Turn, body_bytes: usize) -> Result<(), ApiError> {
         let urls: usize = self.events.iter().filter_map(|event| event.content_url.as_ref()).map(String::len).sum();
-        if body.len() + urls <= SURELY_FITS {
+        if body_bytes + urls <= SURELY_FITS {
             return Ok(());
         }
         let bytes = serde_json::to_vec(&self.events).map_err(ApiError::internal)?.len();
@@ -66,8 +67,8 @@ impl Normalised<'_> {
         if bytes + agents + BESIDE_EVENTS > MAX_RECORD_BYTES { Err(record_too_large()) } else { Ok(()) }
     }
 
-    /// Has the sessions noted that the events name, and fills in what is known of them; the events came in a body of `bytes`.
-    pub(crate) async fn fill_in(&mut self, state: &State, bytes: usize) {
+    /// Has the sessions noted that the events name, and fills in what is known of them; the events came in `body`.
+    pub(crate) async fn fill_in(&mut self, state: &State, body: &ReceivedBody) {
         let named = self.named_sessions();
         if let Some(level) = self.declared {
             state.memory.tighten(named.iter().map(|seen| (seen.org, seen.session)), level);
@@ -78,12 +79,12 @@ impl Normalised<'_> {
             return;
         }
         let recalled = state.memory.recall(wanted, self.now, may_ask).await;
-        state.large.run(bytes, || self.fill_in_from(&recalled.known)).await;
+        state.large.run(body, |turn| self.fill_in_from(turn, &recalled.known)).await;
         self.leave_nameless(&recalled.unasked);
     }
 
     /// Fills in what is known of the sessions.
-    pub(crate) fn fill_in_from(&mut self, known: &HashMap<Session, SessionState>) {
+    pub(crate) fn fill_in_from(&mut self, _: &Turn, known: &HashMap<Session, SessionState>) {
         self.name_agents(known);
         self.withhold(known);
     }

@@ -2,6 +2,7 @@
 //!
 //! Must not know what the members mean; 400 is decided here, 422 elsewhere.
 
+use super::large::ReceivedBody;
 use super::raw::{MAX_BODY_LEVELS, RawObject, as_str, depth, require_clean_text};
 use crate::State;
 use crate::validate::{Faults, Member};
@@ -18,7 +19,7 @@ const OLD_VERSION: &str = "0.1";
 
 /// A write request with its body read.
 pub(crate) struct WriteRequest {
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: ReceivedBody,
     pub(crate) request_id: String,
     pub(crate) idempotency_key: Option<String>,
 }
@@ -29,7 +30,7 @@ impl WriteRequest {
         state.rates.admit(caller.key_id)?;
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
         let idempotency_key = idempotency_key(request.headers())?;
-        let body = state.bodies.read(request).await?;
+        let body = ReceivedBody::new(state.bodies.read(request).await?);
         Ok(Self { body, request_id, idempotency_key })
     }
 

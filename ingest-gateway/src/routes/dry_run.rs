@@ -9,6 +9,7 @@ use super::sessions::end::read_end;
 use super::sessions::start::read_start;
 use crate::record::accept::record;
 use crate::record::batch::Batch;
+use crate::request::large::Turn;
 use crate::request::limits::Limits;
 use crate::tokens::read_wish;
 use crate::validate::Tokens;
@@ -62,7 +63,7 @@ pub fn dry_run(body: &[u8], document: Document, limits: &Limits, now: DateTime<U
     let org = caller.org_id;
     let normalised = |batch: Batch<'_>| {
         let bound = batch.bind_to(&Tokens::new());
-        bound.map(|bound| bound.normalise(org, None, &BotTable::bundled()).events)
+        bound.map(|bound| bound.normalise(&Turn::of_a_dry_run(), org, None, &BotTable::bundled()).events)
     };
     match document {
         Document::Events => {

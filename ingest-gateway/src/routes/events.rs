@@ -7,6 +7,7 @@ mod envelope;
 use crate::State;
 use crate::record::batch::Batch;
 use crate::request::bodies::WriteRequest;
+use crate::request::large::Turn;
 use crate::request::limits::Limits;
 use crate::validate::Faults;
 use axum::Json;
@@ -36,13 +37,13 @@ pub(crate) async fn post_events(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<EventsAccepted>), ApiError> {
     let request = WriteRequest::read(&state, &caller, request).await?;
-    let (bytes, large) = (request.body.len(), &state.large);
-    let read = || read_events(&request.body, &state.limits, state.clock.now(), &caller);
-    let bound = large.run(bytes, read).await?.admit(&state, &caller).await?;
+    let (body, large) = (&request.body, &state.large);
+    let read = |turn: &Turn| read_events(body.read(turn), &state.limits, state.clock.now(), &caller);
+    let bound = large.run(body, read).await?.admit(&state, &caller).await?;
     let idempotency_key = request.idempotency_key.as_deref();
-    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key, &state.bots), &request);
-    let (mut batch, claim) = large.run(bytes, normalise).await?;
-    batch.fill_in(&state, bytes).await;
+    let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), &request);
+    let (mut batch, claim) = large.run(body, normalise).await?;
+    batch.fill_in(&state, body).await;
     let accepted = state.accept(&caller, RecordKind::Events, None, batch.events, &request, &claim).await?;
     claim.keep();
     Ok((StatusCode::CREATED, Json(EventsAccepted { status: "ok", events_created: accepted })))

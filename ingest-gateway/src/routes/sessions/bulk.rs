@@ -6,6 +6,7 @@ use super::assigned_id;
 use crate::State;
 use crate::record::batch::Batch;
 use crate::request::bodies::{self, WriteRequest};
+use crate::request::large::Turn;
 use crate::request::limits::Limits;
 use crate::request::raw::as_array;
 use crate::sessions::change::{Change, to_the_end};
@@ -48,19 +49,22 @@ pub(crate) async fn upload_session(
 }
 
 async fn upload(state: &State, caller: &Caller, request: &WriteRequest) -> Result<(StatusCode, Json<SessionUploaded>), ApiError> {
-    let (bytes, large) = (request.body.len(), &state.large);
+    let (body, large) = (&request.body, &state.large);
     let idempotency_key = request.idempotency_key.as_deref();
-    let unnamed = || unnamed_session(caller.org_id, idempotency_key, &request.body);
-    let read = || read_session(&request.body, unnamed, &state.limits, state.clock.now(), caller);
-    let (mut facts, batch) = large.run(bytes, read).await?;
+    let read = |turn: &Turn| {
+        let body = body.read(turn);
+        let unnamed = || unnamed_session(caller.org_id, idempotency_key, body);
+        read_session(body, unnamed, &state.limits, state.clock.now(), caller)
+    };
+    let (mut facts, batch) = large.run(body, read).await?;
     let session_id = facts.session_id;
     let bound = batch.admit(state, caller).await?;
-    let normalise = || state.claim(bound.normalise(caller.org_id, idempotency_key, &state.bots), request);
-    let (mut batch, claim) = large.run(bytes, normalise).await?;
+    let normalise = |turn: &Turn| state.claim(turn, bound.normalise(turn, caller.org_id, idempotency_key, &state.bots), request);
+    let (mut batch, claim) = large.run(body, normalise).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     let outcome_recorded = change.merge(&mut facts).await?;
-    large.run(bytes, || batch.fill_in_from(change.known())).await;
+    large.run(body, |turn| batch.fill_in_from(turn, change.known())).await;
     let created = state.accept(caller, RecordKind::Session, Some(facts), batch.events, request, &claim).await?;
     change.commit().await?;
     claim.keep();

@@ -4,6 +4,7 @@
 
 use crate::State;
 use crate::request::bodies::{self, WriteRequest};
+use crate::request::large::Turn;
 use crate::request::limits::Limits;
 use crate::sessions::change::{Change, to_the_end};
 use crate::sessions::{facts, store};
@@ -40,8 +41,8 @@ pub(crate) async fn end_session(
 
 async fn end(state: &State, caller: &Caller, request: &WriteRequest) -> Result<Json<SessionEnded>, ApiError> {
     let now = state.clock.now();
-    let read = || read_end(&request.body, &state.limits);
-    let (session_id, outcome) = state.large.run(request.body.len(), read).await?;
+    let read = |turn: &Turn| read_end(request.body.read(turn), &state.limits);
+    let (session_id, outcome) = state.large.run(&request.body, read).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     match change.end(session_id, outcome.as_ref(), now).await? {

@@ -5,6 +5,7 @@
 use super::assigned_id;
 use crate::State;
 use crate::request::bodies::{self, WriteRequest};
+use crate::request::large::Turn;
 use crate::request::limits::Limits;
 use crate::request::raw::RawObject;
 use crate::sessions::change::{Change, to_the_end};
@@ -48,8 +49,8 @@ async fn start(state: &State, caller: &Caller, request: &WriteRequest) -> Result
         Some(idempotency_key) => assigned_id(&Identity::Started { org: caller.org_id, idempotency_key }),
         None => SessionId(Uuid::new_v4()),
     };
-    let read = || read_start(&request.body, session_id, &state.limits, now);
-    let mut facts = state.large.run(request.body.len(), read).await?;
+    let read = |turn: &Turn| read_start(request.body.read(turn), session_id, &state.limits, now);
+    let mut facts = state.large.run(&request.body, read).await?;
 
     let mut change = Change::begin(state, caller.org_id).await?;
     change.merge(&mut facts).await?;
