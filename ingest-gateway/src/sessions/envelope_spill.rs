@@ -41,7 +41,7 @@ impl EnvelopeSpill {
     /// Makes reports durable.
     pub(super) fn add(&mut self, seen: &[EnvelopeReport]) -> io::Result<()> {
         let before = self.file.metadata()?.len();
-        let written = self.file.write_all(&lines_of(seen)?).and_then(|()| self.file.sync_data());
+        let written = write_durably(&mut self.file, seen);
         match written {
             Ok(()) => self.lines += seen.len(),
             // half a line would take the next one with it
@@ -55,8 +55,7 @@ impl EnvelopeSpill {
         let next = self.folder.join(NEXT);
         let mut file = File::options().create(true).append(true).open(&next)?;
         file.set_len(0)?;
-        file.write_all(&lines_of(left)?)?;
-        file.sync_data()?;
+        write_durably(&mut file, left)?;
         std::fs::rename(next, self.folder.join(NAME))?;
         (self.file, self.lines) = (file, left.len());
         File::open(&self.folder)?.sync_all()
@@ -67,6 +66,11 @@ impl EnvelopeSpill {
         self.lines = 0;
         self.file.set_len(0)
     }
+}
+
+fn write_durably(file: &mut File, seen: &[EnvelopeReport]) -> io::Result<()> {
+    file.write_all(&lines_of(seen)?)?;
+    file.sync_data()
 }
 
 fn lines_of(seen: &[EnvelopeReport]) -> io::Result<Vec<u8>> {
@@ -85,6 +89,8 @@ mod tests {
     use schemas::ids::{OrgId, SessionId};
     use schemas::session::PrivacyLevel;
     use uuid::Uuid;
+
+    const TAKES_ALL_AND_SYNCS_NOTHING: &str = "/dev/null";
 
     fn report(number: u128) -> EnvelopeReport {
         let (org, session) = (OrgId(Uuid::from_u128(7)), SessionId(Uuid::from_u128(number)));
@@ -109,6 +115,16 @@ mod tests {
         assert_eq!(left, [report(1), report(2), report(3)]);
         kept.clear().unwrap();
         assert!(EnvelopeSpill::open(folder.path()).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn c9_what_cannot_be_synced_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap();
+        let mut kept = EnvelopeSpill { file, folder: folder.path().to_owned(), lines: 0 };
+        kept.file.write_all(b"x").unwrap();
+        assert!(kept.add(&[report(1)]).is_err());
+        assert_eq!(kept.lines, 0);
     }
 
     #[test]

@@ -46,3 +46,25 @@ impl Segment for File {
         self.sync_all()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes all that is written, and refuses to be synced: whoever asks it hears that.
+    const TAKES_ALL_AND_SYNCS_NOTHING: &str = "/dev/null";
+
+    #[test]
+    fn c9_the_disk_there_is_syncs_what_was_written_and_names() {
+        let mut segment: Box<dyn Segment> = Box::new(File::options().append(true).open(TAKES_ALL_AND_SYNCS_NOTHING).unwrap());
+        segment.write_all(b"x").unwrap();
+        assert!(segment.sync_data().is_err());
+        assert!(RealDisk.sync_folder(Path::new(TAKES_ALL_AND_SYNCS_NOTHING)).is_err());
+
+        let folder = tempfile::tempdir().unwrap();
+        let mut segment = RealDisk.create(&folder.path().join("1")).unwrap();
+        segment.write_all(b"x").unwrap();
+        segment.sync_data().unwrap();
+        RealDisk.sync_folder(folder.path()).unwrap();
+    }
+}
