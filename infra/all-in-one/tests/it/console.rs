@@ -8,6 +8,7 @@ mod drains;
 mod figures;
 mod files;
 mod invites;
+mod looks;
 mod one_event;
 mod picture;
 mod plain_members;

@@ -78,7 +78,16 @@ impl Browser {
     }
 
     async fn run_until_done(&self, script: &str) -> Value {
-        self.command("/execute/async", &json!({"script": script, "args": []})).await
+        self.run_until_done_with(script, &json!([])).await
+    }
+
+    pub(super) async fn run_until_done_with(&self, script: &str, arguments: &Value) -> Value {
+        self.command("/execute/async", &json!({"script": script, "args": arguments})).await
+    }
+
+    /// What only Chromium's own protocol can do.
+    pub(super) async fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.command("/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
     }
 
     pub(super) async fn sign_in(&self, demo: &Demo, variable: &str) {
@@ -91,15 +100,18 @@ impl Browser {
     /// Shows pages as a telephone or a tablet does.
     async fn be_narrow(&self, width: u32) {
         let screen = json!({"width": width, "height": 1112, "deviceScaleFactor": 2, "mobile": true});
-        self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
+        self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
+    }
+
+    /// Shows pages on a screen of that size.
+    pub(super) async fn be_wide(&self, width: u32, height: u32) {
+        let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
     }
 
     /// What is on the screen, as a PNG.
-    pub(super) async fn picture(&self, width: u32, height: u32) -> Vec<u8> {
-        let screen = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.command("/goog/cdp/execute", &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": screen})).await;
-        let taken =
-            self.command("/goog/cdp/execute", &json!({"cmd": "Page.captureScreenshot", "params": {"format": "png"}})).await;
+    pub(super) async fn picture(&self) -> Vec<u8> {
+        let taken = self.devtools("Page.captureScreenshot", &json!({"format": "png"})).await;
         BASE64_STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 

@@ -37,5 +37,6 @@ async fn overview() -> Vec<u8> {
     let browser = Browser::start(false).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/overview", demo.env("OWNER_ORG_ID")))).await;
-    browser.picture(SIZE.0, SIZE.1).await
+    browser.be_wide(SIZE.0, SIZE.1).await;
+    browser.picture().await
 }
