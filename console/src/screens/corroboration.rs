@@ -1,13 +1,13 @@
 //! The agent's claim beside what servers saw: both, claimed only, seen only, by agent and day.
 //!
-//! Must add up nothing across pages: a row is a row of the API.
+//! Must add up the rows of the whole period and no others: a row is a row of the API.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters, Pager, overview};
 use crate::State;
 use crate::answers::{Corroborated, Corroboration};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
-use crate::numbers::Share;
+use crate::numbers::{Count, Share};
 use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
@@ -25,6 +25,8 @@ pub(crate) struct CorroborationPage {
     frame: Frame,
     filters: Filters,
     home: String,
+    /// Over the whole period.
+    claims: Share,
     note: String,
     rows: Vec<Corroborated>,
     pager: Pager,
@@ -32,6 +34,14 @@ pub(crate) struct CorroborationPage {
 }
 
 impl CorroborationPage {
+    fn claimed(&self) -> Count {
+        Count(self.claims.whole)
+    }
+
+    fn corroborated(&self) -> Count {
+        Count(self.claims.part)
+    }
+
     /// Where the retrievals of a row are; those that no agent claims are among those of the day.
     fn events_of(&self, row: &Corroborated) -> String {
         let narrowed = [("event_type", "content_retrieved"), ("agent_id", &row.agent_id), ("platform_id", &row.platform_id)];
@@ -88,11 +98,14 @@ pub(crate) async fn show(
     let filters = Filters::read(&state, &member, "corroboration", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
-    let page: Corroboration = member.api().get("/content-owners/corroboration", &parameters).await?;
+    let api = member.api();
+    let (page, all): (Corroboration, _) =
+        tokio::try_join!(api.get("/content-owners/corroboration", &parameters), overview::corroboration(&api, &filters.window))?;
     let address = format!("{}?{}", filters.here, filters.window.query());
     Ok(Page(CorroborationPage {
         frame: member.frame("Corroboration", &filters.window.query()),
         home: member.organization.home(),
+        claims: overview::claims(&all),
         note: page.note,
         rows: page.items,
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),

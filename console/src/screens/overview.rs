@@ -135,7 +135,7 @@ async fn covered(api: &Asker, window: &Window) -> Result<Covered, Failure> {
 }
 
 /// Every row, however many pages they take.
-async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Corroborated>, Failure> {
+pub(super) async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Corroborated>, Failure> {
     let mut all: Vec<Corroborated> = Vec::new();
     loop {
         let offset = all.len().to_string();
@@ -149,8 +149,14 @@ async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Corroborated>
     }
 }
 
+/// How many of the retrievals that agents claim a server of another organisation saw.
+pub(super) fn claims(rows: &[Corroborated]) -> Share {
+    let both: u64 = rows.iter().map(|row| row.seen_by_both.0).sum();
+    Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
+}
+
 fn named(agent_id: &str) -> String {
-    if agent_id.is_empty() { "not named".to_owned() } else { agent_id.to_owned() }
+    if agent_id.is_empty() { "no agent’s name".to_owned() } else { agent_id.to_owned() }
 }
 
 fn sentence(window: &Window, now: &Summary, earlier: &Summary) -> String {
@@ -158,8 +164,8 @@ fn sentence(window: &Window, now: &Summary, earlier: &Summary) -> String {
     let (retrieved, before) = (now.of_type("content_retrieved"), earlier.of_type("content_retrieved"));
     let agents = match now.agents.iter().filter(|agent| !agent.agent_id.is_empty()).count() {
         0 => String::new(),
-        1 => ", by one agent that was named".to_owned(),
-        more => format!(", by {more} agents that were named"),
+        1 => ", by one agent that reports itself".to_owned(),
+        more => format!(", by {more} agents that report themselves"),
     };
     let (cited, clicked) = (now.of_type("content_cited"), now.of_type("content_engaged"));
     let trend = match before {
@@ -199,10 +205,10 @@ fn tiles(
         count("clicked", "Clicks", "content_engaged", 4),
         Tile {
             name: "corroborated",
-            label: "Corroborated",
-            figure: Figure::Share(Share { part: both(seen), whole: sum(seen, |row| row.retrievals.0) }),
+            label: "Claims a server saw",
+            figure: Figure::Share(claims(seen)),
             change: Change { now: both(seen), before: both(seen_earlier) },
-            compared: "in retrievals that both sides saw".to_owned(),
+            compared: "in number".to_owned(),
             sparkline: Sparkline(by_day.into_values().collect()),
         },
     ]

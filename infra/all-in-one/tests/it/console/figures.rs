@@ -119,6 +119,14 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
         let seen = api(&format!("/content-owners/corroboration?{window}&limit=50")).await;
         let page = reader.open(&format!("{home}/corroboration?{window}")).await;
         assert_eq!(shown(&page, &[2, 4, 5, 6, 7]), told(&seen, &PARTS), "{context}: corroboration");
+        let all = api(&format!("/content-owners/corroboration?{window}&limit=1000")).await;
+        let sum = |part: &str| all["items"].as_array().unwrap().iter().map(|item| item[part].as_u64().unwrap()).sum::<u64>();
+        let (both, claimed) = (sum("seen_by_both"), sum("claimed_by_agent_only"));
+        if claimed + both > 0 {
+            let share = format!("value=\"{both}/{}\"", both + claimed);
+            assert!(page.html.contains(&share), "{context}: {share} in {}", page.html);
+            assert!(overview.html.contains(&share), "{context}: {share} in {}", overview.html);
+        }
 
         let events = api(&format!("/content-owners/events?{window}&limit=1")).await;
         let file = reader.open(&format!("{home}/export/events.csv?{window}")).await;
