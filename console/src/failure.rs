@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     NotFound,
     /// The address says something that cannot be read.
     Unreadable(String),
+    /// The address takes forms only.
+    WrongMethod,
     /// A form that is none, is too large, or did not arrive in time.
     NotTaken(ApiError),
     /// A form that did not come from a page of the console.
@@ -49,6 +51,7 @@ impl Failure {
             Self::SignedOut => StatusCode::SEE_OTHER,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotTaken(error) => StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::BAD_REQUEST),
             Self::Foreign => StatusCode::FORBIDDEN,
             Self::Refused(problem) => StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY),
@@ -61,6 +64,7 @@ impl Failure {
             Self::SignedOut => ("Signed out", "Sign in again."),
             Self::NotFound => ("Not found", "There is no such page, or it is not yours to see."),
             Self::Unreadable(detail) => ("Not understood", detail.as_str()),
+            Self::WrongMethod => ("Not a page", "This address takes a form. Go to the page that the form stands on."),
             Self::NotTaken(error) => (error.code().title(), error.detail()),
             Self::Foreign => (
                 "Refused",

@@ -32,6 +32,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/assets/{name}", get(assets::serve))
         // a person
         .route("/console", get(home::console))
+        .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
         .route("/console/requests", get(requests::show).post(requests::ask))
         // an operator
@@ -84,6 +85,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/settings", get(settings::show).post(settings::change))
         .route("/console/o/{organization}/export/{file}", get(export::serve))
         .route("/console/{*rest}", get(home::nothing_here))
+        .method_not_allowed_fallback(home::wants_a_form)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::refuse_foreign))
         .route_layer(middleware::from_fn(failure::shown))
         .route_layer(middleware::map_response(with_policy))

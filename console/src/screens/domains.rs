@@ -70,7 +70,19 @@ pub(crate) async fn register(member: Member, form: Form) -> Result<Response, Fai
 /// `POST /console/o/{organization}/domains/{id}/verify`
 pub(crate) async fn verify(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Response, Failure> {
     let path = format!("{DOMAINS}/{}/verify", id(&named)?);
-    changed(&member, member.api().send(Method::POST, &path, None).await.map(drop)).await
+    let asked = member.api().send(Method::POST, &path, None).await.map(drop);
+    changed(&member, asked.map_err(not_yet)).await
+}
+
+/// Says what a proof that was not found means to whoever has just written it.
+fn not_yet(failure: Failure) -> Failure {
+    let Failure::Refused(mut problem) = failure else { return failure };
+    if problem.status == 422 {
+        "Not proved yet".clone_into(&mut problem.title);
+        "The value was not found. A change in the DNS can take an hour or longer to be seen: check again then. What was looked for:"
+            .clone_into(&mut problem.detail);
+    }
+    Failure::Refused(problem)
 }
 
 /// `POST /console/o/{organization}/domains/{id}/release`

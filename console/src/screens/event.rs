@@ -61,7 +61,7 @@ impl OneEvent {
         match self.corroboration.as_deref() {
             Some("seen_by_both") => "An agent claims this retrieval, and a server of another organisation saw it.",
             Some("claimed_by_agent_only") => "An agent claims this retrieval. No server of another organisation has told of it.",
-            Some("seen_by_server_only") => "A server saw this retrieval. No agent claims it.",
+            Some("seen_by_server_only") => "A server is reported to have seen this retrieval. No agent claims it.",
             Some(_) => "Neither an agent nor a server that delivers pages has told of this retrieval.",
             None => "Only retrievals are seen by several: of every other step its agent tells alone.",
         }

@@ -17,6 +17,7 @@ pub(crate) async fn root(Visitor(api): Visitor) -> Redirect {
 pub(crate) async fn console(person: SignedIn) -> Redirect {
     match person.who.memberships.as_slice() {
         [only] => Redirect::to(&first_screen(only)),
+        [] if person.who.is_operator => Redirect::to("/console/operator/requests"),
         _ => Redirect::to("/console/organizations"),
     }
 }
@@ -29,6 +30,11 @@ pub(crate) async fn organization(member: Member) -> Redirect {
 /// Every other path beneath `/console`.
 pub(crate) async fn nothing_here(_: SignedIn) -> Failure {
     Failure::NotFound
+}
+
+/// What is only posted to: somebody opened the address of a page that a form has answered with.
+pub(crate) async fn wants_a_form() -> Failure {
+    Failure::WrongMethod
 }
 
 fn first_screen(organization: &Membership) -> String {

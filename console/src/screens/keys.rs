@@ -42,6 +42,8 @@ pub(crate) struct Keys {
     minted: Option<ApiKey>,
     /// How to try the new key.
     trial: String,
+    /// Whether the new key can report nothing until a domain is proved.
+    needs_proof: bool,
     behind: Behind,
     problem: Outcome,
 }
@@ -105,10 +107,12 @@ async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: O
     let api = member.api();
     let mut keys = super::beside_secret(minted.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
     keys.iter_mut().for_each(|keys| keys.sort_by_key(|key| key.revoked_at.is_some()));
-    let mut trial = String::new();
+    let (mut trial, mut needs_proof) = (String::new(), false);
     if let Some(minted) = minted.as_ref().filter(|minted| minted.scopes.iter().any(|scope| scope == "telemetry:write")) {
         let own = if member.is_owner_of_content() { super::proved_domains(&api).await } else { Ok(Vec::new()) };
-        let own = super::beside_secret(true, own)?.unwrap_or_default();
+        let own = super::beside_secret(true, own)?;
+        needs_proof = member.is_owner_of_content() && own.as_ref().is_some_and(Vec::is_empty);
+        let own = own.unwrap_or_default();
         trial = own.first().map(|domain| report(state, &minted.key, domain)).unwrap_or_default();
     }
     Ok(Page(Keys {
@@ -119,6 +123,7 @@ async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: O
         keys,
         minted,
         trial,
+        needs_proof,
         behind: Behind::identity(member, "keys", KEYS, ""),
         problem,
     }))

@@ -78,6 +78,11 @@ impl Attempt {
 }
 
 impl Delivery {
+    /// The state in words: a delivery that has failed and is tried again is pending to the API.
+    fn state(&self) -> &str {
+        if self.status == "pending" && self.attempts > 0 { "failed, tried again" } else { &self.status }
+    }
+
     fn badge(&self) -> &'static str {
         match self.status.as_str() {
             "delivered" => "good",

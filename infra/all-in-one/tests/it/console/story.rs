@@ -49,6 +49,13 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_s
     let home = page.address.trim_end_matches("/start").to_owned();
     let page = reader.press(&page, "/verify", &[]).await;
     assert!(page.html.contains("role=\"alert\""), "it says what was found instead: {}", page.html);
+    assert!(page.html.contains("Not proved yet") && page.html.contains("_content-telemetry."), "{}", page.html);
+    let verify = page.actions().iter().find(|action| action.ends_with("/verify")).unwrap().clone();
+    let opened = reader.open(&verify).await;
+    assert!(opened.status == 405 && opened.html.contains("This address takes a form"), "{}: {}", opened.status, opened.html);
+    let keys = reader.open(&format!("{home}/keys")).await;
+    let early = reader.press(&keys, "/keys", &[("name", "too early"), ("scope", "telemetry:write")]).await;
+    assert!(early.html.contains("prove your domain</a>"), "{}", early.html);
     let line = page.all_between("<code id=\"line-", "</code>").next().and_then(|code| code.split_once('>')).unwrap().1;
     zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), unescaped(line));
     let page = reader.press(&page, "/verify", &[]).await;
