@@ -41,6 +41,18 @@ async fn x30_an_address_that_asks_to_sign_in_too_often_waits_whatever_it_claims_
     assert_eq!((&problem["status"], &problem["code"]), (&json!(429), &json!("too_many_requests")));
     let (_, key) = app.org("owner").await;
     assert_eq!(app.list(Shows::Key(&key)).await.status, 200, "who has a key is not held up by it");
+    let listed = app.request(Method::GET, "/api/v1/identity/auth/oidc", Shows::Nothing).send().await.unwrap();
+    assert_eq!(listed.status(), 200, "nor is who looks at the sign-in page");
+}
+
+#[tokio::test]
+async fn x30_who_looks_at_the_sign_in_page_spends_nothing_of_the_rate() {
+    let app = open(SignInSettings { sign_in_rate: 2, ..sign_in() }).await;
+    for _ in 0..10 {
+        assert_eq!(answer(app.request(Method::GET, "/api/v1/identity/auth/oidc", Shows::Nothing)).await.status, 200);
+    }
+    let asked = app.request(Method::POST, VERIFY, Shows::Nothing).json(&json!({"token": "x"}));
+    assert_eq!(answer(asked).await.status, 401);
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ struct Journey {
 }
 
 /// `GET /api/v1/identity/auth/oidc`: the providers to choose among, which is known to whoever sees the sign-in page.
-pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>, _: Visitor) -> Json<Vec<Named>> {
+/// It costs no look-up, and so none of the rate at which an address may sign in.
+pub(crate) async fn list_oidc_providers(Shared(state): Shared<Arc<State>>) -> Json<Vec<Named>> {
     Json(state.sign_in.providers.named().collect())
 }
 
