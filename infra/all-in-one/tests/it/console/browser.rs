@@ -154,11 +154,17 @@ async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
 /// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, and has no barrier.
 async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
-    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.transferSize])").await;
+    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize])").await;
     let own = demo.env("BASE_URL");
     let foreign: Vec<_> =
         loaded.as_array().unwrap().iter().filter(|entry| !entry[0].as_str().unwrap().starts_with(own)).collect();
     assert!(foreign.is_empty(), "{address}: {foreign:?}");
+    // As if none of it had been loaded before.
+    let page = browser.run("return performance.getEntriesByType('navigation')[0].encodedBodySize").await.as_u64().unwrap();
+    let sizes: Vec<u64> = loaded.as_array().unwrap().iter().map(|entry| entry[1].as_u64().unwrap()).collect();
+    assert!(page > 0 && !sizes.is_empty() && sizes.iter().all(|size| *size > 0), "{address}: {page}, {loaded}");
+    let whole = page + sizes.iter().sum::<u64>();
+    assert!(whole <= 100 * 1024, "{address} takes {whole} bytes: {page}, {loaded}");
     assert!(browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry")));
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
