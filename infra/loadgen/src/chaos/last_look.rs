@@ -69,7 +69,7 @@ impl Watcher {
     pub(super) async fn look_at_everything(&mut self) {
         let looks = self.readers.iter_mut().map(async |reader| {
             if let Err(why) = reader.everything().await {
-                reader.accuse(Rule::Lost, format!("at the end {why}"));
+                reader.accuse(Rule::Lost, format!("at the end {why}: {}", reader.met));
             }
         });
         join_all(looks).await;

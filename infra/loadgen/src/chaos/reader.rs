@@ -43,13 +43,15 @@ pub(super) struct Reader {
     connection: Connection,
     random: SmallRng,
     pub(super) watched: Watched,
+    /// What the last request that was not answered met.
+    pub(super) met: String,
 }
 
 impl Reader {
     pub(super) fn new(front: &Arc<Front>, query: &Endpoint, tenant: usize) -> Self {
         let random = SmallRng::seed_from_u64(front.shape.seed ^ (tenant as u64) << 32);
         let connection = Connection::new(query.clone(), DEADLINE);
-        Self { front: Arc::clone(front), tenant, connection, random, watched: Watched::default() }
+        Self { front: Arc::clone(front), tenant, connection, random, watched: Watched::default(), met: String::new() }
     }
 
     /// Every surface once.
@@ -252,10 +254,18 @@ impl Reader {
     fn answer(&mut self, surface: &'static str, answered: Exchange) -> Option<HttpResponse> {
         let answer = match answered {
             Exchange::Answered(answer) if answer.status == 200 => Some(answer),
-            _ => None,
+            Exchange::Answered(answer) => {
+                self.unanswered(format!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
+            }
+            Exchange::NeverSent(why) | Exchange::Lost(why) => self.unanswered(why.to_owned()),
         };
         self.watched.count(surface, answer.is_some());
         answer
+    }
+
+    fn unanswered<T>(&mut self, met: String) -> Option<T> {
+        self.met = met;
+        None
     }
 
     pub(super) fn accuse(&self, rule: Rule, what: String) {
