@@ -281,6 +281,7 @@ pub(crate) struct Delegation {
     pub(crate) id: Uuid,
     pub(crate) grantor_org_id: Uuid,
     pub(crate) grantor_name: String,
+    pub(crate) grantee_org_id: Uuid,
     pub(crate) grantee_name: String,
     pub(crate) created_at: Time,
 }

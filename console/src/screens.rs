@@ -31,7 +31,7 @@ pub(crate) mod start;
 pub(crate) mod webhooks;
 
 use crate::State;
-use crate::answers::Domain;
+use crate::answers::{Delegation, Domain};
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::session::Member;
@@ -47,8 +47,28 @@ pub(crate) struct Filters {
     pub(crate) here: String,
     /// What the address says besides, and keeps.
     pub(crate) kept: Vec<(&'static str, String)>,
+    /// As whom an owner looks.
+    pub(crate) seen_as: Option<SeenAs>,
     /// Of a list of events: what it is narrowed to.
     pub(crate) narrowed: Option<Narrowed>,
+}
+
+/// A partner whose view is shown, and the address of one's own.
+pub(crate) struct SeenAs {
+    name: String,
+    back: String,
+}
+
+impl SeenAs {
+    /// The partner of this id, by the name that the API tells. Who is none is refused by the read that follows.
+    pub(crate) async fn find(api: &Asker, seen_by: &str, back: String) -> Result<Option<Self>, Failure> {
+        if seen_by.is_empty() {
+            return Ok(None);
+        }
+        let partners: Vec<Delegation> = api.get(partners::DELEGATIONS, &vec![("role", "grantor".to_owned())]).await?;
+        let partner = partners.into_iter().find(|partner| Ok(partner.grantee_org_id) == seen_by.parse());
+        Ok(partner.map(|partner| Self { name: partner.grantee_name, back }))
+    }
 }
 
 /// A type and an agent, or all of them.
@@ -84,7 +104,9 @@ impl Filters {
     /// The bar of a screen of an organisation.
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let filters = Self::without_domains(state, member, screen, asked)?;
-        Ok(Self { domains: proved_domains(&member.api()).await?, ..filters })
+        let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
+        let (domains, seen_as) = tokio::try_join!(proved_domains(&api), SeenAs::find(&api, &filters.window.seen_by, back))?;
+        Ok(Self { domains, seen_as, ..filters })
     }
 
     /// The same for an organisation that has no domains.
@@ -98,7 +120,7 @@ impl Filters {
         let kept = [("by", &asked.by), ("split", &asked.split)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, domains: Vec::new(), here, kept, narrowed: None })
+        Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None })
     }
 
     /// The bar of a list of events, with what it is narrowed to.

@@ -6,7 +6,6 @@ use crate::api::Parameters;
 use crate::failure::Failure;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde::Deserialize;
-use std::fmt::Write;
 
 /// The choices that a screen offers, with the days each of them covers.
 pub(crate) const CHOICES: [(&str, &str, i64); 4] =
@@ -41,6 +40,8 @@ pub(crate) struct PeriodParameters {
     pub(crate) agent_id: String,
     #[serde(default)]
     pub(crate) platform_id: String,
+    #[serde(default)]
+    seen_by: String,
 }
 
 impl PeriodParameters {
@@ -58,16 +59,18 @@ pub(crate) struct Window {
     /// One of [`CHOICES`], or none when both days were named.
     pub(crate) period: Option<&'static str>,
     pub(crate) domain: String,
+    /// The partner as whom an owner looks; empty: as oneself.
+    pub(crate) seen_by: String,
 }
 
 impl Window {
     /// Reads what was asked, at a moment.
     pub(crate) fn of(asked: &PeriodParameters, now: DateTime<Utc>) -> Result<Self, Failure> {
-        let domain = asked.domain.clone();
+        let (domain, seen_by) = (asked.domain.clone(), asked.seen_by.clone());
         if asked.period.is_empty() && !(asked.since.is_empty() && asked.until.is_empty()) {
             let (since, until) = (day(&asked.since, "from")?, day(&asked.until, "to")?);
             let is_ordered = since <= until;
-            let window = Self { since, until, period: None, domain };
+            let window = Self { since, until, period: None, domain, seen_by };
             return is_ordered
                 .then_some(window)
                 .ok_or_else(|| Failure::Unreadable("The first day is after the last one.".to_owned()));
@@ -76,18 +79,18 @@ impl Window {
         let unknown = || Failure::Unreadable("There is no such period.".to_owned());
         let (period, _, days) = CHOICES.into_iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
         let until = now.date_naive();
-        Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain })
+        Ok(Self { since: until - TimeDelta::days(days - 1), until, period: Some(period), domain, seen_by })
     }
 
     /// One of its days.
     pub(crate) fn on(&self, day: NaiveDate) -> Self {
-        Self { since: day, until: day, period: None, domain: self.domain.clone() }
+        Self { since: day, until: day, period: None, ..self.clone() }
     }
 
     /// As many days, right before.
     pub(crate) fn before(&self) -> Self {
         let until = self.since.pred_opt().unwrap_or(self.since);
-        Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, domain: self.domain.clone() }
+        Self { since: until - TimeDelta::days(self.days() - 1), until, period: None, ..self.clone() }
     }
 
     pub(crate) fn days(&self) -> i64 {
@@ -112,10 +115,18 @@ impl Window {
     /// The parameters of a read.
     pub(crate) fn parameters(&self) -> Parameters {
         let mut all = vec![("since", self.since.to_string()), ("until", self.until.to_string())];
-        if !self.domain.is_empty() {
-            all.push(("domain", self.domain.clone()));
-        }
+        all.extend(self.view().map(|(name, value)| (name, value.to_owned())));
         all
+    }
+
+    /// Where and as whom, as the API names it.
+    fn view(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("domain", self.domain.as_str()), ("seen_by", &self.seen_by)].into_iter().filter(|(_, value)| !value.is_empty())
+    }
+
+    /// The same as oneself.
+    pub(crate) fn own(&self) -> Self {
+        Self { seen_by: String::new(), ..self.clone() }
     }
 
     /// The same and more.
@@ -136,21 +147,15 @@ impl Window {
             Some(period) => drop(query.append_pair("period", period)),
             None => drop(query.append_pair("since", &self.since.to_string()).append_pair("until", &self.until.to_string())),
         }
-        if !self.domain.is_empty() {
-            query.append_pair("domain", &self.domain);
-        }
+        query.extend_pairs(self.view());
         query.extend_pairs(more.iter().filter(|(_, value)| !value.is_empty()));
         query.finish()
     }
 
-    /// The same domain in another of [`CHOICES`].
+    /// The same view in another of [`CHOICES`].
     pub(crate) fn query_of(&self, period: &str) -> String {
-        let mut query = format!("period={period}");
-        if !self.domain.is_empty() {
-            let domain: String = url::form_urlencoded::byte_serialize(self.domain.as_bytes()).collect();
-            let _ = write!(query, "&domain={domain}");
-        }
-        query
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("period", period).extend_pairs(self.view()).finish()
     }
 
     /// Whether a choice is the one shown.
@@ -214,6 +219,9 @@ mod tests {
     #[test]
     fn what_a_link_keeps_is_read_back() {
         let window = Window { domain: "a&b.example".into(), ..window("", "2026-01-01", "2026-01-31").unwrap() };
+        let seen = Window { seen_by: "x&y".into(), ..window.clone() };
+        assert_eq!(seen.before().query_of("7d"), "period=7d&domain=a%26b.example&seen_by=x%26y");
+        assert_eq!((seen.parameters()[3].clone(), seen.own()), (("seen_by", "x&y".to_owned()), window.clone()));
         assert_eq!(window.query(), "since=2026-01-01&until=2026-01-31&domain=a%26b.example");
         assert_eq!(window.query_of("7d"), "period=7d&domain=a%26b.example");
         assert_eq!(

@@ -2,8 +2,8 @@
 //!
 //! Must show what others wrote as text and nothing else, and no report as that of another observer.
 
-use super::Behind;
 use super::events::as_text;
+use super::{Behind, SeenAs};
 use crate::State;
 use crate::answers::{OneEvent, Report};
 use crate::api::Parameters;
@@ -26,6 +26,9 @@ const OBSERVERS: [&str; 4] = ["agent", "edge", "origin", "index"];
 pub(crate) struct EventPage {
     frame: Frame,
     home: String,
+    seen_as: Option<SeenAs>,
+    /// Of the way back to the list.
+    query: String,
     event: OneEvent,
     rows: Vec<Row>,
     behind: Behind,
@@ -79,6 +82,8 @@ impl OneEvent {
 pub(crate) struct Moment {
     #[serde(default)]
     at: String,
+    #[serde(default)]
+    seen_by: String,
 }
 
 /// `GET /console/o/{organization}/event/{id}`
@@ -86,27 +91,40 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Path(named): Path<HashMap<String, String>>,
-    Query(Moment { at }): Query<Moment>,
+    Query(Moment { at, seen_by }): Query<Moment>,
 ) -> Result<Page<EventPage>, Failure> {
     let id = named.get("id").map(String::as_str).unwrap_or_default();
     let path = format!("/content-owners/events/{}", path_segment(id));
-    let mut parameters = window(&at)?;
-    let asked = member.api().get::<OneEvent>(&path, &parameters).await;
+    let (view, mut parameters) = (as_whom(&seen_by), window(&at)?);
+    parameters.extend(view.clone());
+    let api = member.api();
+    let asked = api.get::<OneEvent>(&path, &parameters).await;
     let event = match asked {
         // Another report may represent it by now, with a time of its own.
-        Err(Failure::Refused(problem)) if problem.status == 404 && !parameters.is_empty() => {
-            parameters.clear();
-            member.api().get(&path, &parameters).await?
+        Err(Failure::Refused(problem)) if problem.status == 404 && parameters != view => {
+            parameters.clone_from(&view);
+            api.get(&path, &parameters).await?
         }
         asked => asked?,
     };
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&view).finish();
+    let home = member.organization.home();
+    let moment = url::form_urlencoded::Serializer::new(String::new()).append_pair("at", &at).finish();
+    let back = format!("{home}/event/{}?{moment}", path_segment(id));
     Ok(Page(EventPage {
-        frame: member.frame("Events", ""),
-        home: member.organization.home(),
+        frame: member.frame("Events", &query),
+        home,
+        seen_as: SeenAs::find(&api, &seen_by, back).await?,
+        query,
         rows: rows(&event.reports),
         behind: Behind::of(&state, &member, "", &path, &parameters),
         event,
     }))
+}
+
+/// The partner as whom an owner looks, where there is one.
+fn as_whom(seen_by: &str) -> Parameters {
+    if seen_by.is_empty() { Vec::new() } else { vec![("seen_by", seen_by.to_owned())] }
 }
 
 /// The millisecond at which it happened; everything when none is named.

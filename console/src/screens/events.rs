@@ -43,6 +43,8 @@ pub(crate) struct Tail {
     /// Where the part is asked for again; empty when it is not.
     again: String,
     home: String,
+    /// As whom, in the links to single events.
+    seen_by: String,
     events: Vec<Event>,
 }
 
@@ -70,10 +72,11 @@ impl Event {
     }
 
     /// The address of its page, beneath the organisation. The time tells it apart from another event of the same id.
-    pub(crate) fn address(&self) -> String {
+    pub(crate) fn address(&self, seen_by: &str) -> String {
         let at = schemas::instant::text(self.event_timestamp.0);
-        let at: String = url::form_urlencoded::byte_serialize(at.as_bytes()).collect();
-        format!("event/{}?at={at}", path_segment(&self.event_id))
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("at", &at).extend_pairs((!seen_by.is_empty()).then_some(("seen_by", seen_by)));
+        format!("event/{}?{}", path_segment(&self.event_id), query.finish())
     }
 
     /// The type in the words of the charts.
@@ -113,7 +116,7 @@ pub(crate) async fn show(
         is_live,
         is_narrowed,
         query,
-        tail: Tail { again, home: home.clone(), events: page.items },
+        tail: Tail { again, home: home.clone(), seen_by: filters.window.seen_by.clone(), events: page.items },
         home,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: Behind::of(&state, &member, "events", EVENTS, &parameters),
@@ -133,5 +136,5 @@ pub(crate) async fn tail(
     let page: List<Event> = member.api().get(EVENTS, &parameters).await?;
     let home = member.organization.home();
     let again = format!("{home}/events/tail?{}", window.query_and(&narrowing));
-    Ok(Page(Tail { again, home, events: page.items }))
+    Ok(Page(Tail { again, home, seen_by: window.seen_by, events: page.items }))
 }

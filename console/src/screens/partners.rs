@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 const REQUESTS: &str = "/api/v1/identity/delegation-requests";
-const DELEGATIONS: &str = "/api/v1/identity/delegations";
+pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 
 #[derive(Template)]
 #[template(path = "partners.html")]

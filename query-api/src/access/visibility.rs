@@ -1,4 +1,4 @@
-//! What a caller may see: who asks + `delegated_from` + `domain`. The only value a telemetry query accepts.
+//! What a caller may see: who asks + `delegated_from` or `seen_by` + `domain`. The only value a telemetry query accepts.
 //!
 //! Must not be built in any other way, must not be kept between requests (a revocation counts at once), and must
 //! answer the same whether the organisation or domain asked for exists or not.
@@ -34,21 +34,29 @@ pub(crate) struct OwnHost {
     pub(crate) visible_from_ms: Option<i64>,
 }
 
+/// For whom, as whom and where a read looks, as it was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked<'a> {
+    /// The owner who lets the caller read.
+    pub(crate) delegated_from: Option<&'a str>,
+    /// The partner as whom an owner looks.
+    pub(crate) seen_by: Option<&'a str>,
+    /// One of the owner's domains.
+    pub(crate) domain: Option<&'a str>,
+}
+
 impl Visibility {
     /// Decides what the caller may see, or refuses.
-    pub(crate) async fn establish(
-        directory: &Directory,
-        reader: &Reader,
-        delegated_from: Option<&str>,
-        domain: Option<&str>,
-    ) -> Result<Self, ApiError> {
-        let organization_id = match (reader.org_type, delegated_from) {
-            (OrgType::ContentOwner, None) => reader.org_id,
-            (OrgType::Platform | OrgType::Agent, None) => return Err(without_grantor()),
-            (_, Some(grantor)) => grantor_of(directory, reader, grantor).await?,
+    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: Asked<'_>) -> Result<Self, ApiError> {
+        let organization_id = match (reader.org_type, asked.delegated_from, asked.seen_by) {
+            (OrgType::ContentOwner, None, None) => reader.org_id,
+            (OrgType::ContentOwner, None, Some(partner)) => shown_to(directory, reader, partner).await?,
+            (_, _, Some(_)) => return Err(partner_refused()),
+            (OrgType::Platform | OrgType::Agent, None, None) => return Err(without_grantor()),
+            (_, Some(grantor), None) => grantor_of(directory, reader, grantor).await?,
         };
         let owned = directory.owned_sites(organization_id).await?;
-        match domain {
+        match asked.domain {
             None => Ok(Self::of_everything(organization_id, &owned)),
             Some(domain) => Self::of_domain(organization_id, &owned, domain),
         }
@@ -192,12 +200,25 @@ async fn grantor_of(directory: &Directory, reader: &Reader, grantor: &str) -> Re
     Err(delegation_refused())
 }
 
+/// The owner itself, while it lets the partner read: what the partner is then answered for it is what is answered here.
+async fn shown_to(directory: &Directory, owner: &Reader, partner: &str) -> Result<OrgId, ApiError> {
+    let partner: OrgId = partner.parse().map_err(|_| partner_refused())?;
+    if partner != owner.org_id && directory.may_read_for(owner.org_id, partner).await? {
+        return Ok(owner.org_id);
+    }
+    Err(partner_refused())
+}
+
 fn without_grantor() -> ApiError {
     ApiError::new(Code::Forbidden, "The organisation has no domains of its own; name the content owner in delegated_from.")
 }
 
 fn delegation_refused() -> ApiError {
     ApiError::new(Code::Forbidden, "No active delegation lets this organisation read for the one in delegated_from.")
+}
+
+fn partner_refused() -> ApiError {
+    ApiError::new(Code::Forbidden, "No active delegation of this organisation lets the one in seen_by read.")
 }
 
 fn domain_refused() -> ApiError {

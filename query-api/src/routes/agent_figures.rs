@@ -32,6 +32,7 @@ pub(crate) struct SummaryParameters {
     until: Option<String>,
     domain: Option<String>,
     delegated_from: Option<String>,
+    seen_by: Option<String>,
     by: Option<String>,
     split: Option<String>,
     #[serde(flatten)]
@@ -44,8 +45,13 @@ pub(crate) async fn read_own_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
-    let others =
-        [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
+    let others = [
+        ("domain", &asked.domain),
+        ("delegated_from", &asked.delegated_from),
+        ("seen_by", &asked.seen_by),
+        ("by", &asked.by),
+        ("split", &asked.split),
+    ];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     refuse_others(&asked.filter.given())?;
     let own = OwnReports::of(&reading.reader)?;
@@ -133,7 +139,8 @@ pub(crate) async fn read_own_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("domain", asked.domain.as_ref()), ("delegated_from", asked.delegated_from.as_ref())])?;
+    let others = [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("seen_by", &asked.seen_by)];
+    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     asked.refuse_pages()?;
     let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
     let own = OwnReports::of(&reading.reader)?;

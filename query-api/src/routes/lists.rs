@@ -4,7 +4,7 @@
 
 use super::reads::refuse_others;
 use crate::State;
-use crate::access::visibility::{OwnReports, Visibility};
+use crate::access::visibility::{Asked, OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::FilterParameters;
@@ -34,6 +34,7 @@ pub(crate) struct ListParameters {
     pub(crate) until: Option<String>,
     pub(crate) domain: Option<String>,
     pub(crate) delegated_from: Option<String>,
+    pub(crate) seen_by: Option<String>,
     limit: Option<String>,
     offset: Option<String>,
     after: Option<String>,
@@ -44,6 +45,12 @@ pub(crate) struct ListParameters {
 }
 
 impl ListParameters {
+    /// For whom, as whom and where it looks.
+    pub(crate) fn view(&self) -> Asked<'_> {
+        let Self { delegated_from, seen_by, domain, .. } = self;
+        Asked { delegated_from: delegated_from.as_deref(), seen_by: seen_by.as_deref(), domain: domain.as_deref() }
+    }
+
     /// What is no list has no parts.
     pub(crate) fn refuse_parts(&self) -> Result<(), ApiError> {
         let Self { limit, offset, after, by, split, .. } = self;
@@ -80,8 +87,7 @@ impl ListRequest {
         refuse_others(&asked.filter.given())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-        let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
-        let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+        let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
         Ok(Self { visibility, period, paging, permit: reading.permit })
     }
 
@@ -164,8 +170,13 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let others =
-        [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("by", &asked.by), ("split", &asked.split)];
+    let others = [
+        ("domain", &asked.domain),
+        ("delegated_from", &asked.delegated_from),
+        ("seen_by", &asked.seen_by),
+        ("by", &asked.by),
+        ("split", &asked.split),
+    ];
     refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
     refuse_others(&asked.filter.given())?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;

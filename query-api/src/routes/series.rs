@@ -9,7 +9,7 @@ pub(crate) mod filled;
 use super::coverage;
 use super::reads::refuse_others;
 use crate::State;
-use crate::access::visibility::Visibility;
+use crate::access::visibility::{Asked, Visibility};
 use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
@@ -35,6 +35,7 @@ pub(crate) struct SeriesParameters {
     pub(crate) until: Option<String>,
     pub(crate) domain: Option<String>,
     pub(crate) delegated_from: Option<String>,
+    pub(crate) seen_by: Option<String>,
     pub(crate) by: Option<String>,
     pub(crate) split: Option<String>,
     limit: Option<String>,
@@ -45,6 +46,12 @@ pub(crate) struct SeriesParameters {
 }
 
 impl SeriesParameters {
+    /// For whom, as whom and where it looks.
+    pub(crate) fn view(&self) -> Asked<'_> {
+        let Self { delegated_from, seen_by, domain, .. } = self;
+        Asked { delegated_from: delegated_from.as_deref(), seen_by: seen_by.as_deref(), domain: domain.as_deref() }
+    }
+
     /// A series is told whole: it has no pages and no filter.
     pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
         refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])?;
@@ -106,8 +113,7 @@ pub(crate) async fn read_series(
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     // What is too long is refused before anything is counted.
     buckets::of(&period, by, None)?;
-    let (grantor, domain) = (asked.delegated_from.as_deref(), asked.domain.as_deref());
-    let visibility = Visibility::establish(&state.directory, &reading.reader, grantor, domain).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
 
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Records and lines have no place for it.

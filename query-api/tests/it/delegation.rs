@@ -100,6 +100,59 @@ async fn every_reason_to_refuse_a_delegated_read_has_the_same_answer() {
 }
 
 #[tokio::test]
+async fn s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_in_force() {
+    let app = TestApp::new().await;
+    let seed = app.seed();
+    let grantor = seed.owner_of("example.com").await;
+    let other_owner = seed.owner_of("other.test").await;
+    let partner = seed.org("Partner", OrgType::Platform).await;
+    let stranger = seed.org("Stranger", OrgType::Platform).await;
+    let revoked = seed.org("Revoked", OrgType::Agent).await;
+    let narrow = seed.org("Narrow", OrgType::Platform).await;
+    for grantee in [&partner, &revoked, &narrow] {
+        seed.delegate(grantor.id, grantee.id).await;
+    }
+    for (change, org) in [("revoked_at = now()", revoked.id), ("scopes = '{telemetry:write}'", narrow.id)] {
+        let statement = format!("UPDATE delegations SET {change} WHERE grantee_org_id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(org.0).execute(&app.stores.pool).await.unwrap();
+    }
+    app.insert(&[seen("example.com", 1).id("own")]).await;
+    let ids = [&grantor, &other_owner, &partner, &stranger, &revoked, &narrow].map(|org| org.id.to_string());
+    let [own, other, partners, strangers, revokeds, narrows] = &ids;
+    let reads = ["summary", "events", "events/own", "urls", "corroboration", "funnel", "series", "crawlers", "coverage"];
+    for path in reads.map(|read| format!("/content-owners/{read}")) {
+        let ask = async |key: &str, query: &[(&str, &str)]| app.get(key, &path, query).await;
+        let delegated = ask(&partner.key, &[("delegated_from", own)]).await;
+        assert_eq!(delegated.status, StatusCode::OK, "{path}");
+        assert_eq!(ask(&grantor.key, &[("seen_by", partners)]).await, delegated, "{path}");
+        let expected = ask(&grantor.key, &[("seen_by", &Uuid::from_u128(5).to_string())]).await.problem();
+        assert_eq!((expected.0, &expected.1["code"]), (StatusCode::FORBIDDEN, &"forbidden".into()), "{path}");
+        let refused: [(&str, &[(&str, &str)]); 15] = [
+            (&grantor.key, &[("seen_by", strangers)]),
+            (&grantor.key, &[("seen_by", revokeds)]),
+            (&grantor.key, &[("seen_by", narrows)]),
+            (&grantor.key, &[("seen_by", other)]),
+            (&grantor.key, &[("seen_by", own)]),
+            (&grantor.key, &[("seen_by", "")]),
+            (&grantor.key, &[("seen_by", "' OR 1=1 --")]),
+            (&grantor.key, &[("seen_by", partners), ("delegated_from", own)]),
+            (&other_owner.key, &[("seen_by", partners)]),
+            (&other_owner.key, &[("seen_by", own)]),
+            (&partner.key, &[("seen_by", partners)]),
+            (&partner.key, &[("seen_by", own)]),
+            (&partner.key, &[("seen_by", partners), ("delegated_from", own)]),
+            (&stranger.key, &[("seen_by", partners)]),
+            (&stranger.key, &[("seen_by", partners), ("delegated_from", own)]),
+        ];
+        for (key, query) in refused {
+            assert_eq!(ask(key, query).await.problem(), expected, "{path} {query:?}");
+        }
+    }
+    sqlx::query("UPDATE delegations SET revoked_at = now()").execute(&app.stores.pool).await.unwrap();
+    assert_eq!(app.ask(&grantor.key, &[("seen_by", partners)]).await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
 async fn a_delegation_ends_with_the_next_request() {
     let app = TestApp::new().await;
     let grantor = app.seed().owner_of("example.com").await;

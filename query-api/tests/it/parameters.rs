@@ -40,7 +40,7 @@ async fn unknown_parameters_are_ignored_and_repeated_ones_refused() {
         app.total(&owner.key, &[("limit", "x"), ("param_site_0", "com.other"), ("query", "DROP TABLE observations")]).await,
         1
     );
-    for name in ["since", "until", "domain", "delegated_from"] {
+    for name in ["since", "until", "domain", "delegated_from", "seen_by"] {
         let answer = app.ask(&owner.key, &[(name, "2026-01-01"), (name, "2026-01-01")]).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}");
     }
@@ -56,13 +56,14 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     app.seed().delegate(owner.id, agent.id).await;
     app.insert(&[seen("example.com", 1), seen("other.test", 2).of(agent.id)]).await;
     let grantor = owner.id.to_string();
-    let of_owners = [("domain", "example.com"), ("delegated_from", &grantor), ("by", "url"), ("split", "type")];
+    let of_owners =
+        [("domain", "example.com"), ("delegated_from", &grantor), ("seen_by", &grantor), ("by", "url"), ("split", "type")];
     let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
     let mut asked: Vec<_> = of_owners.map(|given| ("/agent/events", &agent.key, given)).collect();
     let unsplit = OWNERS.into_iter().filter(|path| *path != "/content-owners/funnel").chain(["/content-owners/summary"]);
     asked.extend(unsplit.map(|path| (path, &owner.key, ("by", "agent"))));
     asked.extend(OWNERS.into_iter().chain(["/content-owners/summary"]).map(|path| (path, &owner.key, ("split", "agent"))));
-    for name in ["domain", "delegated_from"] {
+    for name in ["domain", "delegated_from", "seen_by"] {
         asked.extend(["/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "example.com"))));
     }
     asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
@@ -72,7 +73,7 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         asked.extend(unfiltered.map(|path| (path, &owner.key, (name, "x"))));
         asked.extend(["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, ""))));
     }
-    assert_eq!(asked.len(), 23 + 3 * 9);
+    assert_eq!(asked.len(), 27 + 3 * 9);
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");

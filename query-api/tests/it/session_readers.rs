@@ -106,10 +106,11 @@ async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
         ["", "?since=2026-01-01T01:00:00Z&until=2026-01-02", "?domain=news.example.com", "?limit=3&offset=2", "?since=bad"];
     let delegated = format!("?delegated_from={}", owner.id);
     let stranger = format!("?delegated_from={}", agent.id);
+    let seen = format!("?seen_by={}", agent.id);
     let mut told = [0, 0];
     for (org, told) in [&owner, &agent].into_iter().zip(&mut told) {
         for read in READS {
-            for filter in filters.iter().copied().chain([delegated.as_str(), &stranger]) {
+            for filter in filters.iter().copied().chain([delegated.as_str(), &stranger, &seen]) {
                 let path = format!("{read}{filter}");
                 let named = with(&path, &format!("organization_id={}", org.id));
                 let accept = FORMATS[(read.len() + filter.len()) % FORMATS.len()];
@@ -121,9 +122,9 @@ async fn a_member_is_answered_as_the_organisations_key_is_byte_for_byte() {
             }
         }
     }
-    // The owner its six reads unfiltered, by window and by domain, and all but a series by page. The agent the same six for the
+    // The owner its six reads unfiltered, by window, by domain and as the agent, and all but a series by page. The agent the same six for the
     // owner, and its own three unfiltered and by window, and all but a series by page.
-    assert_eq!(told, [6 * 3 + 5, 6 + 3 * 2 + 2]);
+    assert_eq!(told, [6 * 4 + 5, 6 + 3 * 2 + 2]);
     let whole =
         answered(server, Shows::Cookie(&session), "*/*", &format!("/content-owners/summary?organization_id={}", owner.id)).await;
     assert!(whole.2.contains("\"total_events\":20"), "{}", whole.2);

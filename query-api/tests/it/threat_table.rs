@@ -42,6 +42,8 @@ const READS: &[ThreatTest] = &[
     ("R4", DELEGATION, "a_delegated_answer_is_the_grantors_byte_for_byte"),
     ("R4", LISTS, "a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends"),
     ("R4", FILTERS, "r4_a_delegated_answer_is_the_grantors_to_the_byte_for_random_filters"),
+    ("R4", FILTERS, "r4_what_an_owner_sees_as_a_partner_is_the_partners_answer_to_the_byte"),
+    ("R4", DELEGATION, "s2_as_a_partner_only_the_owner_looks_and_only_while_the_delegation_is_in_force"),
     ("R5", DELEGATION, "s4_what_is_revoked_reads_nothing_from_the_next_request_on_at_any_process"),
     ("R5", LISTS, "a_delegated_list_is_the_grantors_byte_for_byte_until_the_grant_ends"),
     ("R5", REVOKED, "s4_whatever_one_process_takes_back_no_process_gives_from_its_answer_on"),

@@ -10,6 +10,7 @@ mod files;
 mod invites;
 mod looks;
 mod one_event;
+mod partners;
 mod picture;
 mod plain_members;
 mod protection;

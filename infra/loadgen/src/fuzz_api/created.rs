@@ -64,7 +64,7 @@ impl CreatedObjects {
 /// One that fits a member or a path of this name, when there is one.
 pub(super) fn fitting<'a>(known: &'a [Created], name: &str, random: &mut StdRng) -> Option<&'a Created> {
     let kind = match name {
-        "delegated_from" => "organizations",
+        "delegated_from" | "seen_by" => "organizations",
         name if name.ends_with("org_id") || name == "organization_id" => "organizations",
         "session_id" | "prior_session_ids" => "session",
         name => name,

@@ -4,7 +4,7 @@
 
 use super::drains::{address, drains, feed, pasted_key};
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
-use crate::demo::Demo;
+use crate::demo::{Demo, answer};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -146,6 +146,10 @@ async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     owners.push(own("OWNER_ORG_ID", "events?event_type=content_cited&agent_id=nobody"));
     let listed = demo.get(demo.env("OWNER_KEY"), "/content-owners/events?limit=1").await.body;
     owners.push(own("OWNER_ORG_ID", &format!("event/{}", listed["items"][0]["event_id"].as_str().unwrap())));
+    let partner = demo.env("NETWORK_ORG_ID");
+    let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
+    assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
+    owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
     let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     let operators = ["requests", "organizations"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
