@@ -6,9 +6,8 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 
-#[tokio::test]
-async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_may_read() {
-    let demo = Demo::start().await;
+/// Five events of the owner's, and the delegation by which a partner sees them.
+async fn used_and_shared(demo: &Demo) -> Value {
     let now = Clock::System.now() - TimeDelta::minutes(5);
     let event = |number: usize| {
         let kind = ["content_retrieved", "content_cited"][number % 2];
@@ -25,7 +24,14 @@ async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_
     let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
     let granted = answer(asked.json(&json!({"grantee_org_id": partner}))).await;
     assert_eq!(granted.status, 201, "{}", granted.body);
+    granted.body
+}
 
+#[tokio::test]
+async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_may_read() {
+    let demo = Demo::start().await;
+    let granted = used_and_shared(&demo).await;
+    let partner = demo.env("NETWORK_ORG_ID");
     let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
     let page = owner.open(&format!("{home}/partners")).await;
@@ -77,9 +83,8 @@ async fn an_owner_sees_in_the_console_what_the_api_answers_the_partner_while_it_
     assert_eq!(agent.open(&link).await.status, 404);
     let theirs = agent.open(&format!("/console/o/{}/overview?{kept}", demo.env("AGENT_ORG_ID"))).await;
     assert_eq!(theirs.status, 403, "{}", theirs.html);
-    let id: &Value = &granted.body["id"];
     let page = owner.open(&format!("{home}/partners")).await;
-    owner.press(&page, &format!("/{}/revoke", id.as_str().unwrap()), &[]).await;
+    owner.press(&page, &format!("/{}/revoke", granted["id"].as_str().unwrap()), &[]).await;
     for address in [&link, &event, &format!("{home}/export/events.csv?{kept}")] {
         let page = owner.open(address).await;
         assert!(
