@@ -58,6 +58,7 @@ const PERSON: &[(&str, &str, &str)] =
 const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "Requests to review", "/console/operator/requests"),
     ("Operator", "All organisations", "/console/operator/organizations"),
+    ("Operator", "Pipeline", "/console/operator/pipeline"),
 ];
 
 /// The screens of an organisation, and those of the person.

@@ -4,7 +4,7 @@
 
 use crate::screens::{
     agents, audit, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite, keys, members, operator,
-    organizations, overview, pages, partners, refused, reported, reports, requests, settings, sign_in, start, webhooks,
+    organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings, sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms};
 use axum::Router;
@@ -39,6 +39,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/operator/requests", get(operator::reviews))
         .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
         .route("/console/operator/organizations", get(operator::organizations))
+        .route("/console/operator/pipeline", get(pipeline::show))
         // a member of an organisation
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))

@@ -21,6 +21,7 @@ pub(crate) mod organizations;
 pub(crate) mod overview;
 pub(crate) mod pages;
 pub(crate) mod partners;
+pub(crate) mod pipeline;
 pub(crate) mod refused;
 pub(crate) mod reported;
 pub(crate) mod reports;
@@ -165,6 +166,12 @@ impl Behind {
         let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let call = format!("curl -sS '{}{address}' -H \"X-API-Key: $KEY\"", state.public_base());
         Self { list: list.to_owned(), home: member.organization.home(), query, call }
+    }
+
+    /// What a person asks that belongs to no organisation.
+    pub(crate) fn of_person(state: &State, path: &str) -> Self {
+        let call = format!("curl -sS '{}{path}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
+        Self { list: String::new(), home: String::new(), query: String::new(), call }
     }
 
     /// A list of identity; its files are asked for by `query`, which may be empty.

@@ -15,7 +15,7 @@ mod people;
 pub mod organizations;
 
 pub use keys::api_keys;
-pub use people::{mail, sign_in, user_sessions};
+pub use people::{mail, pipeline, sign_in, user_sessions};
 pub use request::email_address;
 pub use routes::dry_run::{DRY_RUNS, DryRun};
 pub use routes::routes;
@@ -27,6 +27,7 @@ use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
 use mail::{MailSettings, Mailer};
+use pipeline::{PipelineSettings, Targets};
 use schemas::ids::{ApiKeyId, OrgId};
 use schemas::openapi::Surface;
 use schemas::receiver::AllowedReceivers;
@@ -99,6 +100,9 @@ pub struct Settings {
     /// The log of webhook deliveries
     #[command(flatten)]
     pub delivery_log: DeliveryLogSettings,
+    /// What operators see of the pipeline
+    #[command(flatten)]
+    pub pipeline: PipelineSettings,
 }
 
 impl Settings {
@@ -151,6 +155,7 @@ pub struct State {
     partner_rates: Rates<OrgId>,
     verification: Verification,
     upkeep: Upkeep,
+    targets: Targets,
     _housekeeping: [AbortOnDropHandle<()>; 3],
 }
 
@@ -171,6 +176,7 @@ impl State {
         let mailer = settings.mail.mailer()?;
         let egress = Egress::new(&settings.webhooks)?;
         let sign_in = settings.sign_in.checked(egress.clone())?;
+        let targets = Targets::new(&settings.pipeline)?;
         let rates = Rates::per_key(settings.sign_in.identity_rate);
         let partner_rates = Rates::per_key(settings.sign_in.identity_rate);
         settings.webhooks.warn_if_open();
@@ -200,6 +206,7 @@ impl State {
             partner_rates,
             verification,
             upkeep,
+            targets,
             _housekeeping,
         }))
     }

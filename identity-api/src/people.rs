@@ -7,6 +7,7 @@ pub mod user_sessions;
 pub mod mail;
 pub(crate) mod removal;
 pub(crate) mod organizations;
+pub mod pipeline;
 
 use crate::State;
 use crate::access::actor::SignedIn;

@@ -76,6 +76,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
         .route("/api/v1/identity/operator/organizations", get(people::organizations::list_all_organizations))
+        .route("/api/v1/identity/operator/pipeline", get(people::pipeline::show_pipeline))
         // a key with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))

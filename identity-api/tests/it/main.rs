@@ -44,6 +44,7 @@ mod organizations;
 mod outbox;
 mod partners;
 mod people;
+mod pipeline;
 mod process;
 mod races;
 mod rates;

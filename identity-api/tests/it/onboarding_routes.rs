@@ -25,6 +25,7 @@ const GOLDEN: [(&str, &str, [u16; 4]); 21] = [
     ("POST", "operator/access-requests/{}/approve", [404, 401, 401, 401]),
     ("POST", "operator/access-requests/{}/reject", [404, 401, 401, 401]),
     ("GET", "operator/organizations", [200, 401, 401, 401]),
+    ("GET", "operator/pipeline", [200, 401, 401, 401]),
     ("POST", "partner/organizations", [401, 422, 403, 403]),
     ("POST", "partner/organizations/{}/domains/{}/attest", [401, 404, 403, 403]),
     ("POST", "partner/organizations/{}/invites", [401, 422, 403, 403]),

@@ -65,6 +65,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 64] = [
     ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/organizations", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/pipeline", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/partner/organizations", [401, 403, 403, 403, 401, 401, 401, 401, 403, 403]),
     (
         "POST",

@@ -9,6 +9,7 @@ pub(crate) use asked::{Answer, Shows, answer};
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
+use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use identity_api::{Settings, State, organizations, routes, user_sessions};
@@ -93,6 +94,16 @@ impl TestApp {
         Self { server, state, settings, ..app }
     }
 
+    /// Where operators are shown what stands at these addresses.
+    pub(crate) async fn open_with_targets(targets: &[String]) -> Self {
+        let app = Self::open().await;
+        let metrics_targets = targets.iter().map(|target| target.parse().unwrap()).collect();
+        let settings = Settings { pipeline: PipelineSettings { metrics_targets }, ..app.settings.clone() };
+        let state = State::connect(&settings, app.clock.clone()).await.unwrap();
+        let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;
+        Self { server, state, settings, ..app }
+    }
+
     async fn open_as(
         stores: TestStores,
         clock: Clock,
@@ -112,6 +123,7 @@ impl TestApp {
             sign_in,
             domains,
             delivery_log: DeliveryLogSettings::default(),
+            pipeline: PipelineSettings::default(),
         };
         let state = State::connect(&settings, clock.clone()).await.unwrap();
         let server = TestServer::start(http::with_boundary(routes(Arc::clone(&state)))).await;

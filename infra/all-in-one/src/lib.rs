@@ -17,6 +17,7 @@ use axum::Router;
 use clap::Parser;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
+use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use ingest_gateway::{DrainSettings, Durability, Limits, SessionExpiry, TokenExpiry};
@@ -83,6 +84,8 @@ pub struct Cli {
     domains: DomainSettings,
     #[command(flatten)]
     delivery_log: DeliveryLogSettings,
+    #[command(flatten)]
+    pipeline: PipelineSettings,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -163,6 +166,7 @@ impl Cli {
             sign_in: self.sign_in.clone(),
             domains: self.domains.clone(),
             delivery_log: self.delivery_log,
+            pipeline: self.pipeline.clone(),
         }
     }
 }
@@ -170,6 +174,15 @@ impl Cli {
 /// Where this machine reaches what listens there.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::from((Ipv4Addr::LOCALHOST, listen.port())) } else { listen }
+}
+
+/// The same, showing operators the metrics of this very process, unless others were named.
+fn with_own_metrics(mut pipeline: PipelineSettings, listen: SocketAddr) -> anyhow::Result<PipelineSettings> {
+    if pipeline.metrics_targets.is_empty() {
+        let own = format!("http://{}/metrics", reachable(listen)).parse().map_err(anyhow::Error::msg)?;
+        pipeline.metrics_targets.push(own);
+    }
+    Ok(pipeline)
 }
 
 /// The same, with mails whose links open the console's page, unless another one was named.
@@ -196,6 +209,7 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     };
     telemetry::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
+    cli.pipeline = with_own_metrics(cli.pipeline, process.metrics_listen)?;
     cli.secrets = secrets_key::set_or_kept(cli.secrets, &cli.state_dir)?;
 
     let accounts = Accounts::prepare(&cli).await?;

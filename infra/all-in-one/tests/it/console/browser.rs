@@ -151,7 +151,8 @@ async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
     let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
-    let operators = ["requests", "organizations"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
+    let operators =
+        ["requests", "organizations", "pipeline"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }
 

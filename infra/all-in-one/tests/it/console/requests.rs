@@ -46,7 +46,7 @@ async fn an_organisation_is_asked_for_reviewed_and_opened_in_the_console() {
 #[tokio::test]
 async fn what_operators_see_is_refused_to_everybody_else() {
     let demo = Demo::start().await;
-    for path in ["/console/operator/requests", "/console/operator/organizations"] {
+    for path in ["/console/operator/requests", "/console/operator/organizations", "/console/operator/pipeline"] {
         for (session, status) in [("OWNER_SESSION", 403), ("USER_SESSION", 403), ("OPERATOR_SESSION", 200)] {
             let page = Reader::signed_in(&demo, session).open(path).await;
             assert_eq!(page.status, status, "{session} at {path}");
@@ -55,6 +55,12 @@ async fn what_operators_see_is_refused_to_everybody_else() {
         assert_eq!(Reader::nobody(&demo).open(path).await.address, "/sign-in");
     }
     let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
+    let pipeline = operator.open("/console/operator/pipeline").await.html;
+    assert!(pipeline.contains(demo.env("METRICS_URL")) && pipeline.contains("All 1 addresses answer"), "{pipeline}");
+    for shown in ["worker_lag_seconds", "gateway_spill_bytes", "webhook_deliveries_pending", "/api/v1/identity/operator/pipeline"]
+    {
+        assert!(pipeline.contains(shown), "{shown}: {pipeline}");
+    }
     let all = operator.open("/console/operator/organizations").await;
     assert!(all.html.contains("Example Publisher") && all.html.contains("Demo Network"), "{}", all.html);
     let found = operator.open("/console/operator/organizations?q=Publisher").await;

@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta};
 use clickhouse::Client;
 use identity_api::domains::{self, DomainSettings};
 use identity_api::mail::MailSettings;
+use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
 use reqwest::Method;
@@ -124,6 +125,7 @@ impl TestApp {
             },
             domains: DomainSettings::default(),
             delivery_log: DeliveryLogSettings::default(),
+            pipeline: PipelineSettings::default(),
         };
         let url = proxy.as_ref().map_or(&*stores.clickhouse.clickhouse_url, ClickHouseProxy::url).to_owned();
         let read = ClickHouseSettings { clickhouse_url: url, ..stores.clickhouse.clone() };

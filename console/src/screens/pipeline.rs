@@ -1,0 +1,201 @@
+//! For operators: how the pipeline fares, as its processes say now.
+//!
+//! Must leave it to the API who is an operator, and must show what is not known as not known.
+
+use super::Behind;
+use crate::State;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Bytes, Count, Millis, Time};
+use crate::session::SignedIn;
+use askama::Template;
+use axum::extract::State as Shared;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const PIPELINE: &str = "/api/v1/identity/operator/pipeline";
+
+#[derive(Deserialize)]
+struct Pipeline {
+    asked_at: Time,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    address: String,
+    is_reachable: bool,
+    problem: Option<Problem>,
+    dependencies: BTreeMap<String, bool>,
+    figures: Vec<Figure>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Problem {
+    NoConnection,
+    NoAnswerInTime,
+    BadStatus,
+    TooLarge,
+    NotMetrics,
+}
+
+#[derive(Deserialize)]
+struct Figure {
+    metric: String,
+    process: String,
+    says: String,
+    unit: String,
+    value: Option<f64>,
+    limit: Option<f64>,
+    is_over: Option<bool>,
+    alert: Option<String>,
+}
+
+/// The figures of one process behind an address.
+struct Process<'a> {
+    name: &'a str,
+    figures: Vec<&'a Figure>,
+}
+
+/// The share of a pipeline's figures that is worth a sentence.
+#[derive(Default)]
+struct Standing {
+    away: usize,
+    over: usize,
+    lacking: usize,
+    /// Counters that wake somebody up when they grow, and are not zero.
+    grown: usize,
+}
+
+#[derive(Template)]
+#[template(path = "pipeline.html")]
+pub(crate) struct PipelinePage {
+    frame: Frame,
+    pipeline: Pipeline,
+    behind: Behind,
+}
+
+/// `GET /console/operator/pipeline`
+pub(crate) async fn show(Shared(state): Shared<Arc<State>>, person: SignedIn) -> Result<Page<PipelinePage>, Failure> {
+    let pipeline = person.api.get(PIPELINE, &Vec::new()).await?;
+    let behind = Behind::of_person(&state, PIPELINE);
+    Ok(Page(PipelinePage { frame: person.frame("Pipeline"), pipeline, behind }))
+}
+
+impl Problem {
+    fn told(self) -> &'static str {
+        match self {
+            Self::NoConnection => "No connection: it does not run, or not there.",
+            Self::NoAnswerInTime => "No complete answer within two seconds.",
+            Self::BadStatus => "It answers with another status than 200.",
+            Self::TooLarge => "Its answer is larger than metrics are.",
+            Self::NotMetrics => "What it answers is no metrics of this service.",
+        }
+    }
+}
+
+impl Target {
+    fn processes(&self) -> Vec<Process<'_>> {
+        let chunks = self.figures.chunk_by(|one, next| one.process == next.process);
+        chunks.filter_map(|own| Some(Process { name: &own.first()?.process, figures: own.iter().collect() })).collect()
+    }
+
+    fn reason(&self) -> &'static str {
+        self.problem.map_or("It is away.", Problem::told)
+    }
+}
+
+impl Figure {
+    /// In its unit, as HTML.
+    fn shown(&self, value: f64) -> String {
+        match self.unit.as_str() {
+            "bytes" => Bytes(whole(value)).to_string(),
+            "seconds" => Millis(whole(value * 1_000.0)).to_string(),
+            _ => Count(whole(value)).to_string(),
+        }
+    }
+
+    fn value_shown(&self) -> Option<String> {
+        self.value.map(|value| self.shown(value))
+    }
+
+    fn limit_shown(&self) -> Option<String> {
+        self.limit.map(|limit| self.shown(limit))
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.is_over == Some(true)
+    }
+
+    fn has_grown(&self) -> bool {
+        self.alert.is_some() && self.metric.ends_with("_total") && self.value.is_some_and(|value| value > 0.0)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast goes to the nearest number there is")]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+impl Pipeline {
+    fn standing(&self) -> Standing {
+        let figures = || self.targets.iter().flat_map(|target| &target.figures);
+        Standing {
+            away: self.targets.iter().filter(|target| !target.is_reachable).count(),
+            over: figures().filter(|figure| figure.is_over_limit()).count(),
+            lacking: self.targets.iter().filter(|target| target.dependencies.values().any(|is_up| !is_up)).count(),
+            grown: figures().filter(|figure| figure.has_grown()).count(),
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        let Standing { away, over, lacking, .. } = self.standing();
+        away == 0 && over == 0 && lacking == 0
+    }
+
+    /// One sentence for all.
+    fn told(&self) -> String {
+        let Standing { away, over, lacking, grown } = self.standing();
+        let all = self.targets.len();
+        let answer =
+            if away == 0 { format!("All {all} addresses answer") } else { format!("{away} of {all} addresses are away") };
+        let over =
+            if over == 0 { "no figure is over its limit".to_owned() } else { format!("{over} figures are over their limit") };
+        let mut told = format!("{answer}, {over}");
+        if lacking > 0 {
+            told += &format!(", {lacking} do not reach a store");
+        }
+        if grown > 0 {
+            told += &format!("; since the processes started, {grown} counters that should stand at zero have grown");
+        }
+        told + "."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_sentence_counts_what_is_away_over_its_limit_or_grown_and_takes_nothing_unknown_for_good_or_bad() {
+        let figure = |metric: &str, value: Option<f64>, is_over: Option<bool>| json!({"metric": metric, "process": "p", "says": "", "unit": "seconds", "value": value, "limit": 1.0, "is_over": is_over, "alert": "A"});
+        let target = |is_reachable: bool, is_up: bool, figures: serde_json::Value| json!({"address": "a", "is_reachable": is_reachable, "problem": null, "dependencies": {"kafka": is_up}, "figures": figures});
+        let told = |targets: serde_json::Value| {
+            let pipeline: Pipeline =
+                serde_json::from_value(json!({"asked_at": "2026-11-01T10:00:00Z", "targets": targets})).unwrap();
+            (pipeline.is_well(), pipeline.told())
+        };
+        let well = target(true, true, json!([figure("a", Some(0.5), Some(false)), figure("b", None, None)]));
+        assert_eq!(told(json!([well])), (true, "All 1 addresses answer, no figure is over its limit.".to_owned()));
+        let bad = target(true, false, json!([figure("a", Some(2.0), Some(true)), figure("b_total", Some(2.0), None)]));
+        let (is_well, said) = told(json!([bad, target(false, true, json!([]))]));
+        assert!(
+            !is_well && said.starts_with("1 of 2 addresses are away, 1 figures are over their limit, 1 do not reach"),
+            "{said}"
+        );
+        assert!(said.ends_with("1 counters that should stand at zero have grown."), "{said}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Which figures of the services' metrics matter to an operator, and from where on Prometheus' rules wake somebody up.
+//!
+//! Must name what the services really show, and the limits of the rules: tests hold both to the code and to `rules.yml`.
+
+use std::collections::BTreeMap;
+
+/// One metric that operators are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Whose it is.
+    pub process: &'static str,
+    /// Its name; of several series, their sum.
+    pub metric: &'static str,
+    /// As the table of the service has it.
+    pub unit: &'static str,
+    /// What it says, in a few words.
+    pub says: &'static str,
+    /// What wakes somebody up.
+    pub alert: Option<Alert>,
+}
+
+/// A rule about the figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Alert {
+    /// As in docs/alerts.md.
+    pub name: &'static str,
+    /// When it fires.
+    pub limit: Limit,
+}
+
+/// From where on a figure is bad.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// Above this.
+    Above(f64),
+    /// Above this share of another metric of the same process.
+    ShareOf(&'static str, f64),
+    /// Whenever it grows.
+    Growth,
+}
+
+impl Limit {
+    /// The number, where there is one.
+    pub(super) fn of(self, values: &BTreeMap<&'static str, f64>) -> Option<f64> {
+        match self {
+            Self::Above(limit) => Some(limit),
+            Self::ShareOf(metric, share) => values.get(metric).map(|whole| whole * share),
+            Self::Growth => None,
+        }
+    }
+}
+
+const GATEWAY: &str = "ingest-gateway";
+const WORKER: &str = "stream-workers";
+const DELIVERER: &str = "webhook-deliverer";
+
+const fn figure(process: &'static str, metric: &'static str, unit: &'static str, says: &'static str) -> Figure {
+    Figure { process, metric, unit, says, alert: None }
+}
+
+impl Figure {
+    const fn wakes(self, name: &'static str, limit: Limit) -> Self {
+        Self { alert: Some(Alert { name, limit }), ..self }
+    }
+}
+
+/// What operators are shown, in the order of the pipeline.
+pub const FIGURES: &[Figure] = &[
+    figure(GATEWAY, "gateway_log_breaker_open", "boolean", "1 while the log does not acknowledge")
+        .wakes("LogNotAcknowledging", Limit::Above(0.0)),
+    figure(GATEWAY, "gateway_spill_pending_records", "records", "Records in the spill, not yet on the log")
+        .wakes("SpillInUse", Limit::Above(0.0)),
+    figure(GATEWAY, "gateway_spill_bytes", "bytes", "Disk space of the spill")
+        .wakes("SpillNearlyFull", Limit::ShareOf(SPILL_QUOTA, 0.7)),
+    figure(GATEWAY, "gateway_spill_full_total", "records", "Records refused because the spill was full")
+        .wakes("SpillFull", Limit::Growth),
+    figure(GATEWAY, "gateway_spill_write_failures_total", "writes", "Writes that the spill's disk refused")
+        .wakes("SpillWriteFailing", Limit::Growth),
+    figure(GATEWAY, "gateway_spill_set_aside_total", "files", "Parts of the spill that were set aside")
+        .wakes("SpillSetAside", Limit::Growth),
+    figure(GATEWAY, "gateway_requests_overloaded_total", "requests", "Requests refused because too many were in progress")
+        .wakes("GatewayOverloaded", Limit::Growth),
+    figure(WORKER, "worker_lag_seconds", "seconds", "Age of the oldest record that was read and is not committed")
+        .wakes("WorkerLagging", Limit::Above(30.0)),
+    figure(WORKER, "worker_insert_stopped", "boolean", "1 while ClickHouse refuses every row")
+        .wakes("WorkerStopped", Limit::Above(0.0)),
+    figure(WORKER, "worker_partitions_assigned", "partitions", "Partitions that it works off"),
+    figure(WORKER, "worker_records_rejected_total", "records", "Records that became dead letters")
+        .wakes("RecordsSetAside", Limit::Growth),
+    figure(WORKER, "worker_records_missed_total", "records", "Records that the log dropped before they were read")
+        .wakes("RecordsMissed", Limit::Growth),
+    figure(WORKER, "worker_missing_records", "records", "The same since counting began, by the commits of its partitions"),
+    figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions that had no offset and are read again")
+        .wakes("OffsetsMissing", Limit::Growth),
+    figure(WORKER, "worker_commit_failures_total", "commits", "Commits that failed; the next one covers them"),
+    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report that is not compacted"),
+    figure(WORKER, "worker_delta_rows", "reports", "Reports that are not compacted"),
+    figure(DELIVERER, "webhook_deliveries_pending", "deliveries", "Deliveries that wait"),
+    figure(DELIVERER, "webhook_deliveries_overdue_seconds", "seconds", "How long the oldest due delivery has been due")
+        .wakes("WebhooksOverdue", Limit::Above(300.0)),
+    figure(DELIVERER, "webhook_deliveries_dead_total", "deliveries", "Deliveries given up after eight attempts")
+        .wakes("WebhooksDeadLettered", Limit::Growth),
+    figure(DELIVERER, "webhook_claims_failing", "boolean", "1 while it cannot take on what is due")
+        .wakes("WebhooksNotClaimed", Limit::Above(0.0)),
+    figure(DELIVERER, "webhook_organizations_without_room", "organisations", "Organisations whose deliveries found no room")
+        .wakes("WebhooksWithoutRoom", Limit::Above(2.0)),
+    figure(DELIVERER, "webhook_unsigned_total", "attempts", "Attempts put off because a secret could not be opened")
+        .wakes("WebhooksUnsigned", Limit::Growth),
+    figure("query-api", "query_reads_under_way", "reads", "Reads under way"),
+];
+
+/// Shown as the limit of what it bounds.
+pub(super) const SPILL_QUOTA: &str = "gateway_spill_quota_bytes";
