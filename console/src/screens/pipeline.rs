@@ -9,9 +9,11 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Millis, Time};
 use crate::session::SignedIn;
 use askama::Template;
+use askama::filters::HtmlSafe;
 use axum::extract::State as Shared;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
 const PIPELINE: &str = "/api/v1/identity/operator/pipeline";
@@ -51,6 +53,25 @@ struct Figure {
     limit: Option<f64>,
     is_over: Option<bool>,
     alert: Option<String>,
+}
+
+/// A figure in its unit.
+enum Shown {
+    Size(Bytes),
+    Lasting(Millis),
+    Number(Count),
+}
+
+impl HtmlSafe for Shown {}
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Size(size) => size.fmt(f),
+            Self::Lasting(millis) => millis.fmt(f),
+            Self::Number(count) => count.fmt(f),
+        }
+    }
 }
 
 /// The figures of one process behind an address.
@@ -108,20 +129,20 @@ impl Target {
 }
 
 impl Figure {
-    /// In its unit, as HTML.
-    fn shown(&self, value: f64) -> String {
+    /// In its unit.
+    fn shown(&self, value: f64) -> Shown {
         match self.unit.as_str() {
-            "bytes" => Bytes(whole(value)).to_string(),
-            "seconds" => Millis(whole(value * 1_000.0)).to_string(),
-            _ => Count(whole(value)).to_string(),
+            "bytes" => Shown::Size(Bytes(whole(value))),
+            "seconds" => Shown::Lasting(Millis(whole(value * 1_000.0))),
+            _ => Shown::Number(Count(whole(value))),
         }
     }
 
-    fn value_shown(&self) -> Option<String> {
+    fn value_shown(&self) -> Option<Shown> {
         self.value.map(|value| self.shown(value))
     }
 
-    fn limit_shown(&self) -> Option<String> {
+    fn limit_shown(&self) -> Option<Shown> {
         self.limit.map(|limit| self.shown(limit))
     }
 
@@ -134,7 +155,6 @@ impl Figure {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast goes to the nearest number there is")]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }

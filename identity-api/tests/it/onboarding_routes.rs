@@ -5,7 +5,7 @@ use crate::test_app::{NOBODY, Shows, TestApp};
 use reqwest::Method;
 
 /// Routes with an empty object as the body, and the id of nothing where they take one.
-const GOLDEN: [(&str, &str, [u16; 4]); 21] = [
+const GOLDEN: [(&str, &str, [u16; 4]); 22] = [
     // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
     ("GET", "organizations", [200, 401, 401, 401]),
     ("POST", "organizations", [422, 401, 401, 401]),
