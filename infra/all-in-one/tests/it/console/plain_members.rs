@@ -41,8 +41,7 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
     let session = seed.session("plain@example.com", TimeDelta::days(1)).await;
     seed.join("plain@example.com", demo.env("OWNER_ORG_ID").parse().unwrap()).await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
-    let mut plain = Reader::nobody(&demo);
-    plain.cookies.insert("telemetry-session".to_owned(), session);
+    let mut plain = Reader::with_session(&demo, &session);
 
     let (own_hook, own_drain) = (format!("webhooks/{hook}"), format!("drains/{drain}"));
     let screens: Vec<&str> = OWNER_SCREENS.into_iter().chain(["drains?with=code", &own_drain, &own_hook]).collect();

@@ -2,7 +2,9 @@
 
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
+use chrono::TimeDelta;
 use serde_json::json;
+use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}";
@@ -44,25 +46,43 @@ async fn u3_every_page_says_that_nothing_is_loaded_from_elsewhere_and_nobody_fra
     }
 }
 
+/// The session of somebody who is a member of an organisation, and owns none.
+async fn member_of(demo: &Demo, variable: &str) -> String {
+    let (seed, email) = (Seed(&demo.stores.pool), format!("{}@example.net", variable.to_lowercase()));
+    let session = seed.session(&email, TimeDelta::days(1)).await;
+    seed.join(&email, demo.env(variable).parse().unwrap()).await;
+    session
+}
+
 #[tokio::test]
 async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
     let demo = Demo::start().await;
     let (own, agents) = (home(&demo, "OWNER_ORG_ID"), home(&demo, "AGENT_ORG_ID"));
+    let (member, partner) = (member_of(&demo, "OWNER_ORG_ID").await, member_of(&demo, "NETWORK_ORG_ID").await);
+    let grant = json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")});
+    let grant =
+        demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY")).json(&grant);
+    assert_eq!(crate::demo::answer(grant).await.status, 201);
+    let partners = Reader::with_session(&demo, &partner).open(&format!("{}/partners", home(&demo, "NETWORK_ORG_ID"))).await;
+    assert!(partners.html.contains("Example Publisher"), "the partner reads by delegation: {}", partners.html);
+    let sessions = ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION"].map(|variable| demo.env(variable));
+    let [owner, agent, operator, somebody] = sessions;
     let mut told = String::new();
     for screen in OWNER_SCREENS.into_iter().chain(AGENT_SCREENS) {
         told += screen;
-        for who in ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION", ""] {
-            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::signed_in(&demo, who) };
+        for who in [owner, &member, &partner, agent, operator, somebody, ""] {
+            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::with_session(&demo, who) };
             let page = reader.open(&format!("{own}/{screen}")).await;
             let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
             told += &format!(" {seen}");
             let is_shown = page.html.contains("Example Publisher");
-            assert_eq!(is_shown, who == "OWNER_SESSION" && page.status == 200, "{who} at {screen}");
+            assert_eq!(is_shown, (who == owner || who == member) && page.status == 200, "{told}");
         }
-        let by_agent = Reader::signed_in(&demo, "AGENT_SESSION").open(&format!("{agents}/{screen}")).await.status;
+        let by_agent = Reader::with_session(&demo, agent).open(&format!("{agents}/{screen}")).await.status;
         told += &format!(" | {by_agent}\n");
     }
-    assert_eq!(told, include_str!("roles.txt"), "owner, agent, operator, somebody, nobody | the agent at home");
+    let columns = "owner, plain member, partner by delegation, agent, operator, somebody, nobody | the agent at home";
+    assert_eq!(told, include_str!("roles.txt"), "{columns}");
 }
 
 #[tokio::test]

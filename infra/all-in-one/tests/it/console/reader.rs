@@ -33,8 +33,12 @@ impl<'a> Reader<'a> {
 
     /// Somebody who is signed in already, by a session of `demo.env`.
     pub(super) fn signed_in(demo: &'a Demo, variable: &str) -> Self {
+        Self::with_session(demo, demo.env(variable))
+    }
+
+    pub(super) fn with_session(demo: &'a Demo, session: &str) -> Self {
         let mut reader = Self::nobody(demo);
-        reader.cookies.insert(COOKIE_NAME.to_owned(), demo.env(variable).to_owned());
+        reader.cookies.insert(COOKIE_NAME.to_owned(), session.to_owned());
         reader
     }
 
