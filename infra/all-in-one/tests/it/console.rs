@@ -8,6 +8,7 @@ mod drains;
 mod figures;
 mod files;
 mod invites;
+mod keyboard;
 mod looks;
 mod one_event;
 mod partners;

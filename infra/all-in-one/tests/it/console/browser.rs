@@ -73,7 +73,7 @@ impl Browser {
         self.command("/url", &json!({"url": url})).await;
     }
 
-    async fn run(&self, script: &str) -> Value {
+    pub(super) async fn run(&self, script: &str) -> Value {
         self.command("/execute/sync", &json!({"script": script, "args": []})).await
     }
 
@@ -132,8 +132,18 @@ const CHECK: &str = "const done = arguments[arguments.length - 1];\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
 
+pub(super) async fn demo_with_an_event() -> Demo {
+    let demo = Demo::start().await;
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let report = json!({"type": "content_retrieved", "timestamp": now, "source_role": "agent",
+        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"});
+    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
+    demo.counts(1).await;
+    demo
+}
+
 /// What each of them has to look at, by the session that may.
-async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
+pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
     let mut owners: Vec<String> = ["/sign-in", "/sign-in?token=abc", "/sign-in/invite?token=abc", "/console/organizations"]
         .into_iter()
@@ -180,14 +190,7 @@ async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
 
 #[tokio::test]
 async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_any_page() {
-    let demo = Demo::start().await;
-    let now = service_kit::clock::Clock::System.now().to_rfc3339();
-    let report = |role: &str| {
-        json!({"type": "content_retrieved", "timestamp": now, "source_role": role,
-        "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"})
-    };
-    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report("agent")]})).await.status, 201);
-    demo.counts(1).await;
+    let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
     for is_dark in [false, true] {
         let browser = Browser::start(is_dark).await;
