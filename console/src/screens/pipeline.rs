@@ -155,6 +155,10 @@ impl Figure {
     }
 }
 
+fn numbered(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }
@@ -178,17 +182,21 @@ impl Pipeline {
     /// One sentence for all.
     fn told(&self) -> String {
         let Standing { away, over, lacking, grown } = self.standing();
-        let all = self.targets.len();
-        let answer =
-            if away == 0 { format!("All {all} addresses answer") } else { format!("{away} of {all} addresses are away") };
-        let over =
-            if over == 0 { "no figure is over its limit".to_owned() } else { format!("{over} figures are over their limit") };
-        let mut told = format!("{answer}, {over}");
+        let all = numbered(self.targets.len(), "address", "addresses");
+        let answer = match away {
+            0 => format!("Every address answers, {all} in all"),
+            _ => format!("{away} of {all} away"),
+        };
+        let over = match over {
+            0 => "no figure is over its limit".to_owned(),
+            _ => format!("{} over the limit", numbered(over, "figure", "figures")),
+        };
+        let mut told = format!("{answer}; {over}");
         if lacking > 0 {
-            told += &format!(", {lacking} do not reach a store");
+            told += &format!("; {} without a store", numbered(lacking, "address", "addresses"));
         }
         if grown > 0 {
-            told += &format!("; since the processes started, {grown} counters that should stand at zero have grown");
+            told += &format!("; {} grown that should stand at zero since the start", numbered(grown, "counter", "counters"));
         }
         told + "."
     }
@@ -209,13 +217,16 @@ mod tests {
             (pipeline.is_well(), pipeline.told())
         };
         let well = target(true, true, json!([figure("a", Some(0.5), Some(false)), figure("b", None, None)]));
-        assert_eq!(told(json!([well])), (true, "All 1 addresses answer, no figure is over its limit.".to_owned()));
+        assert_eq!(
+            told(json!([well])),
+            (true, "Every address answers, 1 address in all; no figure is over its limit.".to_owned())
+        );
         let bad = target(true, false, json!([figure("a", Some(2.0), Some(true)), figure("b_total", Some(2.0), None)]));
         let (is_well, said) = told(json!([bad, target(false, true, json!([]))]));
         assert!(
-            !is_well && said.starts_with("1 of 2 addresses are away, 1 figures are over their limit, 1 do not reach"),
+            !is_well
+                && said.starts_with("1 of 2 addresses away; 1 figure over the limit; 1 address without a store; 1 counter grown"),
             "{said}"
         );
-        assert!(said.ends_with("1 counters that should stand at zero have grown."), "{said}");
     }
 }

@@ -56,7 +56,7 @@ async fn what_operators_see_is_refused_to_everybody_else() {
     }
     let mut operator = Reader::signed_in(&demo, "OPERATOR_SESSION");
     let pipeline = operator.open("/console/operator/pipeline").await.html;
-    assert!(pipeline.contains(demo.env("METRICS_URL")) && pipeline.contains("All 1 addresses answer"), "{pipeline}");
+    assert!(pipeline.contains(demo.env("METRICS_URL")) && pipeline.contains("Every address answers, 1 address"), "{pipeline}");
     for shown in ["worker_lag_seconds", "gateway_spill_bytes", "webhook_deliveries_pending", "/api/v1/identity/operator/pipeline"]
     {
         assert!(pipeline.contains(shown), "{shown}: {pipeline}");
