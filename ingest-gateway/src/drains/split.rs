@@ -2,6 +2,7 @@
 //!
 //! Must hold one line at a time, and none that is longer than allowed.
 
+use memchr::memchr2;
 use schemas::identity::DrainProvider;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -96,11 +97,14 @@ impl<R: Read> Splitter<R> {
             if chunk.is_empty() {
                 return scanner.end();
             }
-            for byte in chunk {
-                if scanner.step(*byte)? {
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                let (taken, has_ended) = scanner.advance(rest)?;
+                if has_ended {
                     take(scanner.element())?;
                     scanner.next_element();
                 }
+                rest = &rest[taken..];
             }
             let length = chunk.len();
             self.reader.consume(length);
@@ -108,7 +112,7 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// Goes through a JSON text byte by byte; what the elements are is for others to say.
+/// Goes through a JSON text; what the elements are is for others to say.
 struct Scanner {
     layout: Layout,
     max_bytes: usize,
@@ -147,6 +151,19 @@ impl Scanner {
     /// How deep the elements lie.
     fn level(&self) -> usize {
         if self.layout == Layout::Records { 2 } else { 1 }
+    }
+
+    /// Takes one byte, or all of a string up to its end or an escape; how many, and whether an element has ended before them.
+    fn advance(&mut self, rest: &[u8]) -> io::Result<(usize, bool)> {
+        let is_plain = self.in_string && !self.is_escaped;
+        let plain = if is_plain { memchr2(b'"', b'\\', rest).unwrap_or(rest.len()) } else { 0 };
+        match rest.split_at(plain) {
+            ([], [byte, ..]) => Ok((1, self.step(*byte)?)),
+            (plain, _) => {
+                self.keep_plain(plain);
+                Ok((plain.len(), false))
+            }
+        }
     }
 
     /// Takes one byte; whether an element has ended before it.
@@ -213,8 +230,20 @@ impl Scanner {
             _ if self.is_escaped => self.is_escaped = false,
             b'\\' => self.is_escaped = true,
             b'"' => self.end_string(),
-            _ if self.depth == 1 && self.text.len() < MAX_ID_BYTES => self.text.push(byte),
             _ => {}
+        }
+    }
+
+    /// What a string has between its quotes and its escapes.
+    fn keep_plain(&mut self, plain: &[u8]) {
+        if self.in_array {
+            let room = self.max_bytes.saturating_sub(self.element.len());
+            self.is_too_long |= plain.len() > room;
+            self.element.extend_from_slice(&plain[..plain.len().min(room)]);
+        }
+        if self.depth == 1 {
+            let room = MAX_ID_BYTES.saturating_sub(self.text.len());
+            self.text.extend_from_slice(&plain[..plain.len().min(room)]);
         }
     }
 
@@ -263,6 +292,7 @@ fn unreadable(why: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn split(body: &str, max_bytes: usize) -> io::Result<Vec<Option<String>>> {
         let mut found = Vec::new();
@@ -307,6 +337,48 @@ mod tests {
     fn an_array_that_ends_early_or_goes_on_is_no_body() {
         for body in ["[", "[{\"a\":1}", "[{\"a\":1},", "[\"a", "[] x", "[1][2]", "[]]"] {
             assert!(split(body, 100).is_err(), "{body:?}");
+        }
+    }
+
+    /// One byte at a time.
+    struct Dripping<'a>(&'a [u8]);
+
+    impl Read for Dripping<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let some = buffer.len().min(1);
+            self.0.read(&mut buffer[..some])
+        }
+    }
+
+    /// The elements, and how it ended.
+    fn elements(body: impl Read, layout: Layout, max_bytes: usize) -> (Vec<Option<Vec<u8>>>, String) {
+        let mut found = Vec::new();
+        let ended = Splitter::new(body, max_bytes).elements(layout, |item| {
+            found.push(item.map(<[u8]>::to_vec));
+            Ok(())
+        });
+        (found, format!("{ended:?}"))
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_cut_in_the_same_way_however_its_bytes_come(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "}", "[", "]", ",", ":", "\"", "\\", "\\\"", "\\\\", " ", "a", "requestId", "records", "data", "\"requestId\":\"i\"",
+                    "\"records\":[", "{\"data\":\"YQ==\"}", "\"a long text, with [all] {that}\"",
+                ]),
+                0..30,
+            ),
+            max_bytes in 0..40_usize,
+            is_delivery in any::<bool>(),
+        ) {
+            let (opening, layout) = if is_delivery { ("{", Layout::Records) } else { ("[", Layout::Array) };
+            let body = format!("{opening}{}", parts.concat());
+            prop_assert_eq!(
+                elements(body.as_bytes(), layout, max_bytes),
+                elements(Dripping(body.as_bytes()), layout, max_bytes)
+            );
         }
     }
 
