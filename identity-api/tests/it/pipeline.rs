@@ -7,7 +7,7 @@ use axum::http::{StatusCode, header};
 use axum::routing::get;
 use identity_api::pipeline::MetricsTarget;
 use serde_json::{Value, json};
-use service_kit::testing::{TestServer, free_address};
+use service_kit::testing::{TestServer, eventually, free_address};
 use std::convert::Infallible;
 use tokio::net::TcpListener;
 
@@ -53,10 +53,8 @@ async fn a_target_that_hangs_lies_or_never_ends_is_said_to_be_away_and_hides_no_
     targets.push(format!("http://{}/metrics", hanging.local_addr().unwrap()));
     targets.push(format!("http://{}/metrics", free_address()));
     let app = TestApp::open_with_targets(&targets).await;
-    let answer = told(&app).await;
-    let all = answer.body["targets"].as_array().unwrap();
-    let problems: Vec<&Value> = all.iter().map(|target| &target["problem"]).collect();
-    let expected = [
+    let operator = app.operator("op@svc.test").await;
+    let expected = json!([
         Value::Null,
         json!("bad_status"),
         json!("not_metrics"),
@@ -65,8 +63,16 @@ async fn a_target_that_hangs_lies_or_never_ends_is_said_to_be_away_and_hides_no_
         json!("bad_status"),
         json!("no_answer_in_time"),
         json!("no_connection"),
-    ];
-    assert_eq!(problems, expected.iter().collect::<Vec<_>>(), "{}", answer.body);
+    ]);
+    // On a busy machine one that answers may take longer than it has.
+    let answer = eventually("each is told apart", || async {
+        let answer = app.get(operator.shows(), PIPELINE).await;
+        let all = answer.body["targets"].as_array()?;
+        let problems: Vec<&Value> = all.iter().map(|target| &target["problem"]).collect();
+        (json!(problems) == expected).then_some(answer)
+    })
+    .await;
+    let all = answer.body["targets"].as_array().unwrap();
     for (target, address) in all.iter().zip(&targets) {
         assert_eq!(target["address"], *address);
         assert_eq!(target["is_reachable"], target["problem"].is_null());
