@@ -45,6 +45,11 @@ impl Folder {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn lock_path(&self) -> PathBuf {
+        self.path.join(LOCK)
+    }
+
     /// Numbers and sizes of the segments, oldest first.
     pub(super) fn segments(&self) -> io::Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();

@@ -41,13 +41,12 @@ async fn left_behind(count: usize) -> tempfile::TempDir {
     folder
 }
 
-/// Waits until the writer's thread has let go of the lock.
+/// Waits until the writer's thread has let go of the lock, which it does after the last reference is gone.
 pub(super) fn gone(spill: Spill, backlog: Backlog) {
-    let folder = std::sync::Arc::downgrade(&backlog.folder);
+    let lock = backlog.folder.lock_path();
     drop((spill, backlog));
-    while folder.upgrade().is_some() {
-        std::thread::yield_now();
-    }
+    let lock = fs::File::open(lock).unwrap();
+    lock.lock().unwrap();
 }
 
 #[tokio::test]
