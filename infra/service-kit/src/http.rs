@@ -10,6 +10,7 @@ mod inflate;
 mod inflaters;
 mod malformed;
 mod parameters;
+mod weighted;
 
 pub use body::{BodyLimits, BodyReader, is_form};
 pub use boundary::{RequestId, Transport, with_boundary, with_boundary_over};
@@ -18,3 +19,4 @@ pub use error::ApiError;
 pub use inflate::content_encoding;
 pub(crate) use malformed::Malformed;
 pub use parameters::{Parameters, parse_instant};
+pub use weighted::weighted;

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use service_kit::http::weighted;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
@@ -34,8 +35,11 @@ pub(crate) async fn choose(mut request: Request, next: Next) -> Response {
 }
 
 fn chosen(headers: &HeaderMap) -> Option<&'static str> {
-    let said = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let wishes: Vec<(String, u16)> = said.flat_map(|value| value.split(',')).filter_map(wish).collect();
+    let wish = |(name, weight): (&str, u16)| {
+        let name = name.to_ascii_lowercase();
+        (if name == "x-gzip" { "gzip".to_owned() } else { name }, weight)
+    };
+    let wishes: Vec<(String, u16)> = weighted(headers, &header::ACCEPT_ENCODING).map(wish).collect();
     let weight = |encoding: &str| {
         let of = |name: &str| wishes.iter().find(|(wished, _)| wished == name).map(|(_, weight)| *weight);
         of(encoding).or_else(|| of("*")).unwrap_or(0)
@@ -44,16 +48,6 @@ fn chosen(headers: &HeaderMap) -> Option<&'static str> {
     let liked = SPOKEN.into_iter().filter(|encoding| weight(encoding) > 0 && weight(encoding) >= identity);
     // The first of the best ones.
     liked.rev().max_by_key(|encoding| weight(encoding))
-}
-
-/// A name and its weight in thousandths.
-fn wish(text: &str) -> Option<(String, u16)> {
-    let mut parts = text.split(';').map(str::trim);
-    let name = parts.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
-    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-    let weight = weight.map_or(Some(1.0), |weight| weight.parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight)))?;
-    // Between nothing and a thousand.
-    Some((if name == "x-gzip" { "gzip".to_owned() } else { name }, (weight * 1_000.0) as u16))
 }
 
 #[cfg(test)]
