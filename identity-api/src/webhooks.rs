@@ -26,6 +26,7 @@ use schemas::ids::{OrgId, WebhookEndpointId};
 use schemas::problem::{Code, Fault};
 use schemas::receiver::{AllowedReceivers, receiver_url};
 use schemas::secrets::PlainWebhookSecret;
+use schemas::webhook::progress::LastAttempt;
 use schemas::webhook::{CreatedWebhookEndpoint, EventType, MAX_ENDPOINTS, WebhookEndpoint};
 use serde::Deserialize;
 use serde_json::json;
@@ -35,7 +36,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// What is shown of an endpoint.
-const COLUMNS: &str = "id, url, event_types, created_at, disabled_at";
+const COLUMNS: &str = "\
+    id, url, event_types, created_at, disabled_at, \
+    (SELECT to_json(latest) FROM ( \
+        SELECT last_attempt_at AS at, last_outcome AS outcome, last_status_code AS status_code, \
+               coalesce(last_duration_ms, 0) AS duration_ms \
+        FROM webhook_queue WHERE endpoint_id = webhook_endpoints.id AND last_attempt_at IS NOT NULL \
+        ORDER BY last_attempt_at DESC LIMIT 1) latest) AS last_attempt";
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -44,6 +51,7 @@ struct Row {
     event_types: Vec<String>,
     created_at: DateTime<Utc>,
     disabled_at: Option<DateTime<Utc>>,
+    last_attempt: Option<sqlx::types::Json<LastAttempt>>,
 }
 
 impl From<Row> for WebhookEndpoint {
@@ -54,6 +62,7 @@ impl From<Row> for WebhookEndpoint {
             event_types: row.event_types.iter().filter_map(|kind| kind.parse().ok()).collect(),
             created_at: row.created_at,
             disabled_at: row.disabled_at,
+            last_attempt: row.last_attempt.map(|latest| latest.0),
         }
     }
 }
@@ -63,13 +72,10 @@ pub(crate) async fn list_webhooks(
     Shared(state): Shared<Arc<State>>,
     IdentityReader(actor): IdentityReader,
 ) -> Result<Json<Vec<WebhookEndpoint>>, ApiError> {
-    let rows: Vec<Row> = sqlx::query_as(
-        "SELECT id, url, event_types, created_at, disabled_at FROM webhook_endpoints \
-         WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id",
-    )
-    .bind(actor.org_id.0)
-    .fetch_all(&state.pool)
-    .await?;
+    let listed = format!(
+        "SELECT {COLUMNS} FROM webhook_endpoints WHERE organization_id = $1 AND deleted_at IS NULL ORDER BY created_at, id"
+    );
+    let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed)).bind(actor.org_id.0).fetch_all(&state.pool).await?;
     Ok(Json(rows.into_iter().map(WebhookEndpoint::from).collect()))
 }
 
@@ -80,13 +86,9 @@ pub(crate) async fn show_webhook(
     Path(id): Path<String>,
 ) -> Result<Json<WebhookEndpoint>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let row: Option<Row> = sqlx::query_as(
-        "SELECT id, url, event_types, created_at, disabled_at FROM webhook_endpoints WHERE id = $1 AND organization_id = $2",
-    )
-    .bind(id.0)
-    .bind(actor.org_id.0)
-    .fetch_optional(&state.pool)
-    .await?;
+    let shown = format!("SELECT {COLUMNS} FROM webhook_endpoints WHERE id = $1 AND organization_id = $2");
+    let row: Option<Row> =
+        sqlx::query_as(sqlx::AssertSqlSafe(shown)).bind(id.0).bind(actor.org_id.0).fetch_optional(&state.pool).await?;
     row.map(|row| Json(row.into())).ok_or_else(not_found)
 }
 
@@ -118,21 +120,22 @@ pub(crate) async fn create_webhook(
     granting::require_owner(&mut transaction, &actor, LettingIn::Webhooks).await?;
     admit_one_more(&mut transaction, &actor).await?;
     let (kind, maker) = Author::from(actor.credential).name();
-    let row: Row = sqlx::query_as(
+    let insert = format!(
         "INSERT INTO webhook_endpoints \
              (id, organization_id, url, event_types, secret_sealed, created_at, created_by_kind, created_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, url, event_types, created_at, disabled_at",
-    )
-    .bind(id)
-    .bind(actor.org_id.0)
-    .bind(url)
-    .bind(event_types.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())
-    .bind(sealed)
-    .bind(now)
-    .bind(kind)
-    .bind(maker)
-    .fetch_one(&mut *transaction)
-    .await?;
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING {COLUMNS}"
+    );
+    let row: Row = sqlx::query_as(sqlx::AssertSqlSafe(insert))
+        .bind(id)
+        .bind(actor.org_id.0)
+        .bind(url)
+        .bind(event_types.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())
+        .bind(sealed)
+        .bind(now)
+        .bind(kind)
+        .bind(maker)
+        .fetch_one(&mut *transaction)
+        .await?;
     let endpoint = WebhookEndpoint::from(row);
     let detail = json!({"url": endpoint.url, "event_types": endpoint.event_types});
     let change = Change { action: "webhook.created", object_kind: "webhook_endpoint", object_id: id, detail };

@@ -9,6 +9,7 @@ pub mod schedule;
 pub mod signature;
 pub mod verify;
 
+use self::progress::LastAttempt;
 use crate::identity::{Delegation, DelegationRequest, Scope, UnknownName};
 use crate::ids::{DelegationId, DeliveryId, InviteId, OrgId, WebhookEndpointId};
 use chrono::{DateTime, Utc};
@@ -170,6 +171,8 @@ pub struct WebhookEndpoint {
     /// RFC 3339; absent while it is enabled.
     #[serde(default, with = "crate::instant::optional")]
     pub disabled_at: Option<DateTime<Utc>>,
+    /// The latest of its deliveries' attempts.
+    pub last_attempt: Option<LastAttempt>,
 }
 
 /// The 201 of a registered endpoint: the only place where its secret is shown.

@@ -34,6 +34,7 @@ pub(crate) struct Endpoint {
     event_types: Vec<String>,
     created_at: Time,
     disabled_at: Option<Time>,
+    last_attempt: Option<Attempt>,
     /// Only in the answer that makes it.
     #[serde(default)]
     secret: String,
@@ -50,12 +51,19 @@ pub(crate) struct Delivery {
     last_attempt: Option<Attempt>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Attempt {
     at: Time,
     outcome: String,
     status_code: Option<u16>,
     duration_ms: u64,
+}
+
+impl Endpoint {
+    /// The latest attempt, where it failed and there will be others.
+    fn failure(&self) -> Option<&Attempt> {
+        self.last_attempt.as_ref().filter(|attempt| self.disabled_at.is_none() && attempt.outcome != "delivered")
+    }
 }
 
 impl Attempt {
@@ -128,12 +136,12 @@ pub(crate) async fn list(member: Member) -> Result<Page<Webhooks>, Failure> {
 }
 
 /// `POST /console/o/{organization}/webhooks`
-pub(crate) async fn create(member: Member, form: Form) -> Result<Page<Webhooks>, Failure> {
+pub(crate) async fn create(member: Member, form: Form) -> Result<Response, Failure> {
     let url = form.text("url");
     let asked = json!({"url": url, "event_types": form.all("event_type")});
-    match member.api().change::<Endpoint>(Method::POST, WEBHOOKS, &asked).await {
-        Ok(made) => all(&member, Some(made), String::new(), None).await,
-        Err(failure) => all(&member, None, url, Some(failure.refusal()?)).await,
+    match form.once.make::<Endpoint>(&member.api(), WEBHOOKS, &asked).await {
+        Ok((made, sent)) => Ok((sent, all(&member, Some(made), String::new(), None).await?).into_response()),
+        Err(failure) => Ok(all(&member, None, url, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
@@ -143,11 +151,11 @@ pub(crate) async fn show(member: Member, Path(named): Path<HashMap<String, Strin
 }
 
 /// `POST /console/o/{organization}/webhooks/{id}/rotate`
-pub(crate) async fn rotate(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Webhook>, Failure> {
+pub(crate) async fn rotate(member: Member, Path(named): Path<HashMap<String, String>>, form: Form) -> Result<Response, Failure> {
     let id = id(&named, "id")?;
-    match member.api().change::<Endpoint>(Method::POST, &format!("{WEBHOOKS}/{id}/rotate-secret"), &json!({})).await {
-        Ok(made) => one(&member, id, Some(made), None).await,
-        Err(failure) => one(&member, id, None, Some(failure.refusal()?)).await,
+    match form.once.make::<Endpoint>(&member.api(), &format!("{WEBHOOKS}/{id}/rotate-secret"), &json!({})).await {
+        Ok((made, sent)) => Ok((sent, one(&member, id, Some(made), None).await?).into_response()),
+        Err(failure) => Ok(one(&member, id, None, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 

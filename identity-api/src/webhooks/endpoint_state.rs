@@ -3,7 +3,7 @@
 //! Must drop what waits for an endpoint when it is disabled: nothing from before is sent after it was enabled again.
 
 use super::outbox::{self, Event};
-use super::{Row, deliveries, not_found};
+use super::{COLUMNS, Row, deliveries, not_found};
 use crate::State;
 use crate::access::actor::{Actor, IdentityWriter};
 use crate::access::audit::{self, Change};
@@ -106,15 +106,12 @@ pub(crate) async fn change_webhook(
     if disabled != disabled_at.is_some() {
         note(&mut transaction, &actor, id, now, if disabled { "webhook.disabled" } else { "webhook.enabled" }).await?;
     }
-    let row: Row = sqlx::query_as(
+    let update = format!(
         "UPDATE webhook_endpoints SET disabled_at = CASE WHEN $2 THEN coalesce(disabled_at, $3) END WHERE id = $1 \
-         RETURNING id, url, event_types, created_at, disabled_at",
-    )
-    .bind(id.0)
-    .bind(disabled)
-    .bind(now)
-    .fetch_one(&mut *transaction)
-    .await?;
+         RETURNING {COLUMNS}"
+    );
+    let row: Row =
+        sqlx::query_as(sqlx::AssertSqlSafe(update)).bind(id.0).bind(disabled).bind(now).fetch_one(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(Json(row.into()))
 }

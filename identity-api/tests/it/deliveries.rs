@@ -106,6 +106,30 @@ async fn the_log_shows_every_delivery_newest_first_and_how_it_stands() {
 }
 
 #[tokio::test]
+async fn an_endpoint_tells_the_latest_attempt_of_its_deliveries() {
+    let told = Told::thrice().await;
+    let other = told.app.subscribe(&told.owner, &["delegation.revoked"]).await;
+    let latest = async || {
+        let path = told.path("");
+        let (listed, shown) =
+            (told.app.get(Shows::Key(&told.owner), WEBHOOKS).await, told.app.get(Shows::Key(&told.owner), &path).await);
+        assert_eq!(listed.body[0], shown.body);
+        assert_eq!((&listed.body[1]["id"], &listed.body[1]["last_attempt"]), (&other.body["id"], &Value::Null));
+        shown.body["last_attempt"].clone()
+    };
+    assert_eq!(latest().await, Value::Null, "nothing was attempted");
+    told.ends(&told.ids[2], DELIVERED).await;
+    assert_eq!(latest().await["outcome"], "delivered");
+    const LATER: &str = "attempts = 1, last_attempt_at = '2026-11-01T10:00:01Z', last_outcome = 'bad_status', \
+                         last_status_code = 503, last_duration_ms = 12";
+    told.ends(&told.ids[0], LATER).await;
+    let expected = json!({"at": "2026-11-01T10:00:01.000Z", "outcome": "bad_status", "status_code": 503, "duration_ms": 12});
+    assert_eq!(latest().await, expected, "also where that delivery is the oldest, and is tried again");
+    let disabled = told.app.send(Method::PATCH, Shows::Key(&told.owner), &told.path(""), r#"{"disabled": true}"#).await;
+    assert_eq!((disabled.status, &disabled.body["last_attempt"]), (200, &expected), "{}", disabled.body);
+}
+
+#[tokio::test]
 async fn a_delivery_is_sent_once_more_by_the_whole_schedule_whatever_became_of_it() {
     let told = Told::thrice().await;
     told.ends(&told.ids[0], DEAD).await;

@@ -17,7 +17,7 @@ async fn an_endpoint_is_registered_listed_shown_and_disabled() {
     shown.as_object_mut().unwrap().remove("secret");
     let expected = json!({
         "id": created.text("id"), "url": "https://hooks.a.test/in", "event_types": ["delegation.created", "invite.claimed"],
-        "created_at": created.text("created_at"), "disabled_at": null,
+        "created_at": created.text("created_at"), "disabled_at": null, "last_attempt": null,
     });
     assert_eq!(shown, expected);
     assert_eq!(app.get(Shows::Key(&owner), WEBHOOKS).await.body, json!([expected]));

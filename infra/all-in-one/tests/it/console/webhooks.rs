@@ -3,6 +3,7 @@
 use super::Reader;
 use crate::demo::{Demo, answer};
 use serde_json::{Value, json};
+use service_kit::testing::eventually;
 
 fn home(demo: &Demo) -> String {
     format!("/console/o/{}", demo.env("OWNER_ORG_ID"))
@@ -26,10 +27,16 @@ async fn an_endpoint_is_tried_paused_and_deleted_from_its_page() {
     assert!(page.address == path && page.html.contains("webhook.test"), "{}", page.html);
     let sent = identity(&demo, &format!("webhooks/{id}/deliveries")).await;
     assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent}");
+    eventually("the test failed", || async { identity(&demo, "webhooks").await[0]["last_attempt"].is_object().then_some(()) })
+        .await;
+    let list = owner.open(&format!("{}/webhooks", home(&demo))).await;
+    assert!(list.html.contains("failing</span>") && list.html.contains("no public address"), "{}", list.html);
 
     let page = owner.press(&page, "/disable", &[]).await;
     assert!(page.html.contains("disabled") && !page.actions().iter().any(|action| action.ends_with("/test")), "{}", page.html);
     assert!(identity(&demo, &format!("webhooks/{id}")).await["disabled_at"].is_string());
+    let list = owner.open(&format!("{}/webhooks", home(&demo))).await;
+    assert!(list.html.contains("disabled</span>") && !list.html.contains("failing</span>"), "{}", list.html);
     let page = owner.press(&page, "/enable", &[]).await;
     assert!(page.actions().iter().any(|action| action.ends_with("/test")), "{}", page.html);
     assert!(identity(&demo, &format!("webhooks/{id}")).await["disabled_at"].is_null());
