@@ -16,6 +16,7 @@ use crate::Settings;
 use crate::access::audit::Author;
 use crate::people;
 use crate::people::mail::Mailer;
+use crate::people::sign_in;
 use crate::request::email_address::EmailAddress;
 use crate::request::ownable::ownable;
 use chrono::{DateTime, SubsecRound, Utc};
@@ -27,6 +28,7 @@ use service_kit::command::{CommandError, OutputOptions};
 use service_kit::http::ApiError;
 use service_kit::stores;
 use sqlx::{PgPool, Postgres, Transaction};
+use url::Url;
 
 /// What an operator asks for.
 #[derive(Args, Clone, Debug)]
@@ -73,6 +75,8 @@ struct Office {
     operator: Option<UserId>,
     /// Absent where no way to send mail is set.
     mailer: Option<Mailer>,
+    /// Where mails lead, where a page for people is named.
+    entrance: Option<Url>,
 }
 
 impl Office {
@@ -88,7 +92,8 @@ impl Office {
         };
         let can_mail = settings.mail.smtp_url.is_some() || settings.mail.mail_dir.is_some();
         let mailer = can_mail.then(|| settings.mail.mailer()).transpose()?;
-        Ok(Self { pool, clock, operator, mailer })
+        let entrance = sign_in::entrance(settings.sign_in.sign_in_url.as_ref());
+        Ok(Self { pool, clock, operator, mailer, entrance })
     }
 
     fn author(&self) -> Author {

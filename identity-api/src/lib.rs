@@ -23,9 +23,11 @@ pub use routes::routes;
 use crate::access::actor::Credential;
 use crate::domains::upkeep::Upkeep;
 use crate::domains::{DomainSettings, Looked, Verification};
+use crate::organizations::mails::opening;
 use crate::webhooks::{DeliveryLogSettings, retention};
 use chrono::{DateTime, SubsecRound, Utc};
 use clap::{Args, Parser, Subcommand};
+use email_address::EmailAddress;
 use mail::{MailSettings, Mailer};
 use pipeline::{PipelineSettings, Targets};
 use schemas::ids::{ApiKeyId, OrgId};
@@ -216,12 +218,25 @@ impl State {
         self.clock.now().trunc_subsecs(3)
     }
 
+    /// Mails the same to each, with the link to the pages for people where there are any. A mail that fails is logged: what it tells
+    /// of is kept already, and shown there.
+    async fn tell(&self, readers: Result<Vec<String>, sqlx::Error>, subject: &str, text: &str) {
+        let readers = readers.inspect_err(|error| tracing::error!("who is told by mail could not be read: {error}"));
+        let text = format!("{text}\n{}", opening(self.sign_in.entrance()));
+        for reader in readers.unwrap_or_default() {
+            let Ok(to) = EmailAddress::parse(&reader) else { continue };
+            if let Err(error) = self.mailer.send(&to, subject, &text).await {
+                tracing::error!("a mail that tells of a request was not sent: {error:#}");
+            }
+        }
+    }
+
     /// Waits for the mails that were promised; a stop that cannot wait drops them, and people ask again.
     pub async fn finish(&self) {
         let mails = self.sign_in.mails();
         mails.close();
         if tokio::time::timeout(MAIL_GRACE, mails.wait()).await.is_err() {
-            tracing::warn!("left before every sign-in mail was sent");
+            tracing::warn!("left before every mail was sent");
         }
     }
 

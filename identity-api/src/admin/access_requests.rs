@@ -57,7 +57,7 @@ impl AdminCommand {
         let reviewed = review(&mut transaction, office.operator, id, verdict, note, office.now()).await?;
         transaction.commit().await?;
         if let Some(mailer) = &office.mailer {
-            mails::send_verdict(&office.pool, mailer, &reviewed).await;
+            mails::send_verdict(&office.pool, mailer, office.entrance.clone(), &reviewed).await;
         }
         Printed::one(reviewed)
     }

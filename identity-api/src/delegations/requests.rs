@@ -1,9 +1,10 @@
 //! Delegation requests: listed on both sides, approved or denied by the grantor.
 //!
 //! Must not decide a transition: that is `schemas::identity::DelegationRequest`, told the time under the row's lock,
-//! so that of several answers one wins. Filing them is `filing`.
+//! so that of several answers one wins. Filing them is `filing`, and what owners are mailed is `mails`.
 
 mod filing;
+mod mails;
 
 pub(crate) use filing::{create_delegation_request, create_delegation_requests, dry_run, dry_run_bulk};
 

@@ -11,6 +11,7 @@ pub(crate) use review::{
 
 use crate::State;
 use crate::access::audit::{self, Change};
+use crate::organizations::mails;
 use crate::people::{self, Person};
 use crate::request::bodies;
 use crate::request::email_address::EmailAddress;
@@ -115,7 +116,7 @@ pub(crate) async fn ask_for_agent(
 }
 
 async fn file(
-    state: &State,
+    state: &Arc<State>,
     person: &Person,
     org_type: OrgType,
     request: Request<Body>,
@@ -142,7 +143,9 @@ async fn file(
     let change = Change { action: "access_request.created", object_kind: "access_request", object_id: row.id, detail };
     audit::record_by(&mut transaction, person.author(), None, now, change).await?;
     transaction.commit().await?;
-    Ok((StatusCode::CREATED, Json(row.try_into()?)))
+    let filed = row.try_into()?;
+    mails::tell_operators(state, &filed);
+    Ok((StatusCode::CREATED, Json(filed)))
 }
 
 /// Of several at once, each counts the ones before it.

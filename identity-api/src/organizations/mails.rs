@@ -7,12 +7,14 @@ use crate::State;
 use crate::domains::registrations::Voucher;
 use crate::people::mail::Mailer;
 use crate::request::email_address::EmailAddress;
-use chrono::{DateTime, Utc};
-use schemas::identity::{AccessRequest, AccessState, Invite};
+use chrono::{DateTime, TimeDelta, Utc};
+use schemas::identity::{AccessRequest, AccessState, Invite, OrgType};
 use schemas::ids::{InviteId, OrgId};
 use schemas::instant;
 use schemas::secrets::PlainInvite;
 use sqlx::PgPool;
+use std::sync::Arc;
+use url::Url;
 
 /// An invite that is written down, and what only its mail may say.
 pub(crate) struct Letter {
@@ -71,19 +73,42 @@ async fn shown_name(pool: &PgPool, org: OrgId) -> Result<String, sqlx::Error> {
     Ok(named.map_or_else(|| "an organisation".to_owned(), |(name, domain)| format!("{name} ({domain})")))
 }
 
+/// How long operators are told of no further request while one that they were told of waits: whoever has many addresses asks often.
+const TOLD_ONCE_IN: TimeDelta = TimeDelta::hours(1);
+
+/// Tells operators that a request waits for them, after the answer. What its requester wrote is in the list.
+pub(crate) fn tell_operators(state: &Arc<State>, request: &AccessRequest) {
+    let (telling, id, since) = (Arc::clone(state), request.id, request.created_at - TOLD_ONCE_IN);
+    let whose = if request.org_type == OrgType::Agent { "an agent's" } else { "a platform's" };
+    let text = format!("A request for {whose} organisation waits for a review.");
+    state.sign_in.mails().spawn(async move {
+        let operators = sqlx::query_scalar(
+            "SELECT email FROM users WHERE is_operator AND NOT EXISTS ( \
+                 SELECT FROM access_requests WHERE status = 'pending' AND id < $1 AND created_at > $2) ORDER BY email",
+        );
+        let operators = operators.bind(id.0).bind(since).fetch_all(&telling.pool).await;
+        telling.tell(operators, "A request waits for a review", &text).await;
+    });
+}
+
+/// The paragraph of the link, where there is a page for people.
+pub(crate) fn opening(entrance: Option<Url>) -> String {
+    entrance.map(|link| format!("\nOpen this link to go on:\n\n{link}\n")).unwrap_or_default()
+}
+
 async fn note_mailed(pool: &PgPool, id: InviteId, now: DateTime<Utc>) -> bool {
     let noted = sqlx::query("UPDATE invites SET mailed_at = $2 WHERE id = $1").bind(id.0).bind(now).execute(pool).await;
     noted.inspect_err(|error| tracing::error!(invite = %id, "that an invite was mailed could not be noted: {error}")).is_ok()
 }
 
-/// Tells the requester what came of an access request.
-pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) {
-    if let Err(error) = mail_verdict(pool, mailer, request).await {
+/// Tells the requester what came of an access request, and where to go on.
+pub(crate) async fn send_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) {
+    if let Err(error) = mail_verdict(pool, mailer, entrance, request).await {
         tracing::error!(access_request = %request.id, "a verdict could not be mailed: {error:#}");
     }
 }
 
-async fn mail_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) -> anyhow::Result<()> {
+async fn mail_verdict(pool: &PgPool, mailer: &Mailer, entrance: Option<Url>, request: &AccessRequest) -> anyhow::Result<()> {
     let email: String =
         sqlx::query_scalar("SELECT email FROM users WHERE id = $1").bind(request.user_id.0).fetch_one(pool).await?;
     let to = EmailAddress::parse(&email).map_err(|why| anyhow::anyhow!("the requester's address is {why}"))?;
@@ -94,6 +119,7 @@ async fn mail_verdict(pool: &PgPool, mailer: &Mailer, request: &AccessRequest) -
         AccessState::Rejected { review } => ("rejected", review),
     };
     let note = review.note.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
-    let text = format!("Your request for the {} organisation {name} is {verdict}.\n{note}", request.org_type.as_str());
+    let open = opening(entrance);
+    let text = format!("Your request for the {} organisation {name} is {verdict}.\n{note}{open}", request.org_type.as_str());
     mailer.send(&to, &format!("Your request for {name} is {verdict}"), &text).await
 }

@@ -51,7 +51,7 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    /// Mails that were promised and are not sent yet.
+    /// Mails that are sent after an answer, and are not sent yet.
     pub(crate) fn mails(&self) -> &TaskTracker {
         &self.outbox.mails
     }
@@ -74,10 +74,14 @@ impl SignIn {
         Some(link)
     }
 
-    /// Where a browser goes on that comes back from a provider: beneath the page of sign-in mails, where one is named.
+    /// Where mails to people who may be signed in lead, where a page of sign-in mails is named.
+    pub(crate) fn entrance(&self) -> Option<Url> {
+        entrance(self.page.as_ref())
+    }
+
+    /// Where a browser goes on that comes back from a provider: the same.
     fn arrival_link(&self, is_signed_in: bool) -> Option<Url> {
-        let mut link = self.page.clone()?;
-        link.path_segments_mut().ok()?.pop_if_empty().push("arrived");
+        let mut link = self.entrance()?;
         if !is_signed_in {
             link.query_pairs_mut().append_pair("refused", "1");
         }
@@ -88,6 +92,13 @@ impl SignIn {
     fn address_of(&self, path: &str) -> String {
         format!("{}{path}", self.public_url.as_str().trim_end_matches('/'))
     }
+}
+
+/// Beneath the page of sign-in mails: who is signed in goes on from there, everybody else signs in first.
+pub(crate) fn entrance(page: Option<&Url>) -> Option<Url> {
+    let mut link = page?.clone();
+    link.path_segments_mut().ok()?.pop_if_empty().push("arrived");
+    Some(link)
 }
 
 /// Invites within an hour; 0 is no limit.

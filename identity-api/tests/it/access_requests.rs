@@ -1,8 +1,13 @@
 //! Access requests: filed by anybody signed in, reviewed by operators (threat rows I2, I4, I5).
 
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
-use crate::test_app::{Answer, KEYS, NOBODY, Shows, TestApp};
+use crate::test_app::{Answer, KEYS, NOBODY, Shows, TestApp, sign_in};
+use chrono::TimeDelta;
+use identity_api::sign_in::SignInSettings;
 use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::settings::WebhookSettings;
+use service_kit::testing::eventually;
 
 async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> Answer {
     app.post(by.shows(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
@@ -71,6 +76,52 @@ async fn i5_every_fault_of_a_request_is_told_at_once_and_nothing_is_stored() {
 }
 
 #[tokio::test]
+async fn the_mail_with_a_verdict_leads_to_where_the_requester_goes_on() {
+    let page = Some("https://console.example.com/sign-in".parse().unwrap());
+    let settings = SignInSettings { sign_in_url: page, ..sign_in() };
+    let app = TestApp::open_for(Clock::System, WebhookSettings::default(), settings).await;
+    let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
+    for verdict in ["approve", "reject"] {
+        let filed = app.ask_for(&ada, AGENT_REQUESTS, verdict).await;
+        app.review(&operator, filed.text("id"), verdict).await;
+        let mail = app.mails().into_iter().rfind(|mail| mail.contains("To: ada@a.test\r\n")).unwrap();
+        assert!(mail.contains(&format!("request for {verdict} is")), "{mail}");
+        assert!(mail.contains("\r\n\r\nhttps://console.example.com/sign-in/arrived\r\n"), "{mail}");
+    }
+}
+
+#[tokio::test]
+async fn operators_are_mailed_that_a_request_waits_once_an_hour_at_most_and_in_our_words_alone() {
+    let app = TestApp::open_at_a_standstill().await;
+    let (ada, eve, operator) =
+        (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
+    let told = async |count: usize| {
+        let mails = async || {
+            let mails = app.mails();
+            (mails.iter().filter(|mail| mail.contains("To: op@svc.test\r\n")).count() >= count).then_some(mails)
+        };
+        let mails = eventually(&format!("{count} mails"), mails).await;
+        let told = mails.iter().filter(|mail| mail.contains("To: op@svc.test\r\n"));
+        assert!(told.clone().all(|mail| mail.contains("waits for a review") && !mail.contains("Bargain")), "{mails:?}");
+        assert_eq!(told.count(), count, "{mails:?}");
+    };
+    let first = app.ask_for(&ada, AGENT_REQUESTS, "Bargain").await;
+    told(1).await;
+    for person in [&ada, &eve] {
+        assert_eq!(app.ask_for(person, PLATFORM_REQUESTS, "Bargain").await.status, 201);
+    }
+    app.clock.advance(TimeDelta::minutes(61));
+    assert_eq!(app.ask_for(&eve, AGENT_REQUESTS, "Bargain").await.status, 201);
+    told(2).await;
+    for request in app.get(operator.shows(), &format!("{REVIEWS}?status=pending")).await.body.as_array().unwrap() {
+        assert!(matches!(app.review(&operator, request["id"].as_str().unwrap(), "reject").await.status, 200));
+    }
+    assert_eq!(app.ask_for(&eve, AGENT_REQUESTS, "Bargain").await.status, 201);
+    told(3).await;
+    assert_eq!(first.status, 201);
+}
+
+#[tokio::test]
 async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
     let app = TestApp::open_at_a_standstill().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
@@ -97,7 +148,7 @@ async fn an_approval_makes_the_requester_an_owner_of_the_right_type() {
         let changes = app.audited(org.parse().unwrap()).await;
         assert_eq!(changes, ["organization.created", "member.added", "access_request.approved", "api_key.created"]);
     }
-    let mails = app.mails();
+    let mails: Vec<String> = app.mails().into_iter().filter(|mail| mail.contains("To: ada@a.test")).collect();
     assert_eq!(mails.len(), 2, "the requester hears of it");
     for (mail, name) in mails.iter().zip(["platform", "agent"]) {
         assert!(mail.contains("To: ada@a.test") && mail.contains(&format!("Your request for {name} is approved")), "{mail}");

@@ -86,3 +86,23 @@ async fn s2_nobody_of_another_organisation_is_named_in_a_trail() {
     assert!(!text.contains("op@svc.test") && text.contains("\"operator\""), "{text}");
     assert!(trail.iter().all(|entry| entry["actor"]["id"].is_null() || entry["actor"]["kind"] == "user"), "{text}");
 }
+
+#[tokio::test]
+async fn s2_a_person_of_another_organisation_is_not_named_whatever_they_did_to_this_one() {
+    let app = TestApp::open().await;
+    let (org, key) = app.org("held").await;
+    let eve = app.person("eve@e.test").await;
+    let others = app.founded(&eve, "e.test").await.text("id").to_owned();
+    let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
+    // As a contest of a host writes it down.
+    let lost = "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id, detail) \
+                VALUES (now(), 'user', $1, $2, 'domain.lost', 'domain', gen_random_uuid(), '{}')";
+    for rival in [&eve, &bob] {
+        sqlx::query(lost).bind(rival.id.0).bind(org.0).execute(&app.stores.pool).await.unwrap();
+    }
+    let trail = app.trail_of(&key, "?action=domain.lost").await;
+    assert_eq!(trail.len(), 2);
+    for entry in trail {
+        assert_eq!(entry["actor"], json!({"kind": "user", "id": null, "name": null}), "{entry}");
+    }
+}

@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use schemas::identity::{OrgType, REQUEST_LIFETIME};
 use schemas::instant;
 use serde_json::json;
+use service_kit::testing::eventually;
 
 #[tokio::test]
 async fn a_request_is_filed_listed_on_both_sides_and_approved() {
@@ -42,6 +43,30 @@ async fn a_request_is_filed_listed_on_both_sides_and_approved() {
     let path = format!("{DELEGATIONS}/{}", approved.text("id"));
     assert_eq!(app.delete(Shows::Key(&owner_key), &path).await.status, 200);
     assert_eq!(app.ask(&partner_key, "a.test").await.status, 201, "after a revocation one may ask again");
+}
+
+#[tokio::test]
+async fn owners_are_mailed_that_somebody_asks_without_a_word_of_who_asks() {
+    let app = TestApp::open().await;
+    let ((owner, _), (_, partner)) = (app.owner_of("a.test").await, app.platform("Bargain").await);
+    let (_, second) = app.platform("second").await;
+    app.session("ada@a.test", &[owner]).await;
+    app.person("plain@a.test").await;
+    app.seed().join("plain@a.test", owner).await;
+    let told = async |count: usize| {
+        let mails = async || (app.mails().len() >= count).then(|| app.mails());
+        let mails = eventually(&format!("{count} mails"), mails).await;
+        assert!(mails.iter().all(|mail| mail.contains("To: ada@a.test\r\n") && mail.contains(&owner.to_string())), "{mails:?}");
+        assert!(mails.iter().all(|mail| !mail.contains("Bargain") && !mail.contains("your-account-is-locked")), "{mails:?}");
+        assert_eq!(mails.len(), count, "{mails:?}");
+    };
+    assert_eq!(app.ask(&partner, "your-account-is-locked.a.test").await.status, 201);
+    told(1).await;
+    assert_eq!(app.ask(&partner, "a.test").await.status, 409);
+    let both = json!([{"domain": "a.test"}, {"domain": "a.test"}, {"domain": "nobody.test"}]);
+    let filed = app.post(Shows::Key(&second), &format!("{REQUESTS}/bulk"), &both).await;
+    assert_eq!(filed.body["summary"]["created"], 1, "{}", filed.body);
+    told(2).await;
 }
 
 #[tokio::test]

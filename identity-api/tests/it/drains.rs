@@ -291,7 +291,7 @@ async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_th
     batch(&app, id, 48, 1_000, &json!({"asset": 1_000}), &json!({})).await;
     batch(&app, other, 0, 1_000, &json!({}), &json!({})).await;
     for n in 0..12 {
-        sqlx::query("INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) VALUES ($1, '\\x00', $2, 'not_json', '{aaa', now() + make_interval(secs => $2))")
+        sqlx::query("INSERT INTO drain_bad_lines (source, batch, n, reason, excerpt, seen_at) VALUES ($1, '\\x00', $2, 'not_json', '{aaa ' || $2::int, now() + make_interval(secs => $2))")
             .bind(id.0)
             .bind(n)
             .execute(&app.stores.pool)
@@ -304,7 +304,9 @@ async fn the_health_of_a_drain_tells_of_each_hour_and_of_hours_without_a_line_th
     assert_eq!(told(&health), [22, 3, 6, 0, 300, 10], "the hour before the last 48 is not among them");
     assert_eq!(health["dropped"], json!([{"reason": "asset", "count": 4}, {"reason": "method", "count": 1}]));
     assert_eq!(health["refused"], json!([{"status": 304, "count": 4}, {"status": 403, "count": 3}]));
-    assert_eq!(health["bad_lines"].as_array().unwrap().len(), 10);
+    let excerpts: Vec<&Value> = health["bad_lines"].as_array().unwrap().iter().map(|line| &line["excerpt"]).collect();
+    let newest_first: Vec<_> = (2..12).rev().map(|n| json!(format!("{{aaa {n}"))).collect();
+    assert_eq!(excerpts, newest_first.iter().collect::<Vec<_>>());
     let hours = health["hours"].as_array().unwrap();
     let covered: Vec<usize> = (0..48).filter(|at| hours[*at]["coverage"] == true).collect();
     assert_eq!((covered, told(&hours[0]), told(&hours[47])), (vec![0, 47], [7, 1, 2, 0, 100, 7], [15, 2, 4, 0, 200, 10]));

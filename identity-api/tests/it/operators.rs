@@ -34,6 +34,12 @@ async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
     }
     let pages = [list("?limit=2").await, list("?limit=2&offset=2").await];
     assert_eq!(pages.concat(), all);
+    app.seed().verify(owner, "given-back.test").await;
+    assert_eq!(ids(&list("?q=given-back").await), [owner.to_string()]);
+    let given_back = "UPDATE domains SET released_at = now() WHERE domain = 'given-back.test'";
+    sqlx::query(given_back).execute(&app.stores.pool).await.unwrap();
+    assert_eq!(list("?q=given-back").await, Vec::<Value>::new(), "a domain that it has no longer");
+    assert_eq!(list("").await, all);
     assert_eq!(app.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
     assert_eq!(app.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
     assert_eq!(app.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));

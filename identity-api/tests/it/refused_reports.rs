@@ -1,6 +1,7 @@
 //! An organisation reads why its reports were refused.
 
 use crate::test_app::{Shows, TestApp};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 
@@ -58,5 +59,17 @@ async fn refusals_are_told_by_reason_the_latest_first_and_to_nobody_else() {
     for wrong in ["since=x", "since=2026-01-01", "limit=0", "offset=-1"] {
         let refused = app.get(Shows::Key(&key), &format!("{REFUSED}?{wrong}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_since_the_hour_in_which_the_moment_lies() {
+    let app = TestApp::open().await;
+    let (org, key) = app.org("own").await;
+    app.plant_refusal(org, 3, "required", 2).await;
+    let hour: DateTime<Utc> = sqlx::query_scalar("SELECT hour FROM refused_reports").fetch_one(&app.stores.pool).await.unwrap();
+    for (seconds, told) in [(-1, 1), (0, 1), (3_599, 1), (3_600, 0)] {
+        let since = (hour + TimeDelta::seconds(seconds)).to_rfc3339_opts(SecondsFormat::Secs, true);
+        assert_eq!(app.refused(&key, &format!("?since={since}")).await.len(), told, "{seconds} seconds into it");
     }
 }

@@ -57,6 +57,7 @@ pub(crate) async fn create_delegation_request(
     filing.pair.lock(&mut transaction).await?;
     let filed = file(&mut transaction, &actor, &filing, state.now()).await?;
     transaction.commit().await?;
+    super::mails::tell_owners(&state, &[&filed]);
     Ok((StatusCode::CREATED, Json(filed)))
 }
 
@@ -222,6 +223,7 @@ pub(crate) async fn create_delegation_requests(
         });
     }
     let filed = file_all(&state, &actor, filings).await?;
+    super::mails::tell_owners(&state, &filed.iter().flatten().collect::<Vec<_>>());
     let results: Vec<ItemAnswer> =
         domains.into_iter().zip(filed).enumerate().map(|(index, (domain, filed))| ItemAnswer::of(index, domain, filed)).collect();
     let count = |status| results.iter().filter(|result| result.status == status).count();

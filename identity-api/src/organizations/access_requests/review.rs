@@ -93,7 +93,7 @@ async fn answer(
     let mut transaction = state.pool.begin().await?;
     let reviewed = review(&mut transaction, Some(operator), id, verdict, note, state.now()).await?;
     transaction.commit().await?;
-    mails::send_verdict(&state.pool, &state.mailer, &reviewed).await;
+    mails::send_verdict(&state.pool, &state.mailer, state.sign_in.entrance(), &reviewed).await;
     Ok(reviewed)
 }
 

@@ -37,7 +37,7 @@ pub struct SignInSettings {
     #[arg(long, env = "TELEMETRY_ALLOWED_ORIGINS", value_delimiter = ',', value_name = "URL[,URL…]", value_parser = web_address)]
     pub allowed_origins: Vec<Url>,
     /// Page that sign-in mails link to, with ?token=; beneath it, at /invite, that of invites, and at /arrived where browsers come
-    /// back from OpenID Connect providers [default: this surface's own, and no link in invites]
+    /// back from OpenID Connect providers and other mails lead [default: this surface's own, and no link in other mails]
     #[arg(long, env = "TELEMETRY_SIGN_IN_URL", value_name = "URL", value_parser = web_address)]
     pub sign_in_url: Option<Url>,
     /// Hours after which a session ends, however much it is used
