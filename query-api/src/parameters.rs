@@ -6,3 +6,4 @@ pub(crate) mod period;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;
+pub(crate) mod view;

@@ -5,6 +5,7 @@
 
 use super::reader::Reader;
 use crate::parameters::period::ceil_ms;
+use crate::parameters::view::ViewParameters;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
@@ -34,21 +35,10 @@ pub(crate) struct OwnHost {
     pub(crate) visible_from_ms: Option<i64>,
 }
 
-/// For whom, as whom and where a read looks, as it was asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked<'a> {
-    /// The owner who lets the caller read.
-    pub(crate) delegated_from: Option<&'a str>,
-    /// The partner as whom an owner looks.
-    pub(crate) seen_by: Option<&'a str>,
-    /// One of the owner's domains.
-    pub(crate) domain: Option<&'a str>,
-}
-
 impl Visibility {
     /// Decides what the caller may see, or refuses.
-    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: Asked<'_>) -> Result<Self, ApiError> {
-        let organization_id = match (reader.org_type, asked.delegated_from, asked.seen_by) {
+    pub(crate) async fn establish(directory: &Directory, reader: &Reader, asked: &ViewParameters) -> Result<Self, ApiError> {
+        let organization_id = match (reader.org_type, &asked.delegated_from, &asked.seen_by) {
             (OrgType::ContentOwner, None, None) => reader.org_id,
             (OrgType::ContentOwner, None, Some(partner)) => shown_to(directory, reader, partner).await?,
             (_, _, Some(_)) => return Err(partner_refused()),
@@ -56,7 +46,7 @@ impl Visibility {
             (_, Some(grantor), None) => grantor_of(directory, reader, grantor).await?,
         };
         let owned = directory.owned_sites(organization_id).await?;
-        match asked.domain {
+        match &asked.domain {
             None => Ok(Self::of_everything(organization_id, &owned)),
             Some(domain) => Self::of_domain(organization_id, &owned, domain),
         }

@@ -1,4 +1,5 @@
-//! Which events of a list are wanted: those of a type, of an agent, of a platform.
+//! Which events of a list are wanted: those of a type, of an agent, of a platform; of one's own list those that oneself or others
+//! reported.
 //!
 //! Must be decided by what an item shows its reader, and by nothing else: a filter tells no more than the list does.
 
@@ -13,6 +14,7 @@ pub(crate) struct FilterParameters {
     event_type: Option<String>,
     agent_id: Option<String>,
     platform_id: Option<String>,
+    reported_by: Option<String>,
 }
 
 /// What the items of a list have in common; a member that is none is not asked for.
@@ -24,9 +26,38 @@ pub(crate) struct EventFilter {
     pub(crate) platform_id: Option<Uuid>,
 }
 
+/// Who reported an event that the caller took part in, as its item says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportedBy {
+    /// The caller's organisation.
+    Own,
+    /// Another one, by a click token of the caller's.
+    Other,
+}
+
+impl ReportedBy {
+    /// As answers and requests name it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "self",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A name and what was given for it.
+type Given<'a> = (&'static str, Option<&'a String>);
+
 impl FilterParameters {
-    /// Names and values.
-    pub(crate) fn given(&self) -> [(&'static str, Option<&String>); 3] {
+    /// Names and values of all of them.
+    pub(crate) fn given(&self) -> [Given<'_>; 4] {
+        let [event_type, agent_id, platform_id] = self.given_of_owners();
+        let [reported_by] = self.given_of_own();
+        [event_type, agent_id, platform_id, reported_by]
+    }
+
+    /// Those that narrow an owner's list.
+    pub(crate) fn given_of_owners(&self) -> [Given<'_>; 3] {
         [
             ("event_type", self.event_type.as_ref()),
             ("agent_id", self.agent_id.as_ref()),
@@ -34,7 +65,22 @@ impl FilterParameters {
         ]
     }
 
-    /// Reads them, or says which one is wrong.
+    /// Those that narrow the list of one's own events.
+    pub(crate) fn given_of_own(&self) -> [Given<'_>; 1] {
+        [("reported_by", self.reported_by.as_ref())]
+    }
+
+    /// Reads what narrows the list of one's own events.
+    pub(crate) fn reported_by(&self) -> Result<Option<ReportedBy>, ApiError> {
+        match self.reported_by.as_deref() {
+            None => Ok(None),
+            Some("self") => Ok(Some(ReportedBy::Own)),
+            Some("other") => Ok(Some(ReportedBy::Other)),
+            Some(_) => Err(refused("The parameter reported_by is none of self, other.")),
+        }
+    }
+
+    /// Reads what narrows an owner's list, or says which one is wrong.
     pub(crate) fn parse(self) -> Result<EventFilter, ApiError> {
         let platform_id = self.platform_id.as_deref().map(Uuid::try_parse).transpose();
         let platform_id = platform_id.map_err(|_| refused("The parameter platform_id is no UUID."))?;
@@ -60,8 +106,8 @@ mod tests {
 
     fn parsed(event_type: Option<&str>, agent_id: Option<&str>, platform_id: Option<&str>) -> Option<EventFilter> {
         let text = |text: Option<&str>| text.map(str::to_owned);
-        let asked = FilterParameters { event_type: text(event_type), agent_id: text(agent_id), platform_id: text(platform_id) };
-        asked.parse().ok()
+        let (event_type, agent_id, platform_id) = (text(event_type), text(agent_id), text(platform_id));
+        FilterParameters { event_type, agent_id, platform_id, reported_by: None }.parse().ok()
     }
 
     #[test]
@@ -77,6 +123,20 @@ mod tests {
             (None, None, Some("x")),
         ] {
             assert_eq!(parsed(event_type, agent_id, platform_id), None, "{event_type:?} {agent_id:?} {platform_id:?}");
+        }
+    }
+    #[test]
+    fn who_reported_is_oneself_or_another_as_items_name_them() {
+        let asked = |reported_by: Option<&str>| {
+            let reported_by = reported_by.map(str::to_owned);
+            FilterParameters { reported_by, ..FilterParameters::default() }.reported_by().ok()
+        };
+        assert_eq!(asked(None), Some(None));
+        for known in [ReportedBy::Own, ReportedBy::Other] {
+            assert_eq!(asked(Some(known.as_str())), Some(Some(known)));
+        }
+        for unknown in ["", "Self", "others", "self,other", "other "] {
+            assert_eq!(asked(Some(unknown)), None, "{unknown}");
         }
     }
 }

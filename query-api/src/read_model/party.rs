@@ -36,29 +36,39 @@ pub(super) fn retrievals(filter: &RowFilter, shown_columns: &[Shown<'_>], aggreg
     columns.extend(shown_columns.iter().map(shown));
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
     format!(
-        "SELECT event_key, {columns} FROM {OBSERVATIONS} FINAL WHERE {visible} AND (site, event_key) IN ({candidates}) \
+        "SELECT event_key, {columns} FROM {OBSERVATIONS} FINAL PREWHERE {found} WHERE {visible} \
          GROUP BY event_key HAVING {in_time}",
         columns = columns.join(", "),
+        found = found(filter),
         visible = filter.visible,
-        candidates = candidates(filter),
         in_time = filter.in_time,
     )
 }
 
-/// An event of the window has a report in the window; not every such report is of an event of the window. All rows of its key are
-/// read, wherever and whenever they happened: one of them may say that it happened elsewhen. Without FINAL they are found by
-/// their index or projection, and then by the sorting key.
+/// On a row: one of those that are read. What it goes by is part of the sorting key, so that rows are left out before FINAL compares
+/// them, and of each either every version or none.
+fn found(filter: &RowFilter) -> String {
+    if filter.reported_in_time.is_some() || filter.by_other.is_some() {
+        return format!("(site, event_key) IN ({})", candidates(filter));
+    }
+    let [own, others] = &filter.found_by;
+    format!("({own} OR (site, event_key) IN (SELECT site, event_key FROM {OBSERVATIONS} WHERE {others}))")
+}
+
+/// An event of the window has a report in the window, by the one who is to have reported it; not every such report is of an event of
+/// the list. All rows of its key are read, wherever and whenever they happened, and whoever reported them: one of them may say that
+/// it happened elsewhen, or represent it. Without FINAL they are found by their index or projection, and then by the sorting key.
 fn candidates(filter: &RowFilter) -> String {
-    let keys = reported_in_window(filter);
+    let keys = narrowed(filter);
     let rows = |found_by: &String| format!("SELECT site, event_key FROM {OBSERVATIONS} WHERE {found_by}{keys}");
     let rows: Vec<String> = filter.found_by.iter().map(rows).collect();
     rows.join(" UNION ALL ")
 }
 
-/// Only keys with a report in the window; any without one.
-fn reported_in_window(filter: &RowFilter) -> String {
-    let Some(reported) = &filter.reported_in_time else { return String::new() };
-    let keys = |found_by: &String| format!("SELECT event_key FROM {OBSERVATIONS} WHERE {found_by} AND {reported}");
-    let keys: Vec<String> = filter.found_by.iter().map(keys).collect();
+/// Only keys with a report that may represent an event of the list.
+fn narrowed(filter: &RowFilter) -> String {
+    let in_time = filter.reported_in_time.as_ref().map(|reported| format!(" AND {reported}")).unwrap_or_default();
+    let keys = |reported_by: &String| format!("SELECT event_key FROM {OBSERVATIONS} WHERE {reported_by}{in_time}");
+    let keys: Vec<String> = filter.represented_by.iter().map(keys).collect();
     format!(" AND event_key IN ({})", keys.join(" UNION ALL "))
 }

@@ -4,12 +4,11 @@
 //! Must tell of other reporters no more than `/agent/events` does. Events are of one moment, outcomes of another: they live in
 //! two stores.
 
-use super::reads::refuse_others;
+use super::reads::{SummaryParameters, refuse_others};
 use super::series::filled::{Filled, Source};
 use super::series::{self, KnownSplit, SeriesParameters, buckets, find_split, role_named};
 use crate::State;
 use crate::access::visibility::OwnReports;
-use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::{By, Cell, Extent, OwnFigure, OwnSplit};
@@ -20,24 +19,9 @@ use axum::response::Response;
 use schemas::event::SourceRole;
 use schemas::reads::{SourceCount, TypeCount};
 use schemas::series::{AgentSeriesItem, AgentSummary, Clicks, OutcomeCount, OutcomeValue, Outcomes, OwnAgentCount, Series};
-use serde::Deserialize;
 use service_kit::http::{ApiError, Parameters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What a summary of one's own may be asked for.
-#[derive(Deserialize)]
-pub(crate) struct SummaryParameters {
-    since: Option<String>,
-    until: Option<String>,
-    domain: Option<String>,
-    delegated_from: Option<String>,
-    seen_by: Option<String>,
-    by: Option<String>,
-    split: Option<String>,
-    #[serde(flatten)]
-    filter: FilterParameters,
-}
 
 /// `GET /agent/summary`.
 pub(crate) async fn read_own_summary(
@@ -45,14 +29,8 @@ pub(crate) async fn read_own_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
-    let others = [
-        ("domain", &asked.domain),
-        ("delegated_from", &asked.delegated_from),
-        ("seen_by", &asked.seen_by),
-        ("by", &asked.by),
-        ("split", &asked.split),
-    ];
-    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    refuse_others(&asked.view.given())?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
@@ -139,8 +117,7 @@ pub(crate) async fn read_own_series(
     headers: HeaderMap,
     Parameters(asked): Parameters<SeriesParameters>,
 ) -> Result<Response, ApiError> {
-    let others = [("domain", &asked.domain), ("delegated_from", &asked.delegated_from), ("seen_by", &asked.seen_by)];
-    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
+    refuse_others(&asked.view.given())?;
     asked.refuse_pages()?;
     let (by, (name, split, columns)) = (asked.by()?, find_split(&SPLITS, asked.split.as_deref())?);
     let own = OwnReports::of(&reading.reader)?;

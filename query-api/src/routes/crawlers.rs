@@ -41,7 +41,7 @@ pub(crate) async fn read_crawlers(
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     // Drains count what was refused by the hour, and not by host.
-    let is_narrowed = asked.domain.is_some();
+    let is_narrowed = asked.view.domain.is_some();
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
     let refused = if is_narrowed { None } else { Some(refused(&state, seen, period).await?) };

@@ -4,12 +4,13 @@
 
 use super::reads::refuse_others;
 use crate::State;
-use crate::access::visibility::{Asked, OwnReports, Visibility};
+use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::FilterParameters;
+use crate::parameters::event_filter::{FilterParameters, ReportedBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
+use crate::parameters::view::ViewParameters;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
 use crate::read_model::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
 use crate::respond::page::{self, Answering, Format};
@@ -32,9 +33,8 @@ use uuid::Uuid;
 pub(crate) struct ListParameters {
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
-    pub(crate) domain: Option<String>,
-    pub(crate) delegated_from: Option<String>,
-    pub(crate) seen_by: Option<String>,
+    #[serde(flatten)]
+    pub(crate) view: ViewParameters,
     limit: Option<String>,
     offset: Option<String>,
     after: Option<String>,
@@ -45,12 +45,6 @@ pub(crate) struct ListParameters {
 }
 
 impl ListParameters {
-    /// For whom, as whom and where it looks.
-    pub(crate) fn view(&self) -> Asked<'_> {
-        let Self { delegated_from, seen_by, domain, .. } = self;
-        Asked { delegated_from: delegated_from.as_deref(), seen_by: seen_by.as_deref(), domain: domain.as_deref() }
-    }
-
     /// What is no list has no parts.
     pub(crate) fn refuse_parts(&self) -> Result<(), ApiError> {
         let Self { limit, offset, after, by, split, .. } = self;
@@ -87,7 +81,7 @@ impl ListRequest {
         refuse_others(&asked.filter.given())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-        let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
+        let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
         Ok(Self { visibility, period, paging, permit: reading.permit })
     }
 
@@ -119,9 +113,6 @@ const AGENT_EVENT_COLUMNS: &[&str] = &[
     "content_telemetry_id",
     "reported_by",
 ];
-/// Who reported an event that the caller took part in.
-const BY_SELF: &str = "self";
-pub(crate) const BY_OTHER: &str = "other";
 const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
 const CORROBORATION_COLUMNS: &[&str] = &[
     "day",
@@ -142,6 +133,7 @@ pub(crate) async fn read_events(
     Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
+    refuse_others(&asked.filter.given_of_own())?;
     let walk = walk(&state, &asked)?;
     let filter = std::mem::take(&mut asked.filter).parse()?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
@@ -170,20 +162,15 @@ pub(crate) async fn read_own_events(
     headers: HeaderMap,
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let others = [
-        ("domain", &asked.domain),
-        ("delegated_from", &asked.delegated_from),
-        ("seen_by", &asked.seen_by),
-        ("by", &asked.by),
-        ("split", &asked.split),
-    ];
-    refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
-    refuse_others(&asked.filter.given())?;
+    refuse_others(&asked.view.given())?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&asked.filter.given_of_owners())?;
+    let reported_by = asked.filter.reported_by()?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&state, &asked)?;
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let found = state.telemetry.own_events(&own, &period, (paging, &walk)).await?;
+    let found = state.telemetry.own_events(&own, &period, reported_by, (paging, &walk)).await?;
     let (format, permit) = (Format::accepted(&headers), reading.permit);
     page::answer(Answering { format, columns: AGENT_EVENT_COLUMNS, permit }, paging, found, agent_event).await
 }
@@ -270,9 +257,11 @@ pub(super) fn event(row: EventRow, audience: Audience) -> EventItem {
 fn agent_event(mut row: EventRow) -> AgentEventItem {
     let source_role = SourceRole::from_code(row.role).map_or_else(String::new, |role| role.as_str().to_owned());
     let content_telemetry_id = std::mem::take(&mut row.telemetry_id);
-    let (reported_by, audience) = if row.by_other == 1 { (BY_OTHER, Audience::Issuer) } else { (BY_SELF, Audience::Reporter) };
+    let is_others = row.by_other == 1;
+    let (reported_by, audience) =
+        if is_others { (ReportedBy::Other, Audience::Issuer) } else { (ReportedBy::Own, Audience::Reporter) };
     let event = event(row, audience);
-    AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.to_owned(), event }
+    AgentEventItem { source_role, content_telemetry_id, reported_by: reported_by.as_str().to_owned(), event }
 }
 
 fn url_metric(row: UrlRow) -> UrlMetric {

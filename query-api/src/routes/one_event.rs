@@ -27,7 +27,7 @@ pub(crate) async fn read_event(
 ) -> Result<Response, ApiError> {
     asked.refuse_parts()?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     // The store takes no NUL in a parameter, and no id has one.
     if event_id.contains('\0') {
         return Err(unknown());

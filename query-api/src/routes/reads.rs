@@ -5,9 +5,10 @@
 
 use super::coverage;
 use crate::State;
-use crate::access::visibility::{Asked, Visibility};
+use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
+use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::SummaryRow;
 use crate::respond::streamed_answer;
@@ -26,21 +27,12 @@ use std::sync::Arc;
 pub(crate) struct SummaryParameters {
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
-    pub(crate) domain: Option<String>,
-    pub(crate) delegated_from: Option<String>,
-    pub(crate) seen_by: Option<String>,
+    #[serde(flatten)]
+    pub(crate) view: ViewParameters,
     pub(crate) by: Option<String>,
     pub(crate) split: Option<String>,
     #[serde(flatten)]
     pub(crate) filter: FilterParameters,
-}
-
-impl SummaryParameters {
-    /// For whom, as whom and where it looks.
-    pub(crate) fn view(&self) -> Asked<'_> {
-        let Self { delegated_from, seen_by, domain, .. } = self;
-        Asked { delegated_from: delegated_from.as_deref(), seen_by: seen_by.as_deref(), domain: domain.as_deref() }
-    }
 }
 
 /// Refuses what other reads can be asked for: who narrows or splits a read by it, and is answered as if nothing had been
@@ -61,7 +53,7 @@ pub(crate) async fn read_summary(
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     let coverage = coverage::beside_figures(&state, &visibility, &period).await?;
     let rows = state.telemetry.summarize(&visibility, &period).await?;
     let summary = Summary { coverage, ..assemble_summary(&visibility, period, rows) };
@@ -78,7 +70,7 @@ pub(crate) async fn read_coverage(
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
     let coverage = coverage::coverage(&state, &visibility, &period).await?;
     let read = CoverageRead {
         organization_id: visibility.organization_id(),

@@ -9,9 +9,10 @@ pub(crate) mod filled;
 use super::coverage;
 use super::reads::refuse_others;
 use crate::State;
-use crate::access::visibility::{Asked, Visibility};
+use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::FilterParameters;
 use crate::parameters::period::Period;
+use crate::parameters::view::ViewParameters;
 use crate::read_limiter::AdmittedReader;
 use crate::read_model::{By, Cell, Fact, Split};
 use crate::respond::page::{self, Answering, Format};
@@ -33,9 +34,8 @@ const FILLED: HeaderName = HeaderName::from_static("x-series-filled");
 pub(crate) struct SeriesParameters {
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
-    pub(crate) domain: Option<String>,
-    pub(crate) delegated_from: Option<String>,
-    pub(crate) seen_by: Option<String>,
+    #[serde(flatten)]
+    pub(crate) view: ViewParameters,
     pub(crate) by: Option<String>,
     pub(crate) split: Option<String>,
     limit: Option<String>,
@@ -46,12 +46,6 @@ pub(crate) struct SeriesParameters {
 }
 
 impl SeriesParameters {
-    /// For whom, as whom and where it looks.
-    pub(crate) fn view(&self) -> Asked<'_> {
-        let Self { delegated_from, seen_by, domain, .. } = self;
-        Asked { delegated_from: delegated_from.as_deref(), seen_by: seen_by.as_deref(), domain: domain.as_deref() }
-    }
-
     /// A series is told whole: it has no pages and no filter.
     pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
         refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])?;
@@ -113,7 +107,7 @@ pub(crate) async fn read_series(
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     // What is too long is refused before anything is counted.
     buckets::of(&period, by, None)?;
-    let visibility = Visibility::establish(&state.directory, &reading.reader, asked.view()).await?;
+    let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
 
     let answering = Answering { format: Format::accepted(&headers), columns, permit: reading.permit };
     // Records and lines have no place for it.

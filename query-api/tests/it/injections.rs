@@ -132,6 +132,8 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
         let agent = app.get(&partner.key, path, &[("since", &corpus[7])]).await;
         assert_eq!(agent.status, StatusCode::BAD_REQUEST, "{path}");
     }
+    let agent = app.get(&partner.key, "/agent/events", &[("reported_by", &corpus[7])]).await;
+    assert_eq!(agent.status, StatusCode::BAD_REQUEST);
     let path = format!("/sessions/{}/document", "zq7%27%20OR%201=1");
     assert_eq!(app.get(&partner.key, &path, &[]).await.status, StatusCode::NOT_FOUND);
     // Asking whether ClickHouse lives is no read.

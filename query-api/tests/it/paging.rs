@@ -86,6 +86,27 @@ async fn pages_of_events_with_equal_times_are_the_whole_list_in_one_order_at_any
     }
 }
 
+/// From so many on a page asks first whether there is anything behind them.
+#[tokio::test]
+async fn a_page_behind_ten_thousand_events_holds_the_rest_of_them() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
+    let rows: Vec<_> = (0..10_007_u32)
+        .map(|nth| seen("example.com", u128::from(nth)).role(Agent).of(agent.id).after(-i64::from(nth)).id(&nth.to_string()))
+        .collect();
+    app.insert(&rows).await;
+    for (key, path) in [(&owner.key, EVENTS), (&agent.key, "/agent/events")] {
+        for (offset, held) in [("9999", 9_999..10_004), ("10000", 10_000..10_005), ("10003", 10_003..10_007), ("10007", 0..0)] {
+            let page = app.page(key, path, &[("limit", "5"), ("offset", offset)]).await;
+            let ids: Vec<&str> =
+                page["items"].as_array().unwrap().iter().map(|item| item["event_id"].as_str().unwrap()).collect();
+            assert_eq!(ids, held.map(|nth: u32| nth.to_string()).collect::<Vec<_>>(), "{path} {offset}");
+            assert_eq!(page["total"], 10_007, "{path} {offset}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_arrives_later_but_happened_earlier_moves_no_page_before_it() {
     let app = TestApp::new().await;

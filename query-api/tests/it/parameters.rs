@@ -67,13 +67,14 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         asked.extend(["/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "example.com"))));
     }
     asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
-    for name in ["event_type", "agent_id", "platform_id"] {
+    for name in ["event_type", "agent_id", "platform_id", "reported_by"] {
         let whole = ["/content-owners/summary", "/content-owners/series", "/content-owners/coverage"];
-        let unfiltered = OWNERS.into_iter().filter(|path| *path != "/content-owners/events").chain(whole);
-        asked.extend(unfiltered.map(|path| (path, &owner.key, (name, "x"))));
-        asked.extend(["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, ""))));
+        let narrowed = if name == "reported_by" { "/agent/events" } else { "/content-owners/events" };
+        let owners = OWNERS.into_iter().chain(whole).map(|path| (path, &owner.key, (name, "self")));
+        let agents = ["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "")));
+        asked.extend(owners.chain(agents).filter(|(path, ..)| *path != narrowed));
     }
-    assert_eq!(asked.len(), 27 + 3 * 9);
+    assert_eq!(asked.len(), 27 + 4 * 9);
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
@@ -82,4 +83,25 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     }
     let (status, _) = app.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
     assert_eq!(status, StatusCode::UNAUTHORIZED, "who asks is decided first");
+}
+
+#[tokio::test]
+async fn who_reported_is_self_or_other_and_whoever_may_not_read_is_told_so_as_without_it() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let agent = app.seed().org("Agent", OrgType::Agent).await;
+    for bad in ["", "Self", "others", "self,other", "' OR 1=1 --", "\0"] {
+        let (status, problem) = app.get(&agent.key, "/agent/events", &[("reported_by", bad)]).await.problem();
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{bad}");
+        assert_eq!(problem["detail"], "The parameter reported_by is none of self, other.", "{bad}");
+    }
+    let twice = app.get(&agent.key, "/agent/events", &[("reported_by", "self"), ("reported_by", "other")]).await;
+    assert_eq!(twice.status, StatusCode::BAD_REQUEST);
+    for (key, status) in [("", StatusCode::UNAUTHORIZED), (owner.key.as_str(), StatusCode::FORBIDDEN)] {
+        let whole = app.get(key, "/agent/events", &[]).await.problem();
+        assert_eq!(whole.0, status);
+        for reported_by in ["self", "other"] {
+            assert_eq!(app.get(key, "/agent/events", &[("reported_by", reported_by)]).await.problem(), whole);
+        }
+    }
 }

@@ -5,8 +5,8 @@
 
 use super::Facts;
 use crate::event_data::{self, Members};
+use crate::parameters::event_filter::ReportedBy;
 use crate::read_model::{SessionEvent, SessionEvents};
-use crate::routes::lists::BY_OTHER;
 use chrono::{DateTime, Utc};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use schemas::ids::SessionId;
@@ -156,7 +156,7 @@ fn by_other(click: &SessionEvent) -> Box<RawValue> {
     parts.put_some("content_url", Some(&click.content_url).filter(|url| !url.is_empty()));
     let data = event_data::of_click(&click.event_type, &click.data);
     parts.put_some("data", Some(data).filter(|data| !data.is_empty()));
-    parts.put("reported_by", BY_OTHER);
+    parts.put("reported_by", ReportedBy::Other.as_str());
     parts.finish()
 }
 
