@@ -38,8 +38,8 @@ pub struct ReadSettings {
     /// Seconds that a caller may take to read a streamed answer; then it is broken off
     #[arg(long, env = "TELEMETRY_READ_SECONDS", default_value_t = Self::default().read_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub read_seconds: u32,
-    /// Seconds that ClickHouse may take for the first row of a list, or for a whole summary; then it is 503
-    #[arg(long, env = "TELEMETRY_READ_START_SECONDS", default_value_t = Self::default().read_start_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// Seconds that ClickHouse may take for the first row of a list, or for a whole summary; then it is 503; a request ends after 25
+    #[arg(long, env = "TELEMETRY_READ_START_SECONDS", default_value_t = Self::default().read_start_seconds, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=24))]
     pub read_start_seconds: u32,
     /// Bytes that ClickHouse holds of one page; a larger one is 413. The largest page of the largest events has 150,000,000
     #[arg(long, env = "TELEMETRY_READ_BYTES", default_value_t = Self::default().read_bytes, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
@@ -56,7 +56,7 @@ impl Default for ReadSettings {
             reads_per_organization: 48,
             reads_at_once: 96,
             read_seconds: 120,
-            read_start_seconds: 10,
+            read_start_seconds: 20,
             read_bytes: 167_772_160,
             read_memory: 1_610_612_736,
         }

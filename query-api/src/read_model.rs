@@ -28,6 +28,7 @@ mod values;
 
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::parameters::cursor::Cursor;
+use crate::parameters::event_filter::ReportedBy;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::read_limiter::ReadSettings;
@@ -104,14 +105,15 @@ impl Telemetry {
         Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
     }
 
-    /// A page of one's own reports.
+    /// A page of the events that one took part in, or of those that oneself or others reported.
     pub(crate) async fn own_events(
         &self,
         own: &OwnReports,
         period: &Period,
+        reported_by: Option<ReportedBy>,
         (at, walk): (Paging, &Cursor),
     ) -> Result<FoundPage<EventRow>, ApiError> {
-        let within = RowFilter::of_party(own, period).on(walk);
+        let within = RowFilter::of_party(own, period).narrowed(reported_by).on(walk);
         Ok(self.page(&event_page::events(&within, at.offset), within.values, at).await?.walked(walk, at))
     }
 

@@ -32,7 +32,6 @@ CREATE TABLE IF NOT EXISTS retrieval_index
                                event_type LowCardinality(String), url String, session UInt64, platform UUID,
                                agent LowCardinality(String), link_site LowCardinality(String)))
                    COMMENT 'base: the other reports of the retrieval, by precedence, of each observer the oldest; delta: none',
-    INDEX at_range at TYPE minmax GRANULARITY 1,
     INDEX revision_range revision TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree(revision)

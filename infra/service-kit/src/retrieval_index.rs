@@ -7,20 +7,17 @@ mod compaction;
 mod fill;
 
 pub use compaction::{Attempt, Compactor, Covered, DeltaPart, STEP_ROWS};
-pub use fill::fill;
+pub use fill::{delta_of, fill};
 
 use crate::connections;
 use crate::settings::ClickHouseSettings;
 use anyhow::ensure;
 use schemas::store::{OBSERVATIONS, RETRIEVAL_INDEX, RETRIEVAL_INDEX_COMPLETE, RETRIEVAL_INDEX_DELTA};
 
-/// What every statement on the table goes by: all of its reads see the same parts, and a row that an index on `at` would pass
-/// over still replaces an older one.
-pub const READ_SETTINGS: [(&str, &str); 3] = [
-    ("enable_materialized_cte", "1"),
-    ("enable_shared_storage_snapshot_in_query", "1"),
-    ("use_skip_indexes_if_final_exact_mode", "1"),
-];
+/// What every statement on the table goes by: all of its reads see the same parts, and a row that an index would pass over still
+/// replaces an older one.
+pub const READ_SETTINGS: [(&str, &str); 3] =
+    [("enable_materialized_cte", "1"), ("enable_shared_storage_snapshot_in_query", "1"), ("use_skip_indexes_if_final", "0")];
 
 /// A client whose statements go by [`READ_SETTINGS`].
 pub fn client(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Client> {
@@ -69,6 +66,10 @@ pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     ensure!(
         found.views.iter().any(|view| view == RETRIEVAL_INDEX_DELTA),
         "view {RETRIEVAL_INDEX_DELTA} of {OBSERVATIONS} does not exist, so reads would miss new reports; DROP TABLE {RETRIEVAL_INDEX}, then {fix}"
+    );
+    ensure!(
+        found.create_table_query.contains("`moved` UInt8 MATERIALIZED"),
+        "table {RETRIEVAL_INDEX} has no column moved; {fix}"
     );
     ensure!(
         found.comment.starts_with(RETRIEVAL_INDEX_COMPLETE),

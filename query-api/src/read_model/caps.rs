@@ -29,9 +29,9 @@ pub(super) const EXACT: &[(&str, &str)] = &[
     // A page and its total come from one step, and every step of a query sees one moment.
     ("enable_materialized_cte", "1"),
     ("enable_shared_storage_snapshot_in_query", "1"),
-    // A row that an index on its time would pass over still replaces an older one; and no row of one tier of the index of
-    // retrievals replaces one of the other.
-    ("use_skip_indexes_if_final_exact_mode", "1"),
+    // A row that an index would pass over still replaces an older one; and no row of one tier of the index of retrievals
+    // replaces one of the other.
+    ("use_skip_indexes_if_final", "0"),
     ("do_not_merge_across_partitions_select_final", "1"),
     // Of parts below this many rows, the young ones, a projection is otherwise not looked at: they would be read whole.
     ("min_table_rows_to_use_projection_index", "0"),

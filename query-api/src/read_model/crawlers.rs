@@ -6,7 +6,7 @@
 use super::Telemetry;
 use super::answered::{NAMES_A_BOT, PlanRequest, said};
 use super::owned::Owned;
-use super::retrievals::{identities, key, reporter, reports, retrievals, seen_by_servers, shown, with};
+use super::retrievals::{SEEN_BY_A_SERVER, identities, key, reporter, reports, retrievals, roles, seen_by_servers, shown, with};
 use super::rows::{FoundPage, PageRow, following};
 use super::statements::ON_PAGE;
 use crate::access::visibility::Visibility;
@@ -127,15 +127,16 @@ fn statement(owned: &Owned) -> String {
     )
 }
 
-/// The retrievals, and of each whether an agent claims it that a server of another organisation saw.
+/// The retrievals that a server saw, because an agent that speaks of itself names no bot; and of each whether an agent claims it
+/// that a server of another organisation saw.
 fn seen(owned: &Owned) -> String {
-    let columns = key().into_iter().chain([shown("event_type"), identities()]).collect();
+    let columns = key().into_iter().chain([shown("event_type"), identities(), roles()]).collect();
     format!(
         "SELECT event_key, known, notEmpty(claimants) AND arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), \
            all_org, all_role) AS kept \
          FROM ( \
            SELECT *, arrayFilter((org, role, is_agents) -> role IN (0, 1) AND is_agents, all_org, all_role, are_agents) AS claimants \
-           FROM ({reports}) WHERE event_type = 'content_retrieved')",
+           FROM ({reports}) WHERE event_type = 'content_retrieved' AND {SEEN_BY_A_SERVER})",
         reports = reports(owned, columns),
     )
 }

@@ -5,7 +5,7 @@
 
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
-use super::shown_columns::{self, ROLE};
+use super::shown_columns::{self, BY_OTHER, ROLE};
 use super::statements::{ON_PAGE, all_of, listed};
 use schemas::store::OBSERVATIONS;
 
@@ -16,10 +16,17 @@ const DEEP: u64 = 10_000;
 /// On which hosts a retrieval was reported, for finding its rows again.
 const SITES: &str = "groupUniqArray(site) AS sites";
 
+/// The events of the list.
+fn listed_events(filter: &RowFilter) -> String {
+    let Some(by_other) = &filter.by_other else { return retrievals(filter, &[], &[SITES]) };
+    let all = retrievals(filter, &[(BY_OTHER, "is_others")], &[SITES]);
+    format!("SELECT * FROM ({all}) WHERE is_others = {by_other}")
+}
+
 /// The rows of `retrievals`, each of which names its `sites`.
 fn rows_of(filter: &RowFilter, retrievals: &str) -> String {
     format!(
-        "{OBSERVATIONS} FINAL WHERE {visible} AND (site, event_key) IN (SELECT arrayJoin(sites), event_key FROM {retrievals})",
+        "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN (SELECT arrayJoin(sites), event_key FROM {retrievals}) WHERE {visible}",
         visible = filter.visible,
     )
 }
@@ -51,7 +58,7 @@ const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_
 /// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
 /// what is wide is held.
 pub(super) fn events(filter: &RowFilter, offset: u64) -> String {
-    let retrievals = retrievals(filter, &[], &[SITES]);
+    let retrievals = listed_events(filter);
     let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
     let id = shown_columns::id();

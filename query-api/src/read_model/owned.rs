@@ -180,10 +180,21 @@ impl Owned {
         format!("1{}", since.collect::<String>())
     }
 
-    /// On a site and a time: it lies in the window, and in the owner's time.
-    pub(super) fn in_window(&self, site: &str, at: &str) -> String {
-        let bounds = self.window.iter().map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
+    /// On a site and a time: it lies in the window, in the owner's time, and between further ends.
+    pub(super) fn in_window(&self, site: &str, at: &str, further: &[Bound]) -> String {
+        let bounds =
+            self.window.iter().chain(further).map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
         format!("{}{}", self.in_owners_time(site, at), bounds.collect::<String>())
+    }
+
+    /// On a row of the base whose retrieval has not moved: reports of it may lie in the window and between further ends.
+    pub(super) fn near_window(&self, further: &[Bound]) -> String {
+        self.window.iter().chain(further).map(|bound| format!(" AND {}", bound.by_place())).collect()
+    }
+
+    /// Whether it is narrowed to a window.
+    pub(super) fn has_window(&self) -> bool {
+        !self.window.is_empty()
     }
 
     /// On a report's `link_site` and time: whose click it was may be told. The site of the link is the reader's, by all of the

@@ -7,7 +7,8 @@
 
 use super::Telemetry;
 use super::owned::Owned;
-use super::retrievals::{Column, key, retrievals, roles, shown, with};
+use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
+use super::row_filter::Bound;
 use super::rows::{EventRow, FoundPage};
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
@@ -24,9 +25,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
-/// asking sorts all events there are.
-const DEEP: u64 = 10_000;
+/// Retrievals are counted by intervals of ten minutes before those of a page are put in order.
+const INTERVAL_MS: i64 = 600_000;
 /// Ids that one statement looks up.
 const LOOKED_UP: usize = 10_000;
 
@@ -103,8 +103,8 @@ impl Telemetry {
         (at, walk): (Paging, &Cursor),
     ) -> Result<Vec<Candidates>, ApiError> {
         let owned = self.owned(seen, period).await?.on(walk).narrowed(filter);
-        let statement = candidates(&owned, at.offset);
-        let query = owned.values.bind(self.client.query(&statement)).param("limit", at.limit).param("offset", at.offset);
+        let statement = candidates(&owned);
+        let query = owned.values.bind(self.client.query(&statement)).param("offset", at.offset);
         let query = query.param("through", at.limit.saturating_add(at.offset));
         // However many share the time of the last on the page: they are narrow.
         self.all(query.with_setting("max_result_bytes", "0")).await
@@ -155,33 +155,54 @@ fn skipped(ordered: &[(Position, Candidate)], at: Paging) -> usize {
     usize::try_from(at.offset.saturating_sub(newer)).unwrap_or(usize::MAX).min(ordered.len())
 }
 
-/// Which retrievals may be on a page, by their times: as many as it holds, and all that tie with its first or last.
-pub(super) fn candidates(owned: &Owned, offset: u64) -> String {
-    let columns: Vec<Column> = key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect();
-    let all = retrievals(owned, &columns);
-    let as_new = if owned.late_from.is_some() {
-        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
-        format!(
-            "SELECT * FROM ({all}) WHERE at = {at} UNION ALL SELECT * FROM ( \
-               SELECT * FROM ({all}) WHERE at < {at} ORDER BY at DESC LIMIT {{limit:UInt64}} WITH TIES)"
+/// Which retrievals may be on a page, by their times: as many as it holds, and all that tie with its first or last. However many
+/// there are, only those of the intervals that the page lies in are put in order: `page_at` says first how many retrievals there
+/// are, in which interval the page begins and ends, and how many are newer than all of it.
+pub(super) fn candidates(owned: &Owned) -> String {
+    let ms = "toUnixTimestamp64Milli(at)";
+    let all = retrievals(owned, &[shown("at")]);
+    // How many of an interval may be on the page, how far it reaches, where it begins and ends, and how many are newer than all of it.
+    // A page after another counts from the last of that one on, and reads all that tie with it.
+    let (counted, reached, since, before, newer) = if owned.late_from.is_some() {
+        let is_after = format!("{ms} < {{after_ms:Int64}}");
+        let ties = format!("countIf({ms} = {{after_ms:Int64}}) OVER ()");
+        (
+            format!("countIf({is_after})"),
+            format!("newer < {{through:UInt64}} + {ties}"),
+            "if(countIf(is_on_page) = 0, {after_ms:Int64}, minIf(interval, is_on_page))".to_owned(),
+            "{after_ms:Int64} + 1".to_owned(),
+            "toUInt64(0)",
         )
     } else {
-        let is_beyond = format!("(SELECT count() FROM ({})) <= {{offset:UInt64}}", retrievals(owned, &[shown("at")]));
-        let reached = if offset < DEEP { String::new() } else { format!(" WHERE NOT {is_beyond}") };
-        format!("SELECT * FROM ({all}){reached} ORDER BY at DESC LIMIT {{through:UInt64}} WITH TIES")
+        (
+            "count()".to_owned(),
+            "newer < {through:UInt64}".to_owned(),
+            "minIf(interval, is_on_page)".to_owned(),
+            format!("maxIf(interval, is_on_page) + {INTERVAL_MS}"),
+            "minIf(newer, is_on_page)",
+        )
     };
-    let items = format!(
-        "SELECT (toString(site), event_key, org, observer, roles, toUnixTimestamp64Milli(at), newer) AS item, \
-           intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
-         FROM (SELECT *, toUInt64(rank() OVER (ORDER BY at DESC) - 1) AS newer, count() OVER (PARTITION BY at) AS tied FROM ({as_new})) \
-         WHERE newer + tied > {{offset:UInt64}}"
+    let page_at = format!(
+        "SELECT (sum(there_are), {since}, {before}, {newer}) FROM ( \
+           SELECT *, sum(counted) OVER (ORDER BY interval DESC) - counted AS newer, \
+             newer < {{through:UInt64}} AND newer + counted > {{offset:UInt64}} AS is_on_page \
+           FROM (SELECT {ms} - positiveModulo({ms}, {INTERVAL_MS}) AS interval, count() AS there_are, {counted} AS counted \
+                 FROM ({all}) GROUP BY interval))"
     );
+    let columns: Vec<Column> = key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect();
+    let ends = [Bound::worked_out(">=", "page_at.2"), Bound::worked_out("<", "page_at.3")];
+    let near = retrievals_between(owned, &ends, &columns);
     format!(
-        "{steps}\
-         SELECT total, held FROM (SELECT count() AS total, 1 AS one FROM ({counted})) AS whole \
-         LEFT JOIN (SELECT 1 AS one, groupArray(item) AS held FROM ({items}) GROUP BY chunk) AS page USING (one)",
-        steps = with(owned, &[]),
-        counted = retrievals(owned, &[shown("at")]),
+        "{steps}, ({page_at}) AS page_at \
+         SELECT total, held FROM (SELECT assumeNotNull(page_at.1) AS total, 1 AS one) AS whole \
+         LEFT JOIN ( \
+           SELECT 1 AS one, groupArray(item) AS held FROM ( \
+             SELECT (toString(site), event_key, org, observer, roles, {ms}, newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+             FROM (SELECT *, toUInt64(assumeNotNull(page_at.4) + rank() OVER (ORDER BY at DESC) - 1) AS newer, \
+                     count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM ({near})) \
+             WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
+           GROUP BY chunk) AS page USING (one)",
+        steps = with_moved(owned),
     )
 }
 

@@ -54,8 +54,8 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
     let session = |part| (sessions::statement(part), Values::default());
     let statements: Vec<(&str, (String, Values))> = vec![
         ("summary", of(&statements::summary, owned())),
-        ("events", of(&|owned: &Owned| owners_page::candidates(owned, 0), owned())),
-        ("events after the page before", of(&|owned: &Owned| owners_page::candidates(owned, 0), owned().on(&walk))),
+        ("events", of(&owners_page::candidates, owned())),
+        ("events after the page before", of(&owners_page::candidates, owned().on(&walk))),
         ("urls", of(&statements::urls, owned())),
         ("corroboration", of(&statements::corroboration, owned())),
         ("funnel by agent", funnel(FunnelBy::Agent)),

@@ -3,14 +3,16 @@
 //!
 //! Must name each step once or twice: ClickHouse analyses a step anew wherever it is named, with everything beneath.
 //!
-//! - `fresh`: the reports that no compaction has merged yet.
-//! - `open`: the retrievals that the read merges itself: those of fresh reports, those that say so (`needs_merge`), and on a walk
-//!   those with a report that was received after it began. Of each observer the oldest report; without conversations' turns,
-//!   which are nobody's but the agent's (docs/api/reads.md#who-may-read); by the key alone, because an id that is reported again
-//!   for another host of the owner is the same event.
-//! - The retrievals are the rows of the base that are not open, and the open ones.
+//! - `unmerged`: the keys that the read merges itself: those with a report that no compaction has merged yet, those whose row says
+//!   so (`needs_merge`), in a window or between further ends those with a report far from their place (`moved`), and on a walk those with a report that was
+//!   received after it began. A key too many does no harm.
+//! - `open`: the retrievals of these keys, out of their rows in both tiers. Of each observer the oldest report; without
+//!   conversations' turns, which are nobody's but the agent's (docs/api/reads.md#who-may-read); by the key alone, because an id that
+//!   is reported again for another host of the owner is the same event.
+//! - The retrievals are the rows of the base whose keys are not in `unmerged`, and the open ones.
 
 use super::owned::Owned;
+use super::row_filter::Bound;
 use super::shown_columns::NONE;
 
 /// A report as a tuple, whose fields are named in steps by their places.
@@ -67,28 +69,36 @@ pub(super) fn key() -> [Column; 2] {
 
 /// The steps that [`retrievals`] is made of, and further ones.
 pub(super) fn with(owned: &Owned, further: &[(&str, &str)]) -> String {
-    let (fresh, open) = (fresh(owned), open(owned));
-    let steps = [("fresh", fresh.as_str()), ("open", open.as_str())].into_iter().chain(further.iter().copied());
+    steps(&unmerged(owned, owned.has_window()), owned, further)
+}
+
+/// The same for [`retrievals_between`].
+pub(super) fn with_moved(owned: &Owned) -> String {
+    steps(&unmerged(owned, true), owned, &[])
+}
+
+fn steps(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
+    let open = open(owned);
+    let steps = [("unmerged", unmerged), ("open", open.as_str())].into_iter().chain(further.iter().copied());
     let steps: Vec<String> = steps.map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
     format!("WITH {} ", steps.join(", "))
 }
 
-fn fresh(owned: &Owned) -> String {
+/// In any version of a row, because a newer one is of the same key.
+fn unmerged(owned: &Owned, also_moved: bool) -> String {
+    let has_late = owned
+        .late_from
+        .as_ref()
+        .map(|late| format!(" OR received >= {late} OR arrayExists(received -> received >= {late}, others.received)"));
     format!(
-        "SELECT site, key_low, key_high, ({report}) AS report FROM retrieval_index WHERE tier = 'delta' AND {on_hosts}",
-        report = REPORT.join(", "),
+        "SELECT key_low FROM retrieval_index WHERE (tier = 'delta' OR needs_merge{or_moved}{has_late}) AND {on_hosts}",
+        or_moved = if also_moved { " OR moved" } else { "" },
+        has_late = has_late.unwrap_or_default(),
         on_hosts = owned.on_hosts,
     )
 }
 
-/// On a row of the base: its key has a report of after the walk began.
-fn has_late(owned: &Owned) -> Option<String> {
-    let late = owned.late_from.as_ref()?;
-    Some(format!("(received >= {late} OR arrayExists(received -> received >= {late}, others.received))"))
-}
-
 fn open(owned: &Owned) -> String {
-    let or_late = has_late(owned).map(|has_late| format!(" OR {has_late}")).unwrap_or_default();
     // Smallest first; what a walk is not to be moved by comes after everything else.
     let (first, told) = match &owned.late_from {
         None => ("kept".to_owned(), "arraySort(groupArray(kept))".to_owned()),
@@ -96,41 +106,41 @@ fn open(owned: &Owned) -> String {
             (format!("(kept.2 >= {late}, kept)"), format!("arraySort(report -> (report.2 >= {late}, report), groupArray(kept))"))
         }
     };
-    // Where they lie is looked for first, in few columns and in every version of a row, which finds too many and none too few:
-    // FINAL would read all columns of all of the owner's rows.
-    let are_open = format!(
-        "tier = 'base' AND {on_hosts} AND (needs_merge OR key_low IN (SELECT key_low FROM fresh){or_late})",
-        on_hosts = owned.on_hosts,
-    );
+    // The key is part of the place of a row: what is filtered by it before rows are replaced is filtered rightly, and of
+    // all other rows no further column is read.
     format!(
         "SELECT key_low, key_high, argMin(site, {first}) AS first_site, {told} AS told FROM ( \
            SELECT site, key_low, key_high, min((report.2, report)).2 AS kept FROM ( \
-             SELECT site, key_low, key_high, report FROM fresh \
-             UNION ALL \
              SELECT site, key_low, key_high, arrayJoin(arrayConcat([({report})], others)) AS report FROM retrieval_index FINAL \
-             WHERE {are_open} AND (site, placed_at) IN (SELECT site, placed_at FROM retrieval_index WHERE {are_open})) \
+             PREWHERE key_low IN (SELECT key_low FROM unmerged) WHERE {on_hosts}) \
            GROUP BY site, key_low, key_high, report.3, report.4) \
          WHERE NOT startsWith(kept.7, 'turn_') GROUP BY key_low, key_high",
         report = REPORT.join(", "),
+        on_hosts = owned.on_hosts,
     )
 }
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
+    retrievals_between(owned, &[], columns)
+}
+
+/// The same between further ends. The steps before it are [`with_moved`].
+pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Column]) -> String {
     let list = |text: fn(&Column) -> &str| columns.iter().map(text).collect::<Vec<_>>().join(", ");
-    let but_late = has_late(owned).map(|has_late| format!(" AND NOT {has_late}")).unwrap_or_default();
     format!(
         "SELECT {base} FROM retrieval_index FINAL \
-         WHERE tier = 'base' AND {on_hosts} AND NOT needs_merge AND key_low NOT IN (SELECT key_low FROM fresh){but_late} \
+         WHERE tier = 'base' AND {on_hosts}{near_window} AND key_low NOT IN (SELECT key_low FROM unmerged) \
            AND {in_window}{is_wanted} \
          UNION ALL \
          SELECT {open} FROM open WHERE {open_in_window}{open_is_wanted}",
         base = list(|column| &column.base),
         open = list(|column| &column.open),
         on_hosts = owned.on_hosts,
-        in_window = owned.in_window("site", "at"),
+        near_window = owned.near_window(ends),
+        in_window = owned.in_window("site", "at", ends),
         is_wanted = owned.is_wanted(str::to_owned, reporter),
-        open_in_window = owned.in_window("first_site", "told[1].6"),
+        open_in_window = owned.in_window("first_site", "told[1].6", ends),
         open_is_wanted = owned.is_wanted(|field| format!("told[1].{}", place(field)), reporter),
     )
 }
@@ -142,17 +152,20 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
            SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
              arrayPushFront(others.role, role))) AS happened \
            FROM retrieval_index FINAL \
-           WHERE tier = 'base' AND {on_hosts} AND NOT needs_merge AND key_low NOT IN (SELECT key_low FROM fresh) \
+           WHERE tier = 'base' AND {on_hosts}{near_window} AND key_low NOT IN (SELECT key_low FROM unmerged) \
            UNION ALL \
            SELECT first_site, arrayJoin(arrayMap(report -> report.6, arrayFilter(report -> report.5 IN ({SERVERS}), told))) FROM open) \
          WHERE {in_window}",
         on_hosts = owned.on_hosts,
-        in_window = owned.in_window("site", "happened"),
+        near_window = owned.near_window(&[]),
+        in_window = owned.in_window("site", "happened", &[]),
     )
 }
 
 /// The roles of servers: edge, origin, index.
 const SERVERS: &str = "2, 3, 4";
+/// The same of the bits of [`roles`]: a server is among those that saw it.
+pub(super) const SEEN_BY_A_SERVER: &str = "bitAnd(roles, 28) != 0";
 
 fn renamed(field: &str, name: &str) -> Column {
     Column { base: format!("{field} AS {name}"), open: format!("told[1].{} AS {name}", place(field)) }

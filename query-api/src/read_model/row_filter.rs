@@ -5,6 +5,7 @@
 use super::values::Values;
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::event_filter::ReportedBy;
 use crate::parameters::period::Period;
 
 /// Which observations a party to them may see, and which of its events it counts.
@@ -17,8 +18,12 @@ pub(super) struct RowFilter {
     pub(super) reported_in_time: Option<String>,
     /// On a row: it was accepted after the walk through the list began, and is of less weight than any from before.
     pub(super) is_late: Option<String>,
-    /// On a row: conditions of which each is served by one index, and of which every visible row fulfils one.
-    pub(super) found_by: Vec<String>,
+    /// On a row: oneself reported it, or another by one's click token. Each is served by one index, and every visible row fulfils one.
+    pub(super) found_by: [String; 2],
+    /// Those of them of which every row that represents a listed event fulfils one.
+    pub(super) represented_by: Vec<String>,
+    /// What an event says of whether another reported it; `None` where either is listed.
+    pub(super) by_other: Option<String>,
     pub(super) values: Values,
 }
 
@@ -28,7 +33,7 @@ impl RowFilter {
     pub(super) fn of_party(own: &OwnReports, period: &Period) -> Self {
         let mut values = Values::default();
         let org = values.text("org", "UUID", own.organization_id().to_string());
-        let found_by = vec![format!("org_id = {org}"), format!("issuer_id = {org}")];
+        let found_by = [format!("org_id = {org}"), format!("issuer_id = {org}")];
         let bounds = bounds(&mut values, period);
         let in_time = bounds.iter().map(|bound| bound.exactly("shown_at"));
         let reported: Vec<_> = bounds.iter().map(|bound| bound.by_index("at")).collect();
@@ -37,9 +42,24 @@ impl RowFilter {
             in_time: std::iter::once("1".to_owned()).chain(in_time).collect::<Vec<_>>().join(" AND "),
             reported_in_time: (!reported.is_empty()).then(|| reported.join(" AND ")),
             is_late: None,
+            represented_by: found_by.to_vec(),
+            by_other: None,
             found_by,
             values,
         }
+    }
+
+    /// Only events that oneself or others reported.
+    pub(super) fn narrowed(mut self, reported_by: Option<ReportedBy>) -> Self {
+        let Some(reported_by) = reported_by else { return self };
+        let [own, others] = self.found_by.clone();
+        let (found_by, by_other) = match reported_by {
+            ReportedBy::Own => (own, 0),
+            ReportedBy::Other => (others, 1),
+        };
+        self.represented_by = vec![found_by];
+        self.by_other = Some(self.values.number("by_other", by_other));
+        self
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
@@ -55,6 +75,9 @@ impl RowFilter {
     }
 }
 
+/// What the column `moved` of the index says: a report lies further than this from the retrieval's place.
+const MOVED_BEYOND_MS: i64 = 86_400_000;
+
 /// One end of a window.
 pub(super) struct Bound {
     is: &'static str,
@@ -63,6 +86,11 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    /// An end in milliseconds that the statement works out itself: `>=` or `<`, and the expression.
+    pub(super) fn worked_out(is: &'static str, ms: &str) -> Self {
+        Self { is, exact: ms.to_owned(), stored: ms.to_owned() }
+    }
+
     /// On a time: it is on this side of the window's end.
     pub(super) fn exactly(&self, at: &str) -> String {
         format!("toUnixTimestamp64Milli({at}) {} {}", self.is, self.exact)
@@ -71,6 +99,13 @@ impl Bound {
     /// The same as a comparison of times, so that an index on it serves.
     pub(super) fn by_index(&self, at: &str) -> String {
         format!("{at} {} fromUnixTimestamp64Milli({}, 'UTC')", self.is, self.stored)
+    }
+
+    /// On a place in the index: a retrieval that has not moved, and of which anything happened on this side of the window's end,
+    /// lies there.
+    pub(super) fn by_place(&self) -> String {
+        let margin = if self.is == "<" { "+" } else { "-" };
+        format!("placed_at {} fromUnixTimestamp64Milli({} {margin} {MOVED_BEYOND_MS}, 'UTC')", self.is, self.stored)
     }
 }
 
@@ -89,3 +124,14 @@ pub(super) fn bounds(values: &mut Values, period: &Period) -> Vec<Bound> {
 /// The years 1900 and 2299: what `at` can hold, and more than an accepted event has.
 pub(super) const FIRST_MS: i64 = -2_208_988_800_000;
 const LAST_MS: i64 = 10_413_791_999_999;
+
+#[cfg(test)]
+mod tests {
+    use super::MOVED_BEYOND_MS;
+
+    #[test]
+    fn a_window_reads_as_far_around_it_as_retrievals_lie_that_have_not_moved() {
+        let column = schemas::store::CLICKHOUSE_DDL.iter().find(|statement| statement.contains("moved UInt8 MATERIALIZED"));
+        assert!(column.expect("the index has the column").contains(&format!("> {MOVED_BEYOND_MS},")));
+    }
+}

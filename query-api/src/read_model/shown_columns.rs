@@ -15,6 +15,9 @@ pub(super) const ROLE: &str = "if(source_role = '' AND event_type IN ('content_g
 /// The counting key as an id, for events without one.
 pub(super) const KEY_AS_ID: &str = "toString(toUUID(leftPad(lower(hex(event_key)), 32, '0')))";
 
+/// Whether another than `{org:UUID}` reported it.
+pub(super) const BY_OTHER: &str = "toUInt8(org_id != {org:UUID})";
+
 /// The id of an event as a party to it is shown it: never another reporter's own.
 pub(super) fn id() -> String {
     format!("if(event_id != '' AND org_id = {{org:UUID}}, event_id, {KEY_AS_ID})")
@@ -30,7 +33,7 @@ pub(super) fn columns() -> [(String, &'static str); 6] {
         (format!("if({is_others}, '', toString(agent_id))"), "agent"),
         (format!("if({is_others} AND link = 'taken', '', content_url)"), "url"),
         ("if(org_id = {org:UUID}, content_telemetry_id, '')".to_owned(), "telemetry_id"),
-        ("toUInt8(org_id != {org:UUID})".to_owned(), "by_other"),
+        (BY_OTHER.to_owned(), "by_other"),
     ]
 }
 

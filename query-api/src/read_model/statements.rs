@@ -12,25 +12,25 @@ use super::retrievals::{claims, reports, retrievals, roles, shown, with};
 use super::shown_columns::NONE;
 
 /// The figures of a summary: retrievals by type and by the set of roles that saw them (`role` holds a bit for each), then sessions
-/// in all, by role and by agent, and each agent's retrievals. Each session of an agent in a role is one row first, with how many
-/// retrievals it is that agent's first report of.
+/// in all, by role and by agent, and each agent's retrievals. A retrieval counts at its first report, and for an agent at that
+/// agent's first.
 pub(super) fn summary(owned: &Owned) -> String {
     format!(
         "{steps}\
-         SELECT 'seen' AS figure, toString(event_type) AS event_type, roles AS role, {NONE} AS org, '' AS agent, \
-           count() AS events, toUInt64(0) AS sessions \
-         FROM ({seen}) GROUP BY event_type, roles \
-         UNION ALL SELECT multiIf(grouping(role) = 0, 'source', grouping(org) = 0, 'agent', 'total') AS figure, '', role, org, agent, \
-           if(figure = 'agent', sum(begun), 0), uniqExactIf(session, session != 0) \
+         SELECT multiIf(grouping(seen_in) = 0, 'seen', grouping(one_role) = 0, 'source', grouping(one_org) = 0, 'agent', 'total') AS figure, \
+           toString(of_type) AS event_type, if(figure = 'seen', seen_in, one_role) AS role, one_org AS org, one_agent AS agent, \
+           multiIf(figure = 'seen', sum(first), figure = 'agent', sum(firsts), 0) AS events, \
+           if(figure = 'seen', 0, uniqExactIfMerge(seen_by)) AS sessions \
          FROM ( \
-           SELECT role, org, agent, session, sum(toUInt64(is_agents AND nth = 1)) AS begun FROM ({reports}) \
-           ARRAY JOIN all_role AS role, platforms AS org, agents AS agent, sessions AS session, are_agents AS is_agents, \
-             arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
-           GROUP BY role, org, agent, session) \
-         GROUP BY GROUPING SETS ((), (role), (org, agent))",
+           SELECT event_type AS of_type, roles AS seen_in, one_role, one_org, one_agent, sum(toUInt64(place = 1)) AS first, \
+             sum(toUInt64(is_agents AND nth = 1)) AS firsts, uniqExactIfState(session, session != 0) AS seen_by \
+           FROM ({reports}) \
+           ARRAY JOIN arrayEnumerate(all_role) AS place, all_role AS one_role, platforms AS one_org, agents AS one_agent, \
+             sessions AS session, are_agents AS is_agents, arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
+           GROUP BY of_type, seen_in, one_role, one_org, one_agent) \
+         GROUP BY GROUPING SETS ((), (one_role), (one_org, one_agent), (of_type, seen_in))",
         steps = with(owned, &[]),
-        seen = retrievals(owned, &[shown("event_type"), roles()]),
-        reports = reports(owned, Vec::new()),
+        reports = reports(owned, vec![shown("event_type"), roles()]),
     )
 }
 

@@ -31,8 +31,17 @@ fn reads(token: &str, session: &str, event: &str) -> Vec<String> {
     filled.collect()
 }
 
-#[tokio::test]
-async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions() {
+/// By which settings figures are exact, on every statement of every read.
+const EXACT: [(&str, &str); 5] = [
+    ("enable_materialized_cte", "1"),
+    ("enable_shared_storage_snapshot_in_query", "1"),
+    ("use_skip_indexes_if_final", "0"),
+    ("do_not_merge_across_partitions_select_final", "1"),
+    ("min_table_rows_to_use_projection_index", "0"),
+];
+
+/// What every read of every route asks the store.
+async fn asked() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = Clicks::start().await;
     let proxy = ClickHouseProxy::before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.app.stores.clickhouse.clone() };
@@ -47,6 +56,7 @@ async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_condi
     proxy.take_requests();
     let paths = reads(&token, &session.to_string(), &event);
     assert!(paths.len() >= 8, "{paths:?}");
+    let mut asked = Vec::new();
     for path in paths {
         let key = match path.split('/').nth(1).unwrap() {
             "content-owners" => &clicks.owner.key,
@@ -55,11 +65,33 @@ async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_condi
         };
         let answer = clicks.get(&path, &[("x-api-key", key)]).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
-        let reads = proxy.take_requests();
-        assert!(!reads.is_empty(), "{path} asks the store");
+        let requests = proxy.take_requests();
+        assert!(!requests.is_empty(), "{path} asks the store");
+        asked.push((path, requests));
+    }
+    asked
+}
+
+#[tokio::test]
+async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_conditions() {
+    for (path, reads) in asked().await {
         let told = ("use_query_condition_cache".to_owned(), "0".to_owned());
         for read in reads {
             assert!(read.settings.contains(&told), "{path}: {read:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_statement_of_every_read_goes_by_the_settings_that_figures_are_exact_by() {
+    for (path, reads) in asked().await {
+        for read in reads {
+            for (name, value) in EXACT {
+                assert!(
+                    read.settings.contains(&(name.to_owned(), value.to_owned())),
+                    "{path}: {name} is not {value} in {read:?}"
+                );
+            }
         }
     }
 }

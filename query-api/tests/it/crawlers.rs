@@ -238,6 +238,23 @@ async fn s1_the_hours_that_a_server_told_of_are_those_of_the_model() {
     assert!(compared > rounds / 3 && several > 2, "hardly any hours: {compared} in {several} rounds, seed {seed}");
 }
 
+/// A window finds retrievals by where they lie, and hours are those of all their reports.
+#[tokio::test]
+async fn an_hour_that_a_server_told_of_is_covered_however_far_its_retrieval_lies() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    app.insert(&[seen("a.test", 1).role(SourceRole::Agent).by(1)]).await;
+    app.compact().await;
+    app.insert(&[seen("a.test", 1).role(SourceRole::Edge).by(2).after(72 * HOUR_MS + 5)]).await;
+    let (since, until) = (hour(72), hour(73));
+    let window = [("since", since.as_str()), ("until", until.as_str())];
+    for is_compacted in [false, true] {
+        let told = app.page(&owner.key, "/content-owners/coverage", &window).await;
+        assert_eq!(told["coverage"]["hours_covered"], 1, "compacted: {is_compacted}");
+        app.compact().await;
+    }
+}
+
 #[tokio::test]
 async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small() {
     const HOURS: usize = 100_001;

@@ -72,3 +72,17 @@ async fn r7_a_host_that_another_had_above_ones_own_takes_nothing_from_it_when_it
     owned(&app, former.id, "a.example.com", 3_000, Some(5_000)).await;
     assert_eq!(totals().await, (4, 3), "a total never falls but by what was another's");
 }
+
+#[tokio::test]
+async fn r7_a_host_that_two_had_in_turn_counts_from_when_the_last_of_them_left() {
+    let app = TestApp::new().await;
+    let above = app.seed().owner_of("example.com").await;
+    for (name, from_ms, until_ms) in [("one", 1_000, 2_000), ("other", 3_000, 4_000)] {
+        let former = app.seed().org(name, OrgType::ContentOwner).await;
+        owned(&app, former.id, "blog.example.com", from_ms, Some(until_ms)).await;
+    }
+    let rows = [0, 1_500, 2_500, 3_999, 4_000].into_iter().zip(1..);
+    let rows: Vec<_> = rows.map(|(ms, key)| seen("blog.example.com", key).after(ms)).collect();
+    app.insert(&rows).await;
+    assert_eq!(app.total(&above.key, &[]).await, 1);
+}

@@ -199,6 +199,27 @@ async fn a_series_of_very_many_values_is_told_without_zeroes_and_loses_nothing()
     assert_eq!(app.page(&owner.key, OWNERS, &day).await["filled"], true);
 }
 
+/// Zeroes repeat the names, and these are held for as long as a series is on its way.
+#[tokio::test]
+async fn a_series_of_long_names_is_told_without_zeroes_however_few_they_are() {
+    const AGENTS: u128 = 300;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let filled = async |bytes: usize| {
+        app.empty().await;
+        let row = |key: u128| {
+            let at = i64::try_from(key % 2).unwrap() * DAY_MS;
+            seen("example.com", key).role(Agent).by(5).agent(&format!("{key:0bytes$}")).after(at)
+        };
+        app.insert(&(0..AGENTS).map(row).collect::<Vec<_>>()).await;
+        let series = app.page(&owner.key, OWNERS, &[("split", "agent")]).await;
+        assert_eq!(series["total"].as_u64(), series["items"].as_array().map(|items| items.len() as u64));
+        (series["filled"].clone(), series["total"].clone())
+    };
+    assert_eq!(filled(3_000).await, (json!(true), json!(600)));
+    assert_eq!(filled(4_000).await, (json!(false), json!(300)), "more than a mebibyte of names");
+}
+
 /// In order, and each once, though a bucket goes out in several pieces.
 #[tokio::test]
 async fn a_bucket_of_more_values_than_go_out_at_once_is_whole() {

@@ -13,6 +13,7 @@ use schemas::identity::OrgType;
 use serde_json::Value;
 use service_kit::testing::{TestServer, client, random_seed, size};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 const EVENTS: &str = "/content-owners/events";
 const OWN: &str = "/agent/events";
@@ -129,6 +130,48 @@ async fn r12_an_agent_walks_its_own_reports_alike() {
     let mut each: Vec<u128> = told_of.clone();
     each.sort_unstable();
     assert_eq!(each, (0..stood).collect::<Vec<_>>(), "seed {seed}: {told_of:?}");
+}
+
+/// The event of an item: another's is told by its key.
+fn own_key_of(id: &str) -> u128 {
+    id.parse::<Uuid>().map_or_else(|_| key_of(id), |key| key.as_u128())
+}
+
+/// Both kinds arrive meanwhile, and each party reports what stood there as the other's.
+#[tokio::test]
+async fn r12_a_walk_of_what_oneself_or_others_reported_tells_each_of_it_once_and_both_are_the_list() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let app = TestApp::new().await;
+    let agent = app.seed().org("agent", OrgType::Agent).await;
+    let network = app.seed().org("network", OrgType::Platform).await;
+    let own = |row: Observation| row.of(agent.id);
+    let click = |row: Observation| row.of(network.id).bound(agent.id, 2);
+    let stood = 120;
+    for reported_by in ["self", "other"] {
+        app.empty().await;
+        let rows = (0..stood).map(|key| (key, told(&mut random, key, Edge, BEFORE)));
+        let rows: Vec<_> = rows.map(|(key, row)| if key.is_multiple_of(3) { click(row) } else { own(row) }).collect();
+        app.insert(&rows).await;
+        let (mut all, _) = page(&app, &agent.key, OWN, &[("limit", "1000")]).await;
+        all.retain(|id| own_key_of(id).is_multiple_of(3) == (reported_by == "other"));
+        let (mut walked, mut after) = (Vec::new(), None::<String>);
+        for arriving in 0.. {
+            let mut query = vec![("limit", "7"), ("reported_by", reported_by)];
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let (ids, next) = page(&app, &agent.key, OWN, &query).await;
+            walked.extend(ids);
+            let Some(next) = next else { break };
+            after = Some(next);
+            let fresh = 1_000 + 2 * arriving;
+            let mut arrived =
+                [fresh, random.random_range(0..stood)].map(|key| own(told(&mut random, key, Agent, DURING))).to_vec();
+            arrived.extend([fresh + 1, random.random_range(0..stood)].map(|key| click(told(&mut random, key, Agent, DURING))));
+            app.insert(&arrived).await;
+        }
+        walked.retain(|id| own_key_of(id) < stood);
+        assert_eq!(walked, all, "{reported_by}: seed {seed}");
+    }
 }
 
 /// docs/api/reads.md#after: no row says when it came to be readable.

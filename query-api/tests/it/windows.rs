@@ -1,7 +1,8 @@
 //! Time windows: what lies in them, and that adjacent ones neither share nor lose a retrieval.
 
-use crate::test_app::{TestApp, seen};
+use crate::test_app::{NEW_YEAR_MS, TestApp, seen};
 use schemas::event::SourceRole::{Agent, Edge};
+use serde_json::Value;
 
 const MIDNIGHT_MS: i64 = 86_400_000;
 
@@ -88,4 +89,37 @@ async fn history_before_visible_from_belongs_to_the_earlier_owner() {
     assert_eq!(app.total(&owner.key, &[("domain", "news.example.com")]).await, 1);
     assert_eq!(app.total(&owner.key, &[("domain", "old.example.com")]).await, 1);
     assert_eq!(app.total(&owner.key, &[("since", "2025-01-01"), ("until", "2026-01-01T00:00:01.001Z")]).await, 1);
+}
+
+/// A compaction places a retrieval by the reports that it knows; the one that represents it may come later, and have happened
+/// at any other time.
+#[tokio::test]
+async fn a_retrieval_is_in_the_window_of_the_report_that_represents_it_however_far_from_where_it_was_placed() {
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("example.com").await;
+    // Milliseconds from where it was placed: around a day, and days before and after.
+    let far = [-5 * MIDNIGHT_MS, -MIDNIGHT_MS - 1, -MIDNIGHT_MS, -10, 10, MIDNIGHT_MS, MIDNIGHT_MS + 1, 5 * MIDNIGHT_MS];
+    let placed = 6 * MIDNIGHT_MS + 5;
+    let keyed = || far.iter().zip(1_u128..);
+    let edges: Vec<_> = keyed().map(|(_, key)| seen("example.com", key).role(Edge).by(20).after(placed)).collect();
+    let agents: Vec<_> = keyed().map(|(far, key)| seen("example.com", key).role(Agent).by(10).after(placed + far)).collect();
+    app.insert(&edges).await;
+    app.compact().await;
+    app.insert(&agents).await;
+    let instant = |ms: i64| schemas::instant::text(chrono::DateTime::from_timestamp_millis(NEW_YEAR_MS + ms).unwrap());
+    for is_compacted in [false, true] {
+        for (far, key) in keyed() {
+            // The millisecond in which it happened, and no other.
+            let (since, until) = (instant(placed + far), instant(placed + far + 1));
+            let window = [("since", since.as_str()), ("until", until.as_str())];
+            let page = app.page(&owner.key, "/content-owners/events", &window).await;
+            let ids: Vec<&Value> = page["items"].as_array().unwrap().iter().map(|item| &item["event_id"]).collect();
+            let expected = uuid::Uuid::from_u128(key).to_string();
+            assert_eq!(ids, [&expected], "{far} ms from its place, compacted: {is_compacted}");
+        }
+        let around = [instant(placed - 1), instant(placed + 1)];
+        let window = [("since", around[0].as_str()), ("until", around[1].as_str())];
+        assert_eq!(app.total(&owner.key, &window).await, 0, "the reports of the edge represent nothing");
+        app.compact().await;
+    }
 }

@@ -88,6 +88,11 @@ async fn put(client: &clickhouse::Client, from: &SliceStart, to: Option<&SliceSt
     Ok(())
 }
 
+/// What the delta has of these reports, `FROM` them: its columns, and what the view selects.
+pub fn delta_of(reports: &str) -> anyhow::Result<(&'static str, String)> {
+    Ok((COLUMNS, view()?.replace("FROM observations", &format!("FROM {reports}"))))
+}
+
 /// What the view selects from each block.
 fn view() -> anyhow::Result<&'static str> {
     let statement = schemas::store::CLICKHOUSE_DDL

@@ -4,6 +4,7 @@ use super::oracle::{Store, reports_of};
 use schemas::store::CLICKHOUSE_DDL;
 use service_kit::retrieval_index::STEP_ROWS;
 use service_kit::stores;
+use service_kit::testing::eventually;
 
 /// A store as the build before left it: observations, and no index.
 async fn store_of_before() -> Store {
@@ -54,6 +55,26 @@ async fn a_fill_that_was_ended_and_begun_again_counts_nothing_twice() {
         assert_eq!(store.base().await, base);
     }
     store.agrees("filled three times").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_began_before_there_was_a_view_is_waited_for() {
+    let store = store_of_before().await;
+    // Three seconds, and then all of its rows at once; no view is fed by it.
+    let slow = "INSERT INTO observations (site, event_key, version, event_type) \
+        SELECT 'com.a', 1000000 + number, 1, 'content_retrieved' FROM numbers(30) WHERE NOT sleepEachRow(0.1)";
+    let admin = store.admin.clone().with_setting("max_block_size", "1");
+    let inserting = tokio::spawn(async move { admin.query(slow).execute().await });
+    eventually("the insert is at work", || async {
+        let running = "SELECT count() FROM system.processes WHERE query_kind = 'Insert' AND current_database = currentDatabase()";
+        (store.admin.query(running).fetch_one::<u64>().await.unwrap() == 1).then_some(())
+    })
+    .await;
+    stores::apply_clickhouse_ddl(&store.settings).await.unwrap();
+    inserting.await.unwrap().unwrap();
+    store.agrees("filled").await;
+    let slow = "SELECT count() FROM retrieval_index FINAL WHERE tier = 'base' AND key_low BETWEEN 1000000 AND 1000029";
+    assert_eq!(store.admin.query(slow).fetch_one::<u64>().await.unwrap(), 30);
 }
 
 #[tokio::test(flavor = "multi_thread")]
