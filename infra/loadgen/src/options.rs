@@ -62,6 +62,12 @@ pub struct ReadBenchOptions {
     /// Print the query plan of each read, too
     #[arg(long)]
     pub plans: bool,
+    /// Ask every read over ten windows, too, and print whether it was answered and how much memory it held (P6b)
+    #[arg(long)]
+    pub windows: bool,
+    /// Then fill other layouts with the same rows, and measure them beside the index
+    #[arg(long)]
+    pub layouts: bool,
     /// Then measure with a tenth of the others' rows and with a tenth of the owner's, and print how reads grow (P7)
     #[arg(long, conflicts_with = "through_log")]
     pub growth: bool,

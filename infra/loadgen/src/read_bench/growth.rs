@@ -19,7 +19,15 @@ pub(super) fn smaller(whole: &ReadBenchOptions) -> [Smaller; 2] {
     let owners = rows / share;
     let few_others = owners + (rows - owners) / 10;
     let share_of_few = u32::try_from(few_others.div_ceil(owners.max(1))).unwrap_or(u32::MAX);
-    let options = |observations, share| ReadBenchOptions { observations, share, growth: false, plans: false, ..whole.clone() };
+    let options = |observations, share| ReadBenchOptions {
+        observations,
+        share,
+        growth: false,
+        plans: false,
+        windows: false,
+        layouts: false,
+        ..whole.clone()
+    };
     [
         Smaller {
             what: "ten times the others' data",
