@@ -1,4 +1,5 @@
-// Shows each <time datetime> in the reader's zone; the exact instant in UTC stays in its title. Copies what a button names.
+// Shows each <time datetime> in the reader's zone; the exact instant in UTC stays in its title. Copies what a button names, and
+// shows such a button only where the browser lets a page copy.
 // Keeps an opened row of a live part open.
 (function () {
   "use strict";
@@ -15,7 +16,7 @@
     var button = event.target.closest("button[data-copy]");
     if (!button) return;
     var source = document.getElementById(button.getAttribute("data-copy"));
-    if (!source || !navigator.clipboard) return;
+    if (!source) return;
     navigator.clipboard.writeText(source.textContent).then(function () {
       if (button.hasAttribute("data-copied")) return;
       var label = button.innerHTML;
@@ -24,11 +25,16 @@
       setTimeout(function () { button.innerHTML = label; button.removeAttribute("data-copied"); }, 1500);
     });
   }
+  function offerCopying() {
+    if (!navigator.clipboard) return;
+    document.querySelectorAll("button[data-copy]").forEach(function (button) { button.hidden = false; });
+  }
   // Who reads an opened row is not interrupted: the part is asked for again once it is closed.
   function wait(event) {
     if (event.target.querySelector("details[open]")) event.preventDefault();
   }
   localise(document);
+  offerCopying();
   document.addEventListener("click", copy);
   document.addEventListener("htmx:before:request", wait);
   document.addEventListener("htmx:before:response", wait);

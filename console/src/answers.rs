@@ -5,7 +5,7 @@
 use crate::numbers::{Count, Share, Time};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use uuid::Uuid;
 
 /// `GET /api/v1/identity/auth/session`
@@ -122,6 +122,50 @@ impl AgentCount {
     pub(crate) fn share_of(&self, total: &Count) -> Share {
         Share::of(self.event_count, *total)
     }
+}
+
+/// Of `GET /agent/summary`: what others did with click tokens of the organisation.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Clicks {
+    pub(crate) total_events: Count,
+    pub(crate) total_sessions: Count,
+    pub(crate) events_by_type: Vec<TypeCount>,
+}
+
+/// Of `GET /agent/summary`: how sessions of the organisation ended.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Outcomes {
+    pub(crate) total: Count,
+    pub(crate) by_type: Vec<OutcomeCount>,
+    pub(crate) by_currency: Vec<OutcomeValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct OutcomeCount {
+    pub(crate) outcome_type: String,
+    pub(crate) count: Count,
+}
+
+/// A sum of minor units may be longer than 64 bits: it is shown digit for digit.
+#[derive(Debug, Deserialize)]
+pub(crate) struct OutcomeValue {
+    pub(crate) currency: String,
+    pub(crate) count: Count,
+    pub(crate) value_amount: Number,
+}
+
+/// `GET /agent/events`
+#[derive(Debug, Deserialize)]
+pub(crate) struct OwnEvent {
+    pub(crate) event_id: String,
+    pub(crate) session_id: String,
+    pub(crate) event_type: String,
+    pub(crate) content_url: String,
+    pub(crate) event_timestamp: Time,
+    pub(crate) event_data: Map<String, Value>,
+    pub(crate) agent_id: String,
+    pub(crate) source_role: String,
+    pub(crate) reported_by: String,
 }
 
 /// `GET /content-owners/series`

@@ -3,10 +3,14 @@
 //! Must hold nothing that was not written down in `assets/README.md`.
 
 use axum::extract::Path;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use service_kit::http::weighted;
 use sha2::{Digest, Sha256};
+use std::io::{self, Write};
 use std::sync::LazyLock;
 
 struct Asset {
@@ -27,17 +31,36 @@ static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
     ASSETS.iter().map(address).collect()
 });
 
+/// The same in gzip, where that was made.
+static COMPRESSED: LazyLock<Vec<Option<Vec<u8>>>> =
+    LazyLock::new(|| ASSETS.iter().map(|asset| compressed(asset.bytes).ok()).collect());
+
+fn compressed(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// Whether a browser takes gzip.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    weighted(headers, &header::ACCEPT_ENCODING).any(|(name, weight)| name.eq_ignore_ascii_case("gzip") && weight > 0)
+}
+
 /// Where a page finds an asset.
 pub(crate) fn address(name: &str) -> String {
     let at = ASSETS.iter().position(|asset| asset.name == name);
     at.map(|at| ADDRESSES[at].clone()).unwrap_or_default()
 }
 
-/// `GET /assets/{name}`
-pub(crate) async fn serve(Path(name): Path<String>) -> Response {
-    let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else { return StatusCode::NOT_FOUND.into_response() };
-    let kept = "public, max-age=31536000, immutable";
-    ([(header::CONTENT_TYPE, asset.media), (header::CACHE_CONTROL, kept)], asset.bytes).into_response()
+/// `GET /assets/{name}`. Pages are never compressed: some hold a secret beside what others wrote.
+pub(crate) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let Some(at) = ASSETS.iter().position(|asset| asset.name == name) else { return StatusCode::NOT_FOUND.into_response() };
+    let (asset, kept) = (&ASSETS[at], "public, max-age=31536000, immutable");
+    let told = [(header::CONTENT_TYPE, asset.media), (header::CACHE_CONTROL, kept), (header::VARY, "accept-encoding")];
+    match COMPRESSED[at].as_deref().filter(|_| takes_gzip(&headers)) {
+        Some(compressed) => (told, [(header::CONTENT_ENCODING, "gzip")], compressed).into_response(),
+        None => (told, asset.bytes).into_response(),
+    }
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -55,6 +78,27 @@ mod tests {
         assert!(list.contains(&digest(htmx)), "assets/README.md: the digest of htmx.min.js is {}", digest(htmx));
         for asset in &ASSETS {
             assert!(list.contains(asset.name), "assets/README.md does not list {}", asset.name);
+        }
+    }
+
+    #[test]
+    fn gzip_is_for_browsers_that_take_it() {
+        for (said, is_taken) in [
+            ("gzip, deflate, br, zstd", true),
+            ("br;q=1.0, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("br", false),
+            ("x-gzip", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, said.parse().unwrap())]);
+            assert_eq!(takes_gzip(&headers), is_taken, "{said}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+        for (asset, compressed) in ASSETS.iter().zip(COMPRESSED.iter()) {
+            let mut whole = Vec::new();
+            io::Read::read_to_end(&mut flate2::read::GzDecoder::new(compressed.as_deref().unwrap()), &mut whole).unwrap();
+            assert_eq!(whole, asset.bytes, "{}", asset.name);
         }
     }
 

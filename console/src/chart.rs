@@ -6,9 +6,10 @@
 use crate::answers::SeriesItem;
 use crate::numbers::{Count, grouped, short_day, short_hour};
 use askama::filters::HtmlSafe;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result, Write};
+use std::iter::successors;
 
 const WIDTH: usize = 960;
 const HEIGHT: usize = 240;
@@ -48,6 +49,14 @@ impl Chart {
             *totals.entry(name.clone()).or_default() += item.total_events;
             *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
         }
+        // A series with too many items is told without its zeroes; what lies between two buckets is there all the same.
+        let (step, last) =
+            (if is_hourly { TimeDelta::hours(1) } else { TimeDelta::days(1) }, by_start.keys().next_back().copied());
+        for start in successors(by_start.keys().next().copied(), |start| start.checked_add_signed(step))
+            .take_while(|start| Some(*start) < last)
+        {
+            by_start.entry(start).or_default();
+        }
         let mut names: Vec<String> = totals.keys().cloned().collect();
         names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
         let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
@@ -62,6 +71,16 @@ impl Chart {
             Line { name: (*label).to_owned(), figures: found.unwrap_or_else(|| vec![0; self.starts.len()]) }
         };
         Self { lines: names.iter().map(line).collect(), ..self }
+    }
+
+    /// Without the buckets at its end that have not begun at a moment and hold nothing: what has not been yet is no zero.
+    pub(crate) fn until(mut self, now: DateTime<Utc>) -> Self {
+        let holds = |at: usize| self.lines.iter().any(|line| line.figures[at] > 0);
+        let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
+        let count = last.map_or(0, |last| last + 1);
+        self.starts.truncate(count);
+        self.lines.iter_mut().for_each(|line| line.figures.truncate(count));
+        self
     }
 
     fn peak(&self) -> u64 {
@@ -256,6 +275,34 @@ mod tests {
         assert_eq!(chart.rows()[1].1, [Count(0), Count(1)]);
         let ordered = chart.ordered(&[("b", "Bees"), ("c", "Seas")]);
         assert_eq!(ordered.lines, [line("Bees", vec![0, 1]), line("Seas", vec![0, 0])]);
+    }
+
+    #[test]
+    fn a_bucket_without_any_item_between_two_others_keeps_its_place() {
+        let chart = by_type(&[item(1, "a", 3), item(4, "a", 1)]);
+        assert_eq!((chart.starts.len(), &chart.lines[0].figures), (4, &vec![3, 0, 0, 1]));
+        let hourly = Chart::of("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
+        assert_eq!(hourly.starts.len(), 25);
+        assert!(by_type(&[]).starts.is_empty());
+    }
+
+    #[test]
+    fn a_chart_ends_with_the_bucket_that_is_under_way_or_with_the_last_that_holds_something() {
+        let chart = by_type(&[item(1, "a", 3), item(2, "a", 0), item(3, "a", 1), item(4, "a", 0), item(5, "a", 0)]);
+        for (now, count) in [
+            ("2026-03-01T00:00:00Z", 3),
+            ("2026-03-03T23:59:59Z", 3),
+            ("2026-03-04T00:00:00Z", 4),
+            ("2026-03-05T12:00:00Z", 5),
+            ("2026-04-01T00:00:00Z", 5),
+        ] {
+            let ended = chart.clone().until(now.parse().unwrap());
+            assert_eq!((ended.starts.len(), ended.lines[0].figures.len()), (count, count), "{now}");
+            assert_eq!(ended.lines[0].total(), chart.lines[0].total(), "{now}: no figure is lost");
+        }
+        let nothing = by_type(&[item(2, "a", 0)]).until("2026-03-01T00:00:00Z".parse().unwrap());
+        assert!(nothing.starts.is_empty() && nothing.marks().is_empty() && nothing.rows().is_empty(), "{nothing:?}");
+        assert!(nothing.picture().to_string().ends_with("</svg>"));
     }
 
     #[test]

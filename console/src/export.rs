@@ -8,6 +8,7 @@ use crate::State;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::query::Query;
+use crate::screens::clicks::BY_OTHERS;
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use axum::body::{Body, Bytes};
@@ -22,16 +23,19 @@ use std::sync::Arc;
 /// As many items as one page may have.
 const PAGE: u64 = 1_000;
 
-/// The lists, by the name in the address.
-const LISTS: [(&str, &str); 8] = [
-    ("events", "/content-owners/events"),
-    ("pages", "/content-owners/urls"),
-    ("corroboration", "/content-owners/corroboration"),
-    ("funnel", "/content-owners/funnel"),
-    ("crawlers", "/content-owners/crawlers"),
-    ("series", "/content-owners/series"),
-    ("own-events", "/agent/events"),
-    ("own-series", "/agent/series"),
+/// A list: its name in the address, where the API has it, and what it is narrowed to.
+type List = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const LISTS: [List; 9] = [
+    ("events", "/content-owners/events", &[]),
+    ("pages", "/content-owners/urls", &[]),
+    ("corroboration", "/content-owners/corroboration", &[]),
+    ("funnel", "/content-owners/funnel", &[]),
+    ("crawlers", "/content-owners/crawlers", &[]),
+    ("series", "/content-owners/series", &[]),
+    ("own-events", "/agent/events", &[]),
+    ("own-series", "/agent/series", &[]),
+    ("clicks", "/agent/events", &[BY_OTHERS]),
 ];
 
 /// How far a list has been told.
@@ -67,10 +71,10 @@ pub(crate) async fn serve(
         let name = format!("attachment; filename=\"{list}-{}.{format}\"", state.clock.now().date_naive());
         return told(file, media, name).await;
     }
-    let (_, path) = LISTS.into_iter().find(|(name, _)| *name == list).ok_or(Failure::NotFound)?;
+    let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
     let window = Window::of(&asked, state.clock.now())?;
     let split = [("by", asked.by.as_str()), ("split", &asked.split)];
-    let parameters = window.parameters_and(&[&split[..], &asked.narrowing()].concat());
+    let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
     // A refusal of the first page is a page that says so; one of a later page breaks the file off.
     let first = progress.page(media).await?.unwrap_or_default();

@@ -4,12 +4,13 @@
 
 use crate::State;
 use crate::failure::Failure;
+use crate::once::{self, Once};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State as Shared};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use service_kit::http::{ApiError, BodyLimits, BodyReader};
+use service_kit::http::{ApiError, BodyLimits, BodyReader, Transport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,31 +18,37 @@ use std::sync::Arc;
 pub(crate) const LIMITS: BodyLimits = BodyLimits::of(64 * 1024);
 
 /// The fields of a form; of one that stands there several times, all.
-pub(crate) struct Form(BTreeMap<String, Vec<String>>);
+pub(crate) struct Form {
+    fields: BTreeMap<String, Vec<String>>,
+    pub(crate) once: Once,
+}
 
 impl Form {
-    async fn read(bodies: &BodyReader, request: Request<Body>) -> Result<Self, ApiError> {
+    async fn read(bodies: &BodyReader, transport: Transport, request: Request<Body>) -> Result<Self, ApiError> {
+        let headers = request.headers().clone();
         let body = bodies.read_form(request).await?;
         let mut fields = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in url::form_urlencoded::parse(&body) {
             fields.entry(name.into_owned()).or_default().push(value.into_owned());
         }
-        Ok(Self(fields))
+        let number = fields.get(once::FIELD).and_then(|numbers| numbers.first()).map(String::as_str).unwrap_or_default();
+        let once = Once::of(transport, &headers, number);
+        Ok(Self { fields, once })
     }
 
     /// A field without the blanks around it; empty when it is missing.
     pub(crate) fn text(&self, name: &str) -> String {
-        self.0.get(name).and_then(|values| values.first()).map(|value| value.trim().to_owned()).unwrap_or_default()
+        self.fields.get(name).and_then(|values| values.first()).map(|value| value.trim().to_owned()).unwrap_or_default()
     }
 
     /// Every value of a field.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
-        self.0.get(name).cloned().unwrap_or_default()
+        self.fields.get(name).cloned().unwrap_or_default()
     }
 
     /// Whether a box is ticked.
     pub(crate) fn is_ticked(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.fields.contains_key(name)
     }
 }
 
@@ -49,7 +56,7 @@ impl FromRequest<Arc<State>> for Form {
     type Rejection = Failure;
 
     async fn from_request(request: Request<Body>, state: &Arc<State>) -> Result<Self, Failure> {
-        Self::read(&state.forms, request).await.map_err(Failure::NotTaken)
+        Self::read(&state.forms, state.transport(), request).await.map_err(Failure::NotTaken)
     }
 }
 
@@ -91,7 +98,9 @@ mod tests {
     async fn status_of(media_type: &str, body: Body) -> StatusCode {
         let bodies = BodyReader::new(LIMITS);
         let request = Request::builder().method(Method::POST).header(header::CONTENT_TYPE, media_type).body(body).unwrap();
-        let read = tokio::time::timeout(PATIENCE, Form::read(&bodies, request)).await.expect("no form is waited for without end");
+        let read = tokio::time::timeout(PATIENCE, Form::read(&bodies, Transport::Plain, request))
+            .await
+            .expect("no form is waited for without end");
         read.map_or_else(|error| Failure::NotTaken(error).into_response().status(), |_| StatusCode::OK)
     }
 

@@ -8,6 +8,7 @@ use crate::navigation::{self, Group};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use uuid::Uuid;
 
 /// What `base.html` needs.
 #[derive(Debug)]
@@ -45,6 +46,11 @@ impl Frame {
     /// The same with the script that asks for parts of the page again.
     pub(crate) fn live(self) -> Self {
         Self { is_live: true, ..self }
+    }
+
+    /// The number of a form that is taken once.
+    pub(crate) fn once(&self) -> Uuid {
+        Uuid::new_v4()
     }
 
     /// Where an asset is, by a name that changes with its content.

@@ -37,8 +37,11 @@ const OWNER: &[Line] = &[
     ("Set up", "Domains", "domains", false),
 ];
 
-const AGENT: &[Line] =
-    &[("What you reported", "Reported", "reported", true), ("What you reported", "Own events", "reports", true)];
+const AGENT: &[Line] = &[
+    ("What you reported", "Reported", "reported", true),
+    ("What you reported", "Own events", "reports", true),
+    ("What you reported", "Clicks", "clicks", true),
+];
 
 /// What every organisation has, whatever its kind, after its own lines.
 const EVERY_ORGANIZATION: &[Line] = &[

@@ -1,7 +1,9 @@
-//! Numbers, shares, changes and times, as pages show them: readable by people, with the exact value for programs.
+//! Numbers, shares, changes and times, as pages show them: as the reader's language writes them, with the exact value for programs.
 //!
 //! Must write nothing that has to be escaped: each of these types is safe in HTML as it is.
 
+pub(crate) use crate::language::grouped;
+use crate::language::with_tenth;
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::Deserialize;
@@ -54,19 +56,6 @@ impl HtmlSafe for Share {}
 impl HtmlSafe for Change {}
 impl HtmlSafe for Time {}
 
-/// With a comma between thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
 impl Display for Count {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "<data value=\"{}\">{}</data>", self.0, grouped(self.0))
@@ -78,7 +67,7 @@ impl Display for Bytes {
         write!(f, "<data value=\"{}\">", self.0)?;
         let units = [("kB", 1_000_u64), ("MB", 1_000_000), ("GB", 1_000_000_000), ("TB", 1_000_000_000_000)];
         match units.iter().rev().find(|(_, size)| self.0 >= *size) {
-            Some((unit, size)) => write!(f, "{}.{}&nbsp;{unit}</data>", grouped(self.0 / size), self.0 % size * 10 / size),
+            Some((unit, size)) => write!(f, "{}&nbsp;{unit}</data>", with_tenth(self.0 / size, self.0 % size / (size / 10))),
             None => write!(f, "{}&nbsp;B</data>", self.0),
         }
     }
@@ -86,7 +75,8 @@ impl Display for Bytes {
 
 impl Display for Ratio {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "<data value=\"{0}\">{0:.1}</data>", self.0)
+        let tenths = (self.0 * 10.0).round() as u64;
+        write!(f, "<data value=\"{}\">{}</data>", self.0, with_tenth(tenths / 10, tenths % 10))
     }
 }
 
@@ -96,7 +86,7 @@ impl Display for Millis {
         write!(f, "<data value=\"{}\">", self.0)?;
         match seconds {
             0 => write!(f, "{}&nbsp;ms</data>", self.0),
-            1..120 => write!(f, "{seconds}.{}&nbsp;s</data>", self.0 % 1_000 / 100),
+            1..120 => write!(f, "{}&nbsp;s</data>", with_tenth(seconds, self.0 % 1_000 / 100)),
             120..7_200 => write!(f, "{}&nbsp;min</data>", seconds / 60),
             _ => write!(f, "{}&nbsp;h</data>", grouped(seconds / 3_600)),
         }
@@ -119,7 +109,13 @@ impl Display for Share {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.permille() {
             Some(permille) => {
-                write!(f, "<data value=\"{}/{}\">{}.{}&thinsp;%</data>", self.part, self.whole, permille / 10, permille % 10)
+                write!(
+                    f,
+                    "<data value=\"{}/{}\">{}&thinsp;%</data>",
+                    self.part,
+                    self.whole,
+                    with_tenth(permille / 10, permille % 10)
+                )
             }
             None => f.write_str("<span class=\"none\" title=\"nothing to share\">\u{2013}</span>"),
         }
@@ -141,7 +137,7 @@ impl Display for Change {
         let permille = difference.permille().unwrap_or_default();
         write!(f, "<span class=\"change {kind}\" title=\"{word} than {}\">{sign}", grouped(before))?;
         match permille {
-            ..1_000 => write!(f, "{}.{}&thinsp;%", permille / 10, permille % 10)?,
+            ..1_000 => write!(f, "{}&thinsp;%", with_tenth(permille / 10, permille % 10))?,
             _ => write!(f, "{}&thinsp;%", grouped((permille + 5) / 10))?,
         }
         f.write_str("</span>")
@@ -168,6 +164,7 @@ pub(crate) fn short_hour(start: DateTime<Utc>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language::read_in;
 
     #[test]
     fn thousands_are_separated_and_the_exact_number_is_kept() {
@@ -176,6 +173,38 @@ mod tests {
         assert_eq!(shown(999), "<data value=\"999\">999</data>");
         assert_eq!(shown(1_000), "<data value=\"1000\">1,000</data>");
         assert_eq!(shown(u64::MAX), "<data value=\"18446744073709551615\">18,446,744,073,709,551,615</data>");
+    }
+
+    #[test]
+    fn every_kind_of_figure_is_written_as_the_reader_writes_it_and_its_exact_value_as_programs_do() {
+        let figures = || {
+            [
+                Count(1_234).to_string(),
+                Bytes(12_990_000).to_string(),
+                Millis(1_500).to_string(),
+                Ratio(1_234.56).to_string(),
+                Share { part: 1, whole: 3 }.to_string(),
+                Change { now: 50_000, before: 1_000 }.to_string(),
+                Change { now: 1_100, before: 1_000 }.to_string(),
+            ]
+        };
+        let (shown, german) = (figures(), read_in("de", figures));
+        assert_eq!(
+            german,
+            [
+                "<data value=\"1234\">1.234</data>",
+                "<data value=\"12990000\">12,9&nbsp;MB</data>",
+                "<data value=\"1500\">1,5&nbsp;s</data>",
+                "<data value=\"1234.56\">1.234,6</data>",
+                "<data value=\"1/3\">33,3&thinsp;%</data>",
+                "<span class=\"change up\" title=\"more than 1.000\">+4.900&thinsp;%</span>",
+                "<span class=\"change up\" title=\"more than 1.000\">+10,0&thinsp;%</span>",
+            ]
+        );
+        let exact = |shown: &str| shown.split('>').next().unwrap().to_owned();
+        for (own, german) in shown.iter().zip(&german).take(5) {
+            assert_eq!(exact(own), exact(german));
+        }
     }
 
     #[test]

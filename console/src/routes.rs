@@ -3,10 +3,11 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, audit, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite, keys, members, operator,
-    organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings, sign_in, start, webhooks,
+    agents, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite, keys, members,
+    operator, organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings, sign_in, start,
+    webhooks,
 };
-use crate::{State, assets, export, failure, forms};
+use crate::{State, assets, export, failure, forms, language};
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::middleware;
@@ -80,6 +81,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/members/invites/{id}/withdraw", post(members::withdraw))
         .route("/console/o/{organization}/reported", get(reported::show))
         .route("/console/o/{organization}/reports", get(reports::show))
+        .route("/console/o/{organization}/clicks", get(clicks::show))
         .route("/console/o/{organization}/sessions/{id}", get(reports::document))
         .route("/console/o/{organization}/audit", get(audit::show))
         .route("/console/o/{organization}/refused", get(refused::show))
@@ -89,6 +91,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(home::wants_a_form)
         .route_layer(middleware::from_fn_with_state(Arc::clone(&state), forms::refuse_foreign))
         .route_layer(middleware::from_fn(failure::shown))
+        .route_layer(middleware::from_fn(language::of_reader))
         .route_layer(middleware::map_response(with_policy))
         .with_state(state)
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod audit;
+pub(crate) mod clicks;
 pub(crate) mod corroboration;
 pub(crate) mod crawlers;
 pub(crate) mod domains;
@@ -87,6 +88,12 @@ const TYPES: [(&str, &str); 6] = [
     ("content_engaged", "clicked"),
     ("checkout_completed", "checkout completed"),
 ];
+
+/// A type in the words of charts, filters and columns.
+pub(crate) fn step(event_type: &str) -> &str {
+    let known = TYPES.iter().find(|(name, _)| *name == event_type);
+    known.map_or_else(|| event_type.strip_prefix("content_").unwrap_or(event_type), |(_, step)| step)
+}
 
 impl Narrowed {
     pub(crate) fn is_of_type(&self, name: &str) -> bool {

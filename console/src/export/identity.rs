@@ -1,6 +1,6 @@
 //! Lists that the API answers as JSON alone, as files: the same items, one a record or a line.
 //!
-//! Must change no value, and must write no cell that a spreadsheet runs.
+//! Must change no value, must tell no item twice, and must write no cell that a spreadsheet runs.
 
 use super::PAGE;
 use crate::api::{Asker, Parameters};
@@ -9,7 +9,7 @@ use crate::session::Member;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use service_kit::http::csv::{cell, record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// A list: its name in the address, where the API has it, and its columns.
@@ -18,16 +18,21 @@ struct Known {
     /// With `{organization}` and `{webhook}` for what the address says.
     path: &'static str,
     columns: &'static [&'static str],
-    /// Whether the API tells it page by page.
-    is_paged: bool,
+    /// Of a list that the API tells page by page, the members that tell items apart; else none.
+    paged_by: &'static [&'static str],
 }
 
 const fn whole(name: &'static str, path: &'static str, columns: &'static [&'static str]) -> Known {
-    Known { name, path, columns, is_paged: false }
+    Known { name, path, columns, paged_by: &[] }
 }
 
-const fn paged(name: &'static str, path: &'static str, columns: &'static [&'static str]) -> Known {
-    Known { name, path, columns, is_paged: true }
+const fn paged(
+    name: &'static str,
+    path: &'static str,
+    columns: &'static [&'static str],
+    paged_by: &'static [&'static str],
+) -> Known {
+    Known { name, path, columns, paged_by }
 }
 
 const DELEGATIONS: &[&str] =
@@ -62,6 +67,7 @@ const DRAINS: &[&str] = &[
 const KEYS: &[&str] =
     &["id", "name", "prefix", "scopes", "drain_id", "created_by", "created_at", "last_used_at", "expires_at", "revoked_at"];
 const DELIVERIES: &[&str] = &["id", "event_type", "status", "attempts", "created_at", "next_attempt_at", "last_attempt"];
+const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_id", "detail"];
 const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
 
 const LISTS: &[Known] = &[
@@ -69,11 +75,11 @@ const LISTS: &[Known] = &[
     whole("members", "/api/v1/identity/organizations/{organization}/members", &["user_id", "email", "role", "created_at"]),
     whole("delegations", "/api/v1/identity/delegations", DELEGATIONS),
     whole("delegation-requests", "/api/v1/identity/delegation-requests", REQUESTS),
-    whole("webhooks", "/api/v1/identity/webhooks", &["id", "url", "event_types", "created_at", "disabled_at"]),
+    whole("webhooks", "/api/v1/identity/webhooks", &["id", "url", "event_types", "created_at", "disabled_at", "last_attempt"]),
     whole("drains", "/api/v1/identity/drains", DRAINS),
-    paged("deliveries", "/api/v1/identity/webhooks/{webhook}/deliveries", DELIVERIES),
-    paged("audit", "/api/v1/identity/audit", &["id", "at", "actor", "action", "object_kind", "object_id", "detail"]),
-    paged("refused", "/api/v1/identity/refused-reports", REFUSED),
+    paged("deliveries", "/api/v1/identity/webhooks/{webhook}/deliveries", DELIVERIES, &["id"]),
+    paged("audit", "/api/v1/identity/audit", AUDIT, &["id"]),
+    paged("refused", "/api/v1/identity/refused-reports", REFUSED, &["route", "status", "code", "field", "rule"]),
 ];
 
 /// What the address of a file says beside its name; each belongs to one of the lists.
@@ -96,7 +102,8 @@ pub(super) struct File {
     parameters: Parameters,
     columns: &'static [&'static str],
     is_csv: bool,
-    is_paged: bool,
+    /// Of a list that is told page by page.
+    told: Option<Told>,
     /// Items that have been told; none when all have been.
     offset: Option<u64>,
 }
@@ -115,20 +122,23 @@ impl File {
         let api = if known.path.contains("{organization}") { member.person.api.clone() } else { member.api() };
         let named = [("action", &asked.action), ("role", &asked.role), ("since", &asked.since)];
         let named = named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone()));
-        let (columns, is_paged) = (known.columns, known.is_paged);
-        Some(Self { api, path, parameters: named.collect(), columns, is_csv, is_paged, offset: Some(0) })
+        let told = (!known.paged_by.is_empty()).then(|| Told { by: known.paged_by, before: BTreeSet::new() });
+        Some(Self { api, path, parameters: named.collect(), columns: known.columns, is_csv, told, offset: Some(0) })
     }
 
     /// The next part of the file; none after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(offset) = self.offset.take() else { return Ok(None) };
         let mut parameters = self.parameters.clone();
-        if self.is_paged {
+        if self.told.is_some() {
             parameters.extend([("limit", PAGE.to_string()), ("offset", offset.to_string())]);
         }
-        let items: Vec<Box<RawValue>> = self.api.get(&self.path, &parameters).await?;
+        let mut items: Vec<Box<RawValue>> = self.api.get(&self.path, &parameters).await?;
         let is_full = items.len() as u64 >= PAGE;
-        self.offset = (self.is_paged && is_full).then_some(offset + PAGE);
+        self.offset = (self.told.is_some() && is_full).then_some(offset + PAGE);
+        if let Some(told) = &mut self.told {
+            items = told.untold(items)?;
+        }
         let names = || record(self.columns.iter().map(|name| (*name).to_owned()));
         let mut part = if self.is_csv && offset == 0 { names() } else { Vec::new() };
         for item in &items {
@@ -143,10 +153,58 @@ impl File {
     }
 }
 
+/// The items of the page before: what comes while a file is written stands first, and moves them onto the next page.
+struct Told {
+    by: &'static [&'static str],
+    before: BTreeSet<Vec<String>>,
+}
+
+impl Told {
+    /// The items of a page that the page before did not have.
+    fn untold(&mut self, page: Vec<Box<RawValue>>) -> Result<Vec<Box<RawValue>>, Failure> {
+        let mut untold = Vec::with_capacity(page.len());
+        let mut now = BTreeSet::new();
+        for item in page {
+            let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).map_err(Failure::away)?;
+            let key: Vec<String> =
+                self.by.iter().map(|name| members.get(name).map(|value| value.get().to_owned()).unwrap_or_default()).collect();
+            if !self.before.contains(&key) {
+                untold.push(item);
+            }
+            now.insert(key);
+        }
+        self.before = now;
+        Ok(untold)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_rows_that_came_meanwhile_moved_onto_the_next_page_is_not_told_again() {
+        let page = |ids: std::ops::Range<u32>| -> Vec<Box<RawValue>> {
+            ids.map(|id| RawValue::from_string(format!("{{\"id\":{id},\"at\":\"now\"}}")).unwrap()).collect()
+        };
+        let mut told = Told { by: &["id"], before: BTreeSet::new() };
+        let mut count = |ids| told.untold(page(ids)).unwrap().len();
+        // Two rows came before the second page was asked for, none before the third.
+        assert_eq!((count(0..10), count(8..18), count(18..23)), (10, 8, 5));
+    }
+
+    #[test]
+    fn items_without_an_id_are_told_apart_by_what_makes_them_one() {
+        let known = LISTS.iter().find(|known| known.name == "refused").unwrap();
+        let row = |field: &str, requests: u32| {
+            let row = json!({"route": "/events", "status": 422, "code": "c", "field": field, "rule": "r", "requests": requests});
+            RawValue::from_string(row.to_string()).unwrap()
+        };
+        let mut told = Told { by: known.paged_by, before: BTreeSet::new() };
+        assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
+        assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "one that has grown is the same");
+    }
 
     /// What the API describes of each list, so that no member goes missing.
     #[test]

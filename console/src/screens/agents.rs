@@ -45,7 +45,8 @@ pub(crate) async fn show(
     Ok(Page(Agents {
         frame: member.frame("Agents", &window.query()),
         home: member.organization.home(),
-        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id)),
+        chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id))
+            .until(state.clock.now()),
         agents: summary.agents,
         total_events: Count(summary.total_events),
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &split),

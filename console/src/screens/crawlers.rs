@@ -1,10 +1,11 @@
 //! Crawlers: who fetched, for what, how it was answered, and how many came back. What servers saw, beside what agents claim.
 //!
-//! Must show what a server did not tell as not known, and never as a zero.
+//! Must show what a server did not tell as not known, and never as a zero; and sums of every bot, not of those of one page.
 
-use super::{Behind, Filters, Pager};
+use super::{Behind, Filters};
 use crate::State;
 use crate::answers::{Series, SeriesItem};
+use crate::api::{Asker, Parameters};
 use crate::chart::Chart;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
@@ -12,13 +13,17 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Ratio, Share};
 use crate::query::Query;
 use crate::session::Member;
-use crate::window::PeriodParameters;
+use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
 use serde::Deserialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LIMIT: u64 = 50;
+/// As many bots as one answer may have.
+const LIMIT: &str = "1000";
+const CRAWLERS: &str = "/content-owners/crawlers";
 /// What the chart may be split by: in addresses and for the API, and in words.
 const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By purpose"), ("status", "By status")];
 
@@ -72,6 +77,79 @@ impl Crawler {
     }
 }
 
+/// What several rows come to.
+#[derive(Default)]
+struct Sum {
+    retrievals: Count,
+    bytes: Bytes,
+    corroborated: Count,
+    clicks: Count,
+}
+
+impl Sum {
+    fn add(&mut self, crawler: &Crawler) {
+        self.retrievals.0 += crawler.retrievals.0;
+        self.bytes.0 = self.bytes.0.saturating_add(crawler.bytes.0);
+        self.corroborated.0 += crawler.corroborated.0;
+    }
+
+    fn corroborated_share(&self) -> Share {
+        Share::of(self.corroborated, self.retrievals)
+    }
+
+    fn share_of(&self, total: &Self) -> Share {
+        Share::of(self.retrievals, total.retrievals)
+    }
+}
+
+/// All bots of one operator together.
+#[derive(Default)]
+struct Operator {
+    name: String,
+    sum: Sum,
+    retrievals_per_click: Option<Ratio>,
+}
+
+/// Most retrievals first, and what all of them come to.
+fn by_operator(crawlers: &[Crawler]) -> (Vec<Operator>, Sum) {
+    let (mut operators, mut total) = (BTreeMap::<&str, Operator>::new(), Sum::default());
+    for crawler in crawlers {
+        let operator = operators.entry(&crawler.operator).or_default();
+        operator.name.clone_from(&crawler.operator);
+        operator.sum.add(crawler);
+        // The same in each row of the operator.
+        operator.sum.clicks = crawler.operator_clicks;
+        operator.retrievals_per_click = crawler.retrievals_per_click;
+        total.add(crawler);
+    }
+    let mut operators: Vec<Operator> = operators.into_values().collect();
+    operators.sort_by_key(|operator| Reverse(operator.sum.retrievals));
+    total.clicks = Count(operators.iter().map(|operator| operator.sum.clicks.0).sum());
+    (operators, total)
+}
+
+/// The bot that fetched the most, from whatever addresses.
+struct Most {
+    operator: String,
+    bot: String,
+    retrievals: Count,
+}
+
+impl Most {
+    fn of(crawlers: &[Crawler]) -> Option<Self> {
+        let mut bots = BTreeMap::<(&str, &str), u64>::new();
+        for crawler in crawlers {
+            *bots.entry((&crawler.operator, &crawler.bot)).or_default() += crawler.retrievals.0;
+        }
+        let most = bots.into_iter().min_by_key(|(_, retrievals)| Reverse(*retrievals));
+        most.map(|((operator, bot), retrievals)| Self {
+            operator: operator.to_owned(),
+            bot: bot.to_owned(),
+            retrievals: Count(retrievals),
+        })
+    }
+}
+
 /// What an operator says that it fetches for, in words.
 fn purpose(name: &str) -> &str {
     match name {
@@ -104,12 +182,31 @@ pub(crate) struct Crawlers {
     split: &'static str,
     chart: Chart,
     behind_chart: Behind,
+    most: Option<Most>,
+    operators: Vec<Operator>,
+    total: Sum,
     crawlers: Vec<Crawler>,
     unattributed_clicks: Count,
     refused: Option<Vec<Refused>>,
     coverage: Coverage,
-    pager: Pager,
     behind: Behind,
+}
+
+/// Every bot, however many pages they take; what stands beside them is of the first.
+async fn read(api: &Asker, window: &Window) -> Result<Answer, Failure> {
+    let mut all: Answer = api.get(CRAWLERS, &page_at(window, 0)).await?;
+    while (all.items.len() as u64) < all.total {
+        let page: Answer = api.get(CRAWLERS, &page_at(window, all.items.len())).await?;
+        if page.items.is_empty() {
+            break;
+        }
+        all.items.extend(page.items);
+    }
+    Ok(all)
+}
+
+fn page_at(window: &Window, offset: usize) -> Parameters {
+    window.parameters_and(&[("limit", LIMIT), ("offset", &offset.to_string())])
 }
 
 /// `GET /console/o/{organization}/crawlers`
@@ -119,29 +216,26 @@ pub(crate) async fn show(
     Query(asked): Query<PeriodParameters>,
 ) -> Result<Page<Crawlers>, Failure> {
     let filters = Filters::read(&state, &member, "crawlers", &asked).await?;
-    let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("operator");
     let over = filters.window.parameters_and(&[("by", filters.window.bucket()), ("split", split)]);
     let api = member.api();
-    let (answer, series) = tokio::try_join!(
-        api.get::<Answer>("/content-owners/crawlers", &parameters),
-        api.get::<Series>("/content-owners/series", &over),
-    )?;
-    let address = format!("{}?{}", filters.here, filters.window.query());
+    let (answer, series) = tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
+    let (operators, total) = by_operator(&answer.items);
     Ok(Page(Crawlers {
         frame: member.frame("Crawlers", &filters.window.query()),
         home: member.organization.home(),
         splits: SPLITS,
         split,
-        chart: over_time(split, series.items, filters.window.bucket() == "hour"),
+        chart: over_time(split, series.items, filters.window.bucket() == "hour").until(state.clock.now()),
         behind_chart: Behind::of(&state, &member, "series", "/content-owners/series", &over),
+        most: Most::of(&answer.items),
+        operators,
+        total,
         crawlers: answer.items,
         unattributed_clicks: answer.unattributed_clicks,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
-        pager: Pager::numbered(address, answer.total, asked.offset, LIMIT),
-        behind: Behind::of(&state, &member, "crawlers", "/content-owners/crawlers", &parameters),
+        behind: Behind::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
         filters,
     }))
 }

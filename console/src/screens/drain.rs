@@ -201,11 +201,14 @@ pub(crate) async fn rotate(
     member: Member,
     Path(named): Path<HashMap<String, String>>,
     form: Form,
-) -> Result<Page<DrainPage>, Failure> {
+) -> Result<Response, Failure> {
     let (id, chosen) = (id(&named)?, platforms::named(&form.text("with")));
-    match member.api().change::<Drain>(Method::POST, &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
-        Ok(drain) => view(&state, &member, id, chosen, Some(Made { drain, is_another: true }), None).await,
-        Err(failure) => view(&state, &member, id, chosen, None, Some(failure.refusal()?)).await,
+    match form.once.make(&member.api(), &format!("{DRAINS}/{id}/rotate"), &json!({})).await {
+        Ok((drain, sent)) => {
+            let new = Made { drain, is_another: true };
+            Ok((sent, view(&state, &member, id, chosen, Some(new), None).await?).into_response())
+        }
+        Err(failure) => Ok(view(&state, &member, id, chosen, None, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 

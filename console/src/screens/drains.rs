@@ -14,7 +14,6 @@ use crate::query::Query;
 use crate::session::Member;
 use askama::Template;
 use axum::extract::State as Shared;
-use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use futures::future::try_join_all;
 use serde::Deserialize;
@@ -76,8 +75,8 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
     if let Some((member, _)) = platform.asks.filter(|_| !typed.asked.is_empty()) {
         asked[member] = json!(typed.asked);
     }
-    match member.api().change::<Drain>(Method::POST, DRAINS, &asked).await {
-        Ok(made) => Ok(made_page(&state, &member, made, platform).await?.into_response()),
+    match form.once.make::<Drain>(&member.api(), DRAINS, &asked).await {
+        Ok((made, sent)) => Ok((sent, made_page(&state, &member, made, platform).await?).into_response()),
         Err(failure) => Ok(view(&member, Some(platform), typed, Some(failure.refusal()?)).await?.into_response()),
     }
 }

@@ -56,7 +56,7 @@ impl Report {
 
 impl OneEvent {
     fn step(&self) -> &str {
-        self.event_type.strip_prefix("content_").unwrap_or(&self.event_type)
+        super::step(&self.event_type)
     }
 
     /// What the reports come to, in words.

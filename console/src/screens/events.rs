@@ -79,9 +79,8 @@ impl Event {
         format!("event/{}?{}", path_segment(&self.event_id), query.finish())
     }
 
-    /// The type in the words of the charts.
     pub(crate) fn step(&self) -> &str {
-        self.event_type.strip_prefix("content_").unwrap_or(&self.event_type)
+        super::step(&self.event_type)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Must show a key only in the answer to the form that minted it.
 
-use super::{Behind, Outcome};
+use super::{Behind, Outcome, members};
 use crate::State;
 use crate::answers::ApiKey;
 use crate::failure::Failure;
@@ -36,6 +36,8 @@ pub(crate) struct Keys {
     frame: Frame,
     home: String,
     may_change: bool,
+    /// Who mints keys, where the reader may not.
+    owners: String,
     scopes: [(&'static str, &'static str); 4],
     /// Missing when only the new key is known.
     keys: Option<Vec<ApiKey>>,
@@ -70,11 +72,11 @@ pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> R
 }
 
 /// `POST /console/o/{organization}/keys`
-pub(crate) async fn mint(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Page<Keys>, Failure> {
+pub(crate) async fn mint(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"name": form.text("name"), "scopes": form.all("scope")});
-    match member.api().change::<ApiKey>(Method::POST, KEYS, &asked).await {
-        Ok(minted) => view(&state, &member, Some(minted), None).await,
-        Err(failure) => view(&state, &member, None, Some(failure.refusal()?)).await,
+    match form.once.make::<ApiKey>(&member.api(), KEYS, &asked).await {
+        Ok((minted, sent)) => Ok((sent, view(&state, &member, Some(minted), None).await?).into_response()),
+        Err(failure) => Ok(view(&state, &member, None, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
@@ -119,6 +121,7 @@ async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: O
         frame: member.frame("API keys", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
+        owners: members::owners(member).await?,
         scopes: SCOPES,
         keys,
         minted,

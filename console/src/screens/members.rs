@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use uuid::Uuid;
 
+/// How many owners are named.
+const NAMED: usize = 5;
+
 #[derive(Template)]
 #[template(path = "members.html")]
 pub(crate) struct Members {
@@ -75,6 +78,18 @@ fn path(member: &Member, list: &str) -> String {
 
 fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
+}
+
+/// Whom a member who is no owner asks for what owners alone do: the owners' addresses, in one text. Empty for an owner.
+pub(super) async fn owners(member: &Member) -> Result<String, Failure> {
+    if member.organization.is_owner() {
+        return Ok(String::new());
+    }
+    let people: Vec<Person> = member.person.api.get(&path(member, "members"), &Vec::new()).await?;
+    let mut owners: Vec<String> = people.into_iter().filter(Person::is_owner).map(|person| person.email).collect();
+    let others = owners.split_off(owners.len().min(NAMED));
+    let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    Ok(owners.join(", ") + &others)
 }
 
 async fn view(member: &Member, problem: Outcome) -> Result<Page<Members>, Failure> {

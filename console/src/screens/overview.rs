@@ -16,6 +16,7 @@ use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
+use chrono::NaiveDate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -90,19 +91,20 @@ pub(crate) async fn show(
         summary(&api, window),
         summary(&api, &before),
         api.get::<Series>("/content-owners/series", &by_type),
-        api.get::<Series>("/content-owners/series", &shown),
+        // By step is asked anyway.
+        async { if split == "type" { Ok(None) } else { api.get::<Series>("/content-owners/series", &shown).await.map(Some) } },
         api.get::<List<FunnelItem>>("/content-owners/funnel", &by_agent),
         corroboration(&api, window),
         corroboration(&api, &before),
         covered(&api, window),
     )?;
     let is_hourly = window.bucket() == "hour";
-    let types = by_step(types.items, is_hourly);
-    let chart = match split {
+    let types = by_step(types.items, is_hourly).until(state.clock.now());
+    let drawn = drawn.map(|drawn| match split {
         "agent" => Chart::of("Events by agent", &drawn.items, is_hourly, |item| named(&item.agent_id)),
-        "role" => Chart::of("Events by observer", &drawn.items, is_hourly, |item| item.source_role.clone()),
-        _ => types.clone(),
-    };
+        _ => Chart::of("Events by observer", &drawn.items, is_hourly, |item| item.source_role.clone()),
+    });
+    let chart = drawn.map_or_else(|| types.clone(), |drawn| drawn.until(state.clock.now()));
     Ok(Page(Overview {
         frame: member.frame("Overview", &window.query()),
         home: member.organization.home(),
@@ -194,7 +196,8 @@ fn tiles(
     };
     let sum = |rows: &[Corroborated], figure: fn(&Corroborated) -> u64| rows.iter().map(figure).sum::<u64>();
     let both = |rows| sum(rows, |row| row.seen_by_both.0);
-    let mut by_day = BTreeMap::new();
+    // The days of the chart: one of which nothing is told keeps its place.
+    let mut by_day: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
         *by_day.entry(row.day).or_default() += row.seen_by_both.0;
     }

@@ -2,7 +2,7 @@
 //!
 //! Must name organisations as the API names them.
 
-use super::{Behind, Outcome};
+use super::{Behind, Outcome, members};
 use crate::answers::{Delegation, DelegationRequest, OrgKind};
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -27,6 +27,8 @@ pub(crate) struct Partners {
     is_grantor: bool,
     /// Owners let others read.
     may_grant: bool,
+    /// Who they are, where the reader is none of them.
+    owners: String,
     requests: Vec<DelegationRequest>,
     delegations: Vec<Delegation>,
     behind_requests: [Behind; 1],
@@ -73,7 +75,8 @@ async fn view(member: &Member, problem: Outcome) -> Result<Page<Partners>, Failu
     let api = member.api();
     let is_grantor = member.organization.org_type == OrgKind::ContentOwner;
     let role = vec![("role", if is_grantor { "grantor" } else { "grantee" }.to_owned())];
-    let (requests, delegations) = tokio::try_join!(api.get(REQUESTS, &role), api.get(DELEGATIONS, &role))?;
+    let (requests, delegations, owners) =
+        tokio::try_join!(api.get(REQUESTS, &role), api.get(DELEGATIONS, &role), members::owners(member))?;
     let frame = member.frame("Partners", "");
     let query = if is_grantor { "role=grantor" } else { "role=grantee" };
     Ok(Page(Partners {
@@ -81,6 +84,7 @@ async fn view(member: &Member, problem: Outcome) -> Result<Page<Partners>, Failu
         home: member.organization.home(),
         is_grantor,
         may_grant: member.organization.is_owner(),
+        owners,
         requests,
         delegations,
         behind_requests: [Behind::identity(member, "delegation-requests", REQUESTS, query)],

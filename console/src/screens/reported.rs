@@ -4,7 +4,7 @@
 
 use super::{Behind, Filters};
 use crate::State;
-use crate::answers::{Series, SourceCount, TypeCount};
+use crate::answers::{Clicks, Outcomes, Series, SourceCount, TypeCount};
 use crate::chart::Chart;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
@@ -15,7 +15,6 @@ use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
 use serde::Deserialize;
-use serde_json::Number;
 use std::sync::Arc;
 
 /// `GET /agent/summary`
@@ -35,34 +34,6 @@ struct OwnAgent {
     agent_id: String,
     event_count: Count,
     session_count: Count,
-}
-
-#[derive(Deserialize)]
-struct Clicks {
-    total_events: Count,
-    total_sessions: Count,
-    events_by_type: Vec<TypeCount>,
-}
-
-#[derive(Deserialize)]
-struct Outcomes {
-    total: Count,
-    by_type: Vec<OutcomeCount>,
-    by_currency: Vec<OutcomeValue>,
-}
-
-#[derive(Deserialize)]
-struct OutcomeCount {
-    outcome_type: String,
-    count: Count,
-}
-
-/// A sum of minor units may be longer than 64 bits: it is shown digit for digit.
-#[derive(Deserialize)]
-struct OutcomeValue {
-    currency: String,
-    count: Count,
-    value_amount: Number,
 }
 
 impl Summary {
@@ -98,7 +69,8 @@ pub(crate) async fn show(
         frame: member.frame("Reported", &window.query()),
         home: member.organization.home(),
         summary,
-        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone()),
+        chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone())
+            .until(state.clock.now()),
         behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
         filters,
     }))

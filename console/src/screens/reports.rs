@@ -2,11 +2,12 @@
 //!
 //! Must show what others wrote as text and nothing else.
 
+use super::events::as_text;
 use super::{Behind, Filters, Pager};
 use crate::State;
+use crate::answers::OwnEvent;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
-use crate::numbers::Time;
 use crate::query::Query;
 use crate::session::Member;
 use crate::window::PeriodParameters;
@@ -15,32 +16,17 @@ use axum::body::Body;
 use axum::extract::{Path, State as Shared};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
+pub(super) const OWN_EVENTS: &str = "/agent/events";
 const LIMIT: u64 = 50;
 
-#[derive(Deserialize)]
-struct Report {
-    event_id: String,
-    session_id: String,
-    event_type: String,
-    content_url: String,
-    event_timestamp: Time,
-    event_data: Map<String, Value>,
-    agent_id: String,
-    source_role: String,
-    reported_by: String,
-}
-
-impl Report {
+impl OwnEvent {
     /// What was reported besides, as text.
-    fn facts(&self) -> Vec<(&str, String)> {
-        let told = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        self.event_data.iter().map(|(name, value)| (name.as_str(), told(value))).collect()
+    pub(super) fn facts(&self) -> Vec<(&str, String)> {
+        self.event_data.iter().map(|(name, value)| (name.as_str(), as_text(value))).collect()
     }
 
     fn is_own(&self) -> bool {
@@ -54,7 +40,7 @@ pub(crate) struct Reports {
     frame: Frame,
     filters: Filters,
     home: String,
-    reports: Vec<Report>,
+    reports: Vec<OwnEvent>,
     pager: Pager,
     behind: Behind,
 }
@@ -68,14 +54,14 @@ pub(crate) async fn show(
     let filters = Filters::without_domains(&state, &member, "reports", &asked)?;
     let limit = LIMIT.to_string();
     let parameters = filters.window.parameters_and(&[("limit", &limit), ("after", &asked.after)]);
-    let (page, next) = member.api().get_with_next::<Report>("/agent/events", &parameters).await?;
+    let (page, next) = member.api().get_with_next::<OwnEvent>(OWN_EVENTS, &parameters).await?;
     let address = format!("{}?{}", filters.here, filters.window.query());
     Ok(Page(Reports {
         frame: member.frame("Own events", &filters.window.query()),
         home: member.organization.home(),
         reports: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
-        behind: Behind::of(&state, &member, "own-events", "/agent/events", &parameters),
+        behind: Behind::of(&state, &member, "own-events", OWN_EVENTS, &parameters),
         filters,
     }))
 }

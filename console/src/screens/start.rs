@@ -3,6 +3,7 @@
 //! Must know what is done from the API alone, so that the steps can be gone in any order and on any device.
 
 use super::keys::report;
+use super::members;
 use crate::State;
 use crate::answers::{ApiKey, Domain, Event, List};
 use crate::failure::Failure;
@@ -20,6 +21,9 @@ pub(crate) struct Start {
     domains: Vec<Domain>,
     has_proof: bool,
     has_key: bool,
+    may_mint: bool,
+    /// Who mints keys, where the reader may not.
+    owners: String,
     trial: String,
     arrival: Arrival,
 }
@@ -47,6 +51,8 @@ pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> R
         home: member.organization.home(),
         has_proof: proved.is_some(),
         has_key: keys.iter().any(|key| key.revoked_at.is_none()),
+        may_mint: member.organization.is_owner(),
+        owners: members::owners(&member).await?,
         trial: report(&state, "YOUR-KEY", named),
         arrival: read(&member).await?,
         domains,

@@ -2,14 +2,20 @@
 //!
 //! Must not look inside the console: a page is what its reader sees.
 
+mod attacks;
 mod browser;
 mod buttons;
+mod clicks;
+mod contract;
 mod drains;
 mod figures;
 mod files;
+mod first_steps;
 mod invites;
 mod keyboard;
+mod languages;
 mod looks;
+mod more_figures;
 mod one_event;
 mod partners;
 mod picture;
@@ -47,4 +53,4 @@ const OWNER_SCREENS: [&str; 17] = [
 ];
 
 /// The screens that only an agent's or a platform's organisation has.
-const AGENT_SCREENS: [&str; 2] = ["reported", "reports"];
+const AGENT_SCREENS: [&str; 3] = ["reported", "reports", "clicks"];

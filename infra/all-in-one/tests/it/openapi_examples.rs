@@ -74,6 +74,8 @@ const LISTS: [&str; 2] = ["text/csv", "application/x-ndjson"];
 
 /// How the ids of examples begin.
 const EXAMPLE_ID: &str = "0195f3a0-";
+/// The click token of the examples.
+const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
 struct Story {
     demo: Demo,
@@ -218,6 +220,8 @@ impl Story {
             "read_summary" => self.demo.counts(3).await,
             // what the owner's edge saw of a bot
             "read_crawlers" => self.report_a_crawler().await,
+            // what a network reports by the token of the story
+            "read_own_events" => self.report_a_click().await,
             "redeem_magic_link" => self.open_mail("redeem_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
             "read_manifest" => {
@@ -251,6 +255,18 @@ impl Story {
         .await;
     }
 
+    async fn report_a_click(&self) {
+        let token = &self.real[EXAMPLE_TOKEN];
+        let report = json!({"events": [{"type": "checkout_completed", "timestamp": "2026-11-01T09:00:00Z", "source_role": "index",
+            "ctx_token": token, "data": {"value_amount": 4999, "currency": "EUR"}}]});
+        assert_eq!(self.demo.post(self.demo.env("NETWORK_KEY"), &report).await.status, 201);
+        eventually("the agent sees the click", || async {
+            let read = self.demo.get(self.demo.env("AGENT_KEY"), "/agent/events?reported_by=other").await;
+            (read.body["total"] == 1).then_some(())
+        })
+        .await;
+    }
+
     /// The token in the newest mail that tells of this path stands for the one of the example.
     async fn open_mail(&mut self, id: &str, path: &str) {
         let folder = self.demo.folder().join("mail");
@@ -273,8 +289,7 @@ impl Story {
             self.credentials.insert("COLLEAGUE_SESSION".to_owned(), answer["session_id"].as_str().unwrap().to_owned());
         }
         if id == "create_click_token" {
-            let example = "ctx_0000000000000000000000000000000000000000000";
-            self.real.insert(example.to_owned(), answer["token"].as_str().unwrap().to_owned());
+            self.real.insert(EXAMPLE_TOKEN.to_owned(), answer["token"].as_str().unwrap().to_owned());
         }
         if id == "list_webhook_deliveries" {
             // the oldest, which tells of the delegation that was approved above

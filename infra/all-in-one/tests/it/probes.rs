@@ -3,6 +3,7 @@
 //!
 //! Must ask the real binary over HTTP, through every layer.
 
+mod console;
 mod scene;
 mod table;
 

@@ -2,6 +2,7 @@
 //!
 //! Must not load anything into a page but the checker, which the driver runs beside the page's own policy.
 
+use super::clicks::Link;
 use super::drains::{address, drains, feed, pasted_key};
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::{Demo, answer};
@@ -9,15 +10,20 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Pixels of a telephone's screen, and of a tablet's.
 const NARROW_WIDTHS: [u32; 2] = [390, 834];
+/// The most that a page and what it loads take on the way.
+const MAX_BYTES: u64 = 100 * 1024;
 const AXE_VERSION: &str = "4.14.1";
 
 pub(super) struct Browser {
     client: reqwest::Client,
     session: String,
+    /// Chromium's process. It outlives a driver that is killed.
+    process: u64,
     _driver: TestProcess,
     _profile: tempfile::TempDir,
 }
@@ -30,8 +36,20 @@ fn program(name: &str) -> PathBuf {
     })
 }
 
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("kill").args(["-KILL", &self.process.to_string()]).status();
+    }
+}
+
 impl Browser {
     pub(super) async fn start(is_dark: bool) -> Self {
+        let dark = ["--blink-settings=preferredColorScheme=0"];
+        Self::start_with(if is_dark { &dark } else { &[] }).await
+    }
+
+    /// With more arguments than the usual ones.
+    pub(super) async fn start_with(more: &[&str]) -> Self {
         let address = free_address();
         let driver = TestProcess::start::<&str, &str>(&program("chromedriver"), &[&format!("--port={}", address.port())], &[]);
         let (client, base) = (client(), format!("http://{address}"));
@@ -51,15 +69,15 @@ impl Browser {
         .map(str::to_owned)
         .to_vec();
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
-        if is_dark {
-            arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
-        }
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
         let options = json!({"args": arguments, "binary": program("chromium")});
         let asked =
             json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}});
         let answer: Value = client.post(format!("{base}/session")).json(&asked).send().await.unwrap().json().await.unwrap();
         let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {answer}"));
-        Self { client, session: format!("{base}/session/{id}"), _driver: driver, _profile: profile }
+        let process =
+            answer["value"]["capabilities"]["goog:processID"].as_u64().expect("the driver says which process it started");
+        Self { client, session: format!("{base}/session/{id}"), process, _driver: driver, _profile: profile }
     }
 
     pub(super) async fn command(&self, path: &str, body: &Value) -> Value {
@@ -97,6 +115,50 @@ impl Browser {
         self.command("/cookie", &cookie).await;
     }
 
+    /// The element that an XPath finds, by its name in the protocol.
+    async fn element(&self, path: &str) -> String {
+        let found = self.command("/element", &json!({"using": "xpath", "value": path})).await;
+        found
+            .as_object()
+            .and_then(|found| found.values().next()?.as_str())
+            .unwrap_or_else(|| panic!("{path}: {found}"))
+            .to_owned()
+    }
+
+    /// Types into the field of this name, in the place of what stands there.
+    pub(super) async fn fill(&self, name: &str, text: &str) {
+        let field = self.element(&format!("//main//*[@name='{name}'][not(@type='hidden')]")).await;
+        self.command(&format!("/element/{field}/clear"), &json!({})).await;
+        self.command(&format!("/element/{field}/value"), &json!({"text": text})).await;
+    }
+
+    /// Clicks the first button or link with these words, others after them or not, in the page before in what stands around it.
+    pub(super) async fn press(&self, words: &str) {
+        let is_it = format!("normalize-space() = '{words}' or starts-with(normalize-space(), '{words} ')");
+        let of = |part: &str| format!("//{part}//*[self::button or self::a][{is_it}]");
+        let it = self.element(&format!("({} | {}[not({})])[1]", of("main"), of("header"), of("main"))).await;
+        self.command(&format!("/element/{it}/click"), &json!({})).await;
+    }
+
+    /// Waits until the page says a text.
+    pub(super) async fn shows(&self, text: &str) {
+        let said = std::sync::Mutex::new(Value::Null);
+        let shown = eventually_or_none(async || {
+            let page = self.run("return [location.pathname, document.body ? document.body.textContent : '']").await;
+            let is_said = page[1].as_str().is_some_and(|page| page.contains(text));
+            *said.lock().unwrap() = page;
+            is_said
+        })
+        .await;
+        assert!(shown, "{text:?} is not on the page: {}", said.lock().unwrap());
+    }
+
+    /// The text of what a selector finds.
+    pub(super) async fn text(&self, selector: &str) -> String {
+        let text = self.run(&format!("return document.querySelector({}).textContent", json!(selector))).await;
+        text.as_str().unwrap().to_owned()
+    }
+
     /// Shows pages as a telephone or a tablet does.
     async fn be_narrow(&self, width: u32) {
         let screen = json!({"width": width, "height": 1112, "deviceScaleFactor": 2, "mobile": true});
@@ -116,10 +178,21 @@ impl Browser {
     }
 
     /// What the browser complained of since it was last asked.
-    async fn complaints(&self) -> Vec<Value> {
+    pub(super) async fn complaints(&self) -> Vec<Value> {
         let said = self.command("/se/log", &json!({"type": "browser"})).await;
         said.as_array().cloned().unwrap_or_default()
     }
+}
+
+/// Asks until it is so, half a minute at most.
+async fn eventually_or_none(mut ask: impl AsyncFnMut() -> bool) -> bool {
+    for _ in 0..300 {
+        if ask().await {
+            return true;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    false
 }
 
 fn axe() -> String {
@@ -132,13 +205,28 @@ const CHECK: &str = "const done = arguments[arguments.length - 1];\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
 
+/// With the events of `--demo-data`, counted.
+pub(super) async fn demo_with_thirty_days() -> Demo {
+    let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
+    eventually("thirty days are counted", || async {
+        let told = demo.get(demo.env("OWNER_KEY"), "/content-owners/corroboration?limit=1").await.body;
+        (told["total"].as_u64() > Some(30)).then_some(())
+    })
+    .await;
+    demo
+}
+
 pub(super) async fn demo_with_an_event() -> Demo {
     let demo = Demo::start().await;
-    let now = service_kit::clock::Clock::System.now().to_rfc3339();
-    let report = json!({"type": "content_retrieved", "timestamp": now, "source_role": "agent",
+    let now = service_kit::clock::Clock::System.now();
+    let report = json!({"type": "content_retrieved", "timestamp": now.to_rfc3339(), "source_role": "agent",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"});
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
-    demo.counts(1).await;
+    let link = Link::make(&demo, Some("answer-engine")).await;
+    link.end(&demo, json!({"type": "conversion", "value_amount": 4_999, "currency": "EUR"})).await;
+    let click = link.click(now - chrono::TimeDelta::minutes(1), "https://www.example.com/page");
+    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
+    demo.counts(2).await;
     demo
 }
 
@@ -160,26 +248,38 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
     assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
-    let agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
+    let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
+    let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
+    let hook = format!("webhooks/{}", answer(hook).await.body["id"].as_str().unwrap());
+    let test = demo.client.post(demo.url(&format!("/api/v1/identity/{hook}/test"))).header("x-api-key", demo.env("OWNER_KEY"));
+    assert!(answer(test).await.status < 300);
+    owners.push(own("OWNER_ORG_ID", &hook));
+    let mut agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
+    agents.push(own("AGENT_ORG_ID", "clicks?since=2026-01-01&until=2026-01-01"));
+    agents.push(own("AGENT_ORG_ID", "partners"));
     let operators =
         ["requests", "organizations", "pipeline"].map(|screen| demo.url(&format!("/console/operator/{screen}"))).to_vec();
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }
 
+/// How many bytes a page and what it loads take on the way, as if none of it had been loaded before.
+async fn bytes_of(browser: &Browser, address: &str) -> u64 {
+    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)").await;
+    let page = browser.run("return performance.getEntriesByType('navigation')[0].encodedBodySize").await.as_u64().unwrap();
+    let sizes: Vec<u64> = loaded.as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).collect();
+    assert!(page > 0 && !sizes.is_empty() && sizes.iter().all(|size| *size > 0), "{address}: {page}, {loaded}");
+    page + sizes.iter().sum::<u64>()
+}
+
 /// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, and has no barrier.
 async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
-    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => [e.name, e.encodedBodySize])").await;
+    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
     let own = demo.env("BASE_URL");
-    let foreign: Vec<_> =
-        loaded.as_array().unwrap().iter().filter(|entry| !entry[0].as_str().unwrap().starts_with(own)).collect();
+    let foreign: Vec<_> = loaded.as_array().unwrap().iter().filter(|entry| !entry.as_str().unwrap().starts_with(own)).collect();
     assert!(foreign.is_empty(), "{address}: {foreign:?}");
-    // As if none of it had been loaded before.
-    let page = browser.run("return performance.getEntriesByType('navigation')[0].encodedBodySize").await.as_u64().unwrap();
-    let sizes: Vec<u64> = loaded.as_array().unwrap().iter().map(|entry| entry[1].as_u64().unwrap()).collect();
-    assert!(page > 0 && !sizes.is_empty() && sizes.iter().all(|size| *size > 0), "{address}: {page}, {loaded}");
-    let whole = page + sizes.iter().sum::<u64>();
-    assert!(whole <= 100 * 1024, "{address} takes {whole} bytes: {page}, {loaded}");
+    let whole = bytes_of(browser, address).await;
+    assert!(whole <= MAX_BYTES, "{address} takes {whole} bytes");
     assert!(browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry")));
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
@@ -213,6 +313,61 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
                 }
             }
         }
+    }
+}
+
+/// The pages with the most on them, of thirty days.
+#[tokio::test]
+async fn u3_full_pages_take_100_kb_at_most() {
+    let demo = demo_with_thirty_days().await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
+    for screen in ["overview?period=90d", "crawlers?period=90d", "events?period=90d&live=1", "corroboration?period=90d"] {
+        let address = demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
+        browser.open(&address).await;
+        let bytes = bytes_of(&browser, &address).await;
+        assert!((40 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
+    }
+}
+
+/// Where the tiles of the overview begin and end, beside their grid.
+const TILES: &str = "const sides = element => [element.left, element.right, element.top].map(Math.round);\
+    const grid = document.querySelector('.tiles');\
+    return [sides(grid.getBoundingClientRect()), ...[...grid.children].map(tile => sides(tile.getBoundingClientRect()))];";
+/// The first table that is wider than its card, at its end: its card's sides, those of a row's header, and how its edge is painted.
+const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(one => one.scrollWidth > one.clientWidth);\
+    if (!wide) return null;\
+    wide.scrollLeft = wide.scrollWidth;\
+    const [card, header] = [wide, wide.querySelector('tbody th:first-child')].map(one => one.getBoundingClientRect());\
+    return [card.left, header.left, header.right, card.right, getComputedStyle(wide).backgroundAttachment, wide.scrollLeft];";
+
+#[tokio::test]
+async fn u2_figures_fill_their_rows_and_a_wide_table_shows_whose_row_it_is_and_that_it_goes_on() {
+    let demo = demo_with_an_event().await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
+    browser.open(&own("overview")).await;
+    for (width, rows) in [(390, 3), (834, 2), (1024, 2), (1440, 1)] {
+        browser.be_wide(width, 1000).await;
+        let sides: Vec<[i64; 3]> = serde_json::from_value(browser.run(TILES).await).unwrap();
+        let ([left, right, _], tiles) = (sides[0], &sides[1..]);
+        let tops: BTreeSet<i64> = tiles.iter().map(|tile| tile[2]).collect();
+        assert_eq!((tiles.len(), tops.len()), (5, rows), "{width}: {sides:?}");
+        for top in tops {
+            let row = tiles.iter().filter(|tile| tile[2] == top);
+            let ends = (row.clone().map(|tile| tile[0]).min(), row.map(|tile| tile[1]).max());
+            assert_eq!(ends, (Some(left), Some(right)), "{width}: {sides:?}");
+        }
+    }
+    browser.be_wide(390, 844).await;
+    for screen in ["overview", "pages", "funnel?by=url", "corroboration", "keys"] {
+        browser.open(&own(screen)).await;
+        let wide = browser.run(WIDE).await;
+        let side = |at: usize| wide[at].as_f64().unwrap_or_else(|| panic!("{screen} has no wide table: {wide}"));
+        assert!(side(5) > 50.0 && side(1) >= side(0) && side(2) <= side(0) + 200.0, "{screen}: {wide}");
+        assert_eq!(wide[4], "local, local, scroll, scroll", "{screen}");
     }
 }
 
@@ -301,4 +456,60 @@ async fn u5_new_events_appear_on_the_live_page_without_reloading() {
         .await;
     assert_eq!(browser.run("return document.querySelectorAll('#tail details[open]').length").await, 1);
     assert!(browser.complaints().await.is_empty());
+}
+
+/// A page that asks for its parts again must not go on as if somebody were signed in.
+#[tokio::test]
+async fn u4_an_open_page_whose_session_ended_leads_to_the_sign_in_page_by_itself() {
+    let demo = Demo::start().await;
+    let browser = Browser::start(false).await;
+    let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
+    let seed = service_kit::testing::Seed(&demo.stores.pool);
+    for address in [new_drain(&demo).await.0, own("events?live=1"), own("start")] {
+        let session = seed.session("owner@example.com", chrono::TimeDelta::days(1)).await;
+        browser.open(&demo.url("/sign-in")).await;
+        let cookie = json!({"cookie": {"name": "telemetry-session", "value": session, "httpOnly": true, "sameSite": "Lax"}});
+        browser.command("/cookie", &cookie).await;
+        browser.open(&address).await;
+        let here = "return location.href";
+        assert_eq!(browser.run(here).await, address);
+        let ended = demo.client.delete(demo.url("/api/v1/identity/auth/session")).bearer_auth(&session);
+        assert_eq!(answer(ended).await.status, 204);
+        eventually(&format!("{address} leads to the sign-in page"), || async {
+            (browser.run(here).await == demo.url("/sign-in")).then_some(())
+        })
+        .await;
+        assert!(browser.text("main").await.contains("Mail me a link"), "{address}");
+        assert!(browser.complaints().await.is_empty(), "{address}");
+    }
+}
+
+/// A page may copy where it is loaded from this machine or over TLS, and where scripts run.
+#[tokio::test]
+async fn a_button_for_copying_is_shown_only_where_it_copies() {
+    const OFFERED: &str = "return [...document.querySelectorAll('button[data-copy]')].map(one => one.checkVisibility())";
+    let demo = Demo::start().await;
+    let port = demo.env("BASE_URL").rsplit(':').next().unwrap().to_owned();
+    let browser = Browser::start_with(&["--host-resolver-rules=MAP console.test 127.0.0.1"]).await;
+    let path = format!("/console/o/{}/start", demo.env("OWNER_ORG_ID"));
+    for (base, is_offered) in [(demo.env("BASE_URL").to_owned(), true), (format!("http://console.test:{port}"), false)] {
+        browser.open(&format!("{base}/sign-in")).await;
+        let cookie = json!({"cookie": {"name": "telemetry-session", "value": demo.env("OWNER_SESSION"), "httpOnly": true}});
+        browser.command("/cookie", &cookie).await;
+        browser.open(&format!("{base}{path}")).await;
+        assert_eq!(browser.run("return isSecureContext").await, is_offered, "{base}");
+        assert_eq!(browser.run(OFFERED).await, json!([is_offered]), "{base}");
+    }
+    let granted = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"], "origin": demo.env("BASE_URL")});
+    browser.devtools("Browser.grantPermissions", &granted).await;
+    browser.open(&demo.url(&path)).await;
+    browser.press("Copy").await;
+    browser.shows("Copied").await;
+    let copied = browser
+        .run_until_done("const [done] = arguments; navigator.clipboard.readText().then(done, error => done(String(error)))");
+    assert_eq!(copied.await.as_str(), Some(browser.text("#trial").await.as_str()));
+    browser.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true})).await;
+    browser.open(&demo.url(&path)).await;
+    // The protocol's own scripts run all the same.
+    assert_eq!(browser.run(OFFERED).await, json!([false]), "without scripts nothing copies");
 }

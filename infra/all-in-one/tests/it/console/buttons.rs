@@ -90,3 +90,46 @@ async fn an_invite_is_withdrawn_and_another_secret_is_made_by_their_buttons() {
     let page = owner.press(&page, "/rotate", &[]).await;
     assert!(page.between("<code id=\"secret\">", "</code>").is_some_and(|secret| secret != first), "{}", page.html);
 }
+
+/// Loading an answer again sends its form again, with the same fields.
+#[tokio::test]
+async fn what_is_shown_once_is_not_made_again_when_its_answer_is_loaded_again() {
+    let demo = Demo::start().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let own = home(&demo, "OWNER_ORG_ID");
+    let hook = [("url", "https://receiver.example.net/telemetry"), ("event_type", "delegation.created")];
+    let (keys, hooks, drains) = (format!("{own}/keys"), format!("{own}/webhooks"), format!("{own}/drains"));
+    for (screen, action, typed, secret, list) in [
+        (&keys, "/keys", &[("name", "once")][..], "id=\"minted\"", "api-keys"),
+        (&hooks, "/webhooks", &hook, "id=\"secret\"", "webhooks"),
+        (&format!("{drains}?with=code"), "/drains", &[("name", "once")], "The new key stands in", "drains"),
+    ] {
+        let page = owner.open(screen).await;
+        let made = owner.press(&page, action, typed).await;
+        assert!(made.html.contains(secret), "{action}: {}", made.html);
+        let there = listed(&demo, list).await.len();
+        for _ in 0..2 {
+            let again = owner.press(&page, action, typed).await;
+            assert!(again.html.contains("nothing was made again") && !again.html.contains(secret), "{action}: {}", again.html);
+        }
+        assert_eq!(listed(&demo, list).await.len(), there, "{action}");
+        let page = owner.open(screen).await;
+        let another = owner.press(&page, action, typed).await;
+        assert!(another.html.contains(secret), "another form makes another one: {}", another.html);
+        assert_eq!(listed(&demo, list).await.len(), there + 1, "{action}");
+    }
+    for (list, screen, secret) in [("webhooks", &hooks, "id=\"secret\""), ("drains", &drains, "The new key stands in")] {
+        let id = listed(&demo, list).await[0]["id"].as_str().unwrap().to_owned();
+        let page = owner.open(&format!("{screen}/{id}")).await;
+        assert!(owner.press(&page, "/rotate", &[]).await.html.contains(secret));
+        let rotated = audited(&demo).await;
+        let again = owner.press(&page, "/rotate", &[]).await;
+        assert!(again.html.contains("nothing was made again") && !again.html.contains(secret), "{list}: {}", again.html);
+        assert_eq!(audited(&demo).await, rotated, "{list}");
+    }
+}
+
+/// The rows of the audit trail, by id.
+async fn audited(demo: &Demo) -> Vec<Value> {
+    listed(demo, "audit?limit=1000").await.into_iter().map(|row| row["id"].clone()).collect()
+}

@@ -31,7 +31,7 @@ pub(super) async fn feed(demo: &Demo, key: &str, lines: &str) -> u16 {
 }
 
 /// The page of a drain, once it says something.
-async fn said(reader: &mut Reader<'_>, drain: &str, text: &str) -> Page {
+async fn said(reader: &mut Reader, drain: &str, text: &str) -> Page {
     let reader = tokio::sync::Mutex::new(reader);
     eventually(&format!("the page says {text:?}"), || async {
         let page = reader.lock().await.open(drain).await;

@@ -9,6 +9,8 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::testing::{random_seed, size};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 const TYPES: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
 const EVENTS: usize = 120;
@@ -33,7 +35,7 @@ fn events(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
 
 /// The rows of a page's first table: the texts of its cells, of a figure its exact value.
 fn rows(page: &Page) -> Vec<Vec<String>> {
-    let body = page.between("<tbody>", "</tbody>").unwrap_or_default();
+    let body = page.between("<tbody>", "</table>").unwrap_or_default();
     let cell = |cell: &str| {
         let inside = cell.split_once('>').map_or("", |(_, inside)| inside);
         let inside = inside.split("</t").next().unwrap_or_default();
@@ -41,7 +43,7 @@ fn rows(page: &Page) -> Vec<Vec<String>> {
         exact.unwrap_or_else(|| unescaped(inside.split('<').next().unwrap_or_default()))
     };
     let cells = |row: &str| row.replace("<th", "<td").split("<td").skip(1).map(cell).collect();
-    body.split("<tr>").skip(1).map(cells).collect()
+    body.split("<tr").skip(1).map(cells).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -135,6 +137,35 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
     }
 }
 
+/// What an answer's items come to by operator, most retrievals first, and all of them: name, retrievals, bytes and clicks.
+fn sums(answer: &Value) -> Vec<Vec<String>> {
+    let mut sums = BTreeMap::<&str, [u64; 3]>::new();
+    for item in answer["items"].as_array().unwrap() {
+        let [retrievals, bytes, clicks] = ["retrievals", "bytes", "operator_clicks"].map(|name| item[name].as_u64().unwrap());
+        for (name, clicks) in [(item["operator"].as_str().unwrap(), clicks), ("All", 0)] {
+            let sum = sums.entry(name).or_default();
+            *sum = [sum[0] + retrievals, sum[1] + bytes, clicks];
+        }
+    }
+    let all = sums.remove("All");
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(name, sum)| (Reverse(sum[0]), *name));
+    let clicks = rows.iter().map(|(_, sum)| sum[2]).sum();
+    rows.extend(all.map(|[retrievals, bytes, _]| ("All", [retrievals, bytes, clicks])));
+    rows.into_iter().map(|(name, sum)| [name.to_owned()].into_iter().chain(sum.map(|sum| sum.to_string())).collect()).collect()
+}
+
+/// The sentence of the bot that fetched the most.
+fn most(answer: &Value) -> String {
+    let mut bots = BTreeMap::<[&str; 2], u64>::new();
+    for item in answer["items"].as_array().unwrap() {
+        let bot = ["operator", "bot"].map(|name| item[name].as_str().unwrap());
+        *bots.entry(bot).or_default() += item["retrievals"].as_u64().unwrap();
+    }
+    let ([operator, bot], most) = bots.into_iter().min_by_key(|(_, retrievals)| Reverse(*retrievals)).unwrap();
+    format!("<strong>{bot}</strong> of {operator} fetched the most: <span data-figure=\"most\"><data value=\"{most}\">")
+}
+
 /// Retrievals as a server saw them, of several bots, sizes and answers.
 fn fetches(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
     let event = |number: usize| {
@@ -165,16 +196,20 @@ async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_
 
     let told_of = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/crawlers?{window}")).await.body;
     let mut page = reader.open(&format!("{home}/crawlers?{window}")).await;
+    let most = most(&told_of);
+    assert!(page.html.contains(&most), "seed {seed}: {most} in {}", page.html);
     page.html = page.html.split_off(page.html.find("Who fetched").unwrap());
-    let names = ["operator", "bot", "retrievals", "bytes", "operator_clicks"];
-    assert_eq!(shown(&page, &[0, 1, 4, 5, 9]), told(&told_of, &names), "seed {seed}: {}", page.html);
+    assert_eq!(shown(&page, &[0, 1, 3, 5]), sums(&told_of), "seed {seed}: {}", page.html);
+    page.html = page.html.split_off(page.html.find("Bot by bot").unwrap());
+    let names = ["bot", "operator", "retrievals", "bytes"];
+    assert_eq!(shown(&page, &[0, 1, 4, 5]), told(&told_of, &names), "seed {seed}: {}", page.html);
     for item in told_of["items"].as_array().unwrap() {
         let share = format!("value=\"{}/{}\"", item["corroborated"], item["retrievals"]);
         assert!(page.html.contains(&share), "seed {seed}: {share}");
     }
     for split in ["operator", "status"] {
         let series = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/series?{window}&by=day&split={split}")).await.body;
-        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        let mut sums = BTreeMap::<String, u64>::new();
         for item in series["items"].as_array().unwrap() {
             *sums.entry(text(&item[split])).or_default() += item["total_events"].as_u64().unwrap();
         }

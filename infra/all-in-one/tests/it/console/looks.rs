@@ -1,4 +1,5 @@
-//! How pages look, beside pictures that are kept: without data and with figures of fixed days, at three widths, light and dark.
+//! How pages look, beside pictures that are kept: without data, with ten events and with figures of fixed days, at three widths,
+//! light and dark.
 //!
 //! Must not depend on the machine: every text is set in one font of a fixed version, in one time zone and one language.
 //! `WRITE_GOLDEN=1 cargo test -p all-in-one looks` writes `console/tests/golden` anew; look at them before they are kept.
@@ -8,7 +9,7 @@ use crate::demo::{Demo, retrieval};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use service_kit::testing::npm_package;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -127,7 +128,7 @@ async fn shows(browser: &Browser, scheme: &str) {
 }
 
 /// The pages, by the names of their pictures: those of days on which nothing happened before those of days on which it did.
-fn pages(demo: &Demo) -> [(&'static str, String); 6] {
+fn pages(demo: &Demo) -> [(&'static str, String); 9] {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     [
         ("sign-in", demo.url("/sign-in")),
@@ -136,7 +137,30 @@ fn pages(demo: &Demo) -> [(&'static str, String); 6] {
         ("nothing", own("overview?since=2026-10-01&until=2026-10-14")),
         ("overview", own("overview?since=2026-10-26&until=2026-11-02")),
         ("funnel", own("funnel?since=2026-10-26&until=2026-11-02&by=day")),
+        ("ten", own("overview?since=2026-09-07&until=2026-09-13")),
+        ("crawlers", own("crawlers?since=2026-09-07&until=2026-09-13")),
+        ("pages", own("pages?since=2026-09-07&until=2026-09-13")),
     ]
+}
+
+/// Ten events of a week: what bots fetched as the owner's edge saw it, and what an agent says of itself.
+async fn report_ten_events(demo: &Demo) {
+    let event = |number: usize, kind: &str, role: &str, data: Value| {
+        json!({"type": kind, "timestamp": format!("2026-09-{:02}T{:02}:30:00Z", 8 + number % 4, 7 + number), "source_role": role,
+            "content_url": format!("https://www.example.com/{}", ["news/today", "archive/a-long-way-down"][number % 2]), "data": data})
+    };
+    let bots = ["GPTBot/1.2", "GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "GPTBot/1.2"];
+    let fetched = bots.iter().enumerate().map(|(number, bot)| {
+        let data = json!({"user_agent": bot, "response_status": 200, "response_bytes": 12_000 + number});
+        event(number, "content_retrieved", "edge", data)
+    });
+    let sent = demo.post(demo.env("OWNER_KEY"), &json!({"events": fetched.collect::<Vec<_>>()})).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    let steps = ["content_retrieved", "content_retrieved", "content_cited", "content_presented", "content_engaged"];
+    let told = steps.iter().enumerate().map(|(number, kind)| event(number, kind, "agent", json!({})));
+    let told = json!({"session_id": SESSION, "agent_id": "answer-engine", "events": told.collect::<Vec<_>>()});
+    let sent = demo.post(demo.env("AGENT_KEY"), &told).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
 }
 
 /// What happened on a few days: claimed, seen, cited, and seen without being claimed.
@@ -159,7 +183,7 @@ async fn report_fixed_days(demo: &Demo) {
     }
     let seen = retrieval("edge", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009");
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &seen).await.status, 201);
-    demo.counts(reported + 1).await;
+    demo.counts(reported + 1 + 10).await;
 }
 
 /// Every picture of the pages, by name.
@@ -186,6 +210,7 @@ async fn u2_pages_look_as_they_are_kept_at_three_widths_light_and_dark() {
     let pages = pages(&demo);
     let (before, after) = pages.split_at(4);
     let mut taken = take(&browser, before).await;
+    report_ten_events(&demo).await;
     report_fixed_days(&demo).await;
     taken.extend(take(&browser, after).await);
     let mut differs = Vec::new();

@@ -111,3 +111,30 @@ async fn u1_a_list_of_events_is_narrowed_as_the_api_narrows_it_from_other_pages_
         compared.all_between("<th scope=\"row\"><a href=\"", "\"").map(unescaped).find(|to| to.contains("agent_id=")).unwrap();
     assert_eq!(links(&owner.open(&to).await).len(), 1, "{to}");
 }
+
+/// What a step is called where it is chosen is what it is called where it is shown.
+#[tokio::test]
+async fn a_step_has_one_name_in_the_filter_in_the_list_and_on_its_page() {
+    let demo = Demo::start().await;
+    let steps = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+    let types: Vec<&str> = steps.into_iter().chain(["checkout_completed"]).collect();
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let event = |name: &&str| {
+        json!({"type": name, "timestamp": now, "source_role": "agent", "session_id": SESSION,
+            "content_url": "https://www.example.com/page"})
+    };
+    let sent = demo.post(demo.env("AGENT_KEY"), &json!({"events": types.iter().map(event).collect::<Vec<_>>()})).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    demo.counts(types.len() as u64).await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    for name in types {
+        let page = owner.open(&format!("{}/events?event_type={name}", home(&demo))).await;
+        let chosen = page.between(&format!("<option value=\"{name}\" selected>"), "<").unwrap_or_else(|| panic!("{}", page.html));
+        let rows = links(&page);
+        assert_eq!(rows.len(), 1, "{name}: {rows:?}");
+        assert!(page.html.contains(&format!("\">{chosen}<span class=\"hidden\">: all its observers")), "{chosen}: {}", page.html);
+        let chosen = chosen.to_owned();
+        let shown = owner.open(&rows[0]).await;
+        assert_eq!(shown.between("<h1>", "</h1>"), Some(chosen.as_str()), "{name}");
+    }
+}

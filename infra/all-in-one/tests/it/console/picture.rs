@@ -2,9 +2,7 @@
 //!
 //! Must not be made by hand: `WRITE_DOCS=1 cargo test -p all-in-one picture` makes it anew.
 
-use super::browser::Browser;
-use crate::demo::Demo;
-use service_kit::testing::eventually;
+use super::browser::{Browser, demo_with_thirty_days};
 use std::path::Path;
 
 const FILE: &str = "docs/console.png";
@@ -28,12 +26,7 @@ async fn the_picture_of_the_readme_is_one_of_the_console_and_small() {
 }
 
 async fn overview() -> Vec<u8> {
-    let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
-    eventually("thirty days are counted", || async {
-        let told = demo.get(demo.env("OWNER_KEY"), "/content-owners/corroboration?limit=1").await.body;
-        (told["total"].as_u64() > Some(30)).then_some(())
-    })
-    .await;
+    let demo = demo_with_thirty_days().await;
     let browser = Browser::start(false).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/overview", demo.env("OWNER_ORG_ID")))).await;

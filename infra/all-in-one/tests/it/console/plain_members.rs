@@ -17,7 +17,7 @@ fn offered(home: &str, actions: &[String]) -> BTreeSet<String> {
     actions.iter().map(shown).filter(|action| action != "/sign-out").collect()
 }
 
-async fn actions_at(reader: &mut Reader<'_>, path: &str) -> Vec<String> {
+async fn actions_at(reader: &mut Reader, path: &str) -> Vec<String> {
     let page = reader.open(path).await;
     assert_eq!(page.status, 200, "{path}: {}", page.html);
     page.actions()
@@ -68,7 +68,24 @@ async fn u4_a_member_who_is_no_owner_is_offered_what_the_api_lets_them_do_and_no
         let pressed = plain.post(&action, &[], Some(demo.env("BASE_URL"))).await;
         assert!(pressed.status != 403 && !pressed.html.contains("Only an owner"), "{action}: {}", pressed.html);
     }
+    // Who does what is not offered is named.
+    let owners = "of the organisation";
+    for (screen, told) in [
+        ("keys", format!("Owners {owners} mint and revoke keys: owner@example.com.")),
+        ("partners", format!("Owners {owners} approve requests: owner@example.com.")),
+        ("start", format!("Owners {owners} mint keys: owner@example.com.")),
+        ("domains", format!("Owners {owners} give a domain up.")),
+        ("members", format!("Owners {owners} invite and remove people")),
+        ("drains", format!("Owners {owners} connect logs")),
+        ("webhooks", format!("Owners {owners} add endpoints")),
+    ] {
+        let path = format!("{home}/{screen}");
+        let (to_owner, to_member) = (owner.open(&path).await.html, plain.open(&path).await.html);
+        assert!(to_member.contains(&told), "{screen}: {to_member}");
+        assert!(!to_owner.contains(&told), "{screen}: an owner does it: {to_owner}");
+    }
     // What is not offered is refused all the same.
-    let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &[], Some(demo.env("BASE_URL"))).await;
-    assert!(!rotated.html.contains("id=\"secret\""), "{}", rotated.html);
+    let form = [("once".to_owned(), "67e55044-10b1-426f-9247-bb680e5fe0c8".to_owned())];
+    let rotated = plain.post(&format!("{home}/webhooks/{hook}/rotate"), &form, Some(demo.env("BASE_URL"))).await;
+    assert!(rotated.html.contains("Forbidden") && !rotated.html.contains("id=\"secret\""), "{}", rotated.html);
 }

@@ -1,12 +1,16 @@
 //! What pages of others, strangers and hostile texts can do: nothing.
 
+use super::clicks::Link;
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::Demo;
 use chrono::TimeDelta;
+use reqwest::Method;
 use serde_json::json;
 use service_kit::testing::Seed;
 use std::collections::BTreeSet;
 
+/// Of a form that is taken once, which anybody can make up.
+const NUMBER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}";
 
 fn home(demo: &Demo, variable: &str) -> String {
@@ -118,16 +122,27 @@ async fn an_open_page_whose_session_ended_goes_to_the_sign_in_page() {
     }
 }
 
+/// Every address that takes a form, as the route table has it, with an organisation and ids in the place of names.
+fn form_addresses(demo: &Demo) -> Vec<String> {
+    let routes = include_str!("../../../../../console/src/routes.rs").lines().filter(|line| line.contains("post("));
+    let addresses = routes.filter_map(|line| line.split('"').nth(1)).map(|path| {
+        let path =
+            path.replace("{organization}", demo.env("OWNER_ORG_ID")).replace("{verdict}", "approve").replace("{answer}", "deny");
+        path.replace("{id}", NUMBER).replace("{delivery}", NUMBER)
+    });
+    addresses.collect()
+}
+
 #[tokio::test]
 async fn a_form_that_does_not_come_from_the_console_changes_nothing() {
     let demo = Demo::start().await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
-    let mut actions = BTreeSet::new();
+    let mut actions: BTreeSet<String> = form_addresses(&demo).into_iter().collect();
+    assert!(actions.len() > 25 && actions.iter().all(|action| !action.contains('{')), "{actions:?}");
     for screen in OWNER_SCREENS {
         actions.extend(owner.open(&format!("{}/{screen}", home(&demo, "OWNER_ORG_ID"))).await.actions());
     }
     actions.extend(owner.open("/console/organizations").await.actions());
-    assert!(actions.len() > 8, "{actions:?}");
     // Of each key what a form could change; when it was last used, every look changes.
     let keys = || async {
         let listed = demo.get(demo.env("OWNER_KEY"), "/api/v1/identity/api-keys").await.body;
@@ -137,8 +152,32 @@ async fn a_form_that_does_not_come_from_the_console_changes_nothing() {
     let before = keys().await;
     for action in &actions {
         for origin in [None, Some("null"), Some("https://attacker.example"), Some("http://127.0.0.1:1")] {
-            let page = owner.post(action, &[("name".to_owned(), "forged".to_owned())], origin).await;
+            let fields = [("name", "forged"), ("once", NUMBER)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let page = owner.post(action, &fields, origin).await;
             assert_eq!(page.status, 403, "{action} from {origin:?}");
+        }
+        // Of no other kind is a form, wherever it comes from, and no other method changes anything.
+        let url = demo.url(action);
+        let cookie = format!("telemetry-session={}", demo.env("OWNER_SESSION"));
+        let send = async |method: Method, media: &str, site: &str| {
+            let request = demo.client.request(method, &url).header("cookie", &cookie).header("origin", demo.env("BASE_URL"));
+            request
+                .header("sec-fetch-site", site)
+                .header("content-type", media)
+                .body("name=forged")
+                .send()
+                .await
+                .unwrap()
+                .status()
+                .as_u16()
+        };
+        for site in ["cross-site", "same-site", "none", "same-origin, cross-site"] {
+            let status = send(Method::POST, "application/x-www-form-urlencoded", site).await;
+            assert_eq!(status, 403, "{action} from {site}");
+        }
+        for method in [Method::PUT, Method::PATCH, Method::DELETE] {
+            let status = send(method.clone(), "application/x-www-form-urlencoded", "same-origin").await;
+            assert_eq!(status, 405, "{method} {action}");
         }
     }
     assert_eq!(keys().await, before);
@@ -187,7 +226,11 @@ async fn what_a_stranger_writes_is_text_on_every_page() {
     }
     let sent = demo.post(demo.env("AGENT_KEY"), &event).await;
     assert_eq!(sent.status, 201, "{}", sent.body);
-    demo.counts(1).await;
+    let link = Link::make(&demo, Some(HOSTILE)).await;
+    let click = link.click(service_kit::clock::Clock::System.now(), &format!("https://www.example.com/?click={HOSTILE}"));
+    let sent = demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await;
+    assert_eq!(sent.status, 201, "{}", sent.body);
+    demo.counts(2).await;
     let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
     let own = home(&demo, "OWNER_ORG_ID");
     let keys = owner.open(&format!("{own}/keys")).await;

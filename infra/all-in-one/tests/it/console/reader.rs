@@ -3,14 +3,17 @@
 //! Must send with a form only what the page has in it and what a person types.
 
 use crate::demo::Demo;
-use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::header::{ACCEPT_LANGUAGE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};
 use std::collections::BTreeMap;
 
 const COOKIE_NAME: &str = "telemetry-session";
 
 /// Somebody at a browser.
-pub(super) struct Reader<'a> {
-    demo: &'a Demo,
+pub(super) struct Reader {
+    /// Where the console is.
+    base: String,
+    /// What the browser says of languages; empty: nothing.
+    pub(super) languages: &'static str,
     client: reqwest::Client,
     pub(super) cookies: BTreeMap<String, String>,
 }
@@ -24,37 +27,46 @@ pub(super) struct Page {
     pub(super) html: String,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn nobody(demo: &'a Demo) -> Self {
+impl Reader {
+    pub(super) fn nobody(demo: &Demo) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         let client = client.timeout(std::time::Duration::from_secs(60)).build().unwrap();
-        Self { demo, client, cookies: BTreeMap::new() }
+        Self { base: demo.env("BASE_URL").to_owned(), languages: "", client, cookies: BTreeMap::new() }
     }
 
     /// Somebody who is signed in already, by a session of `demo.env`.
-    pub(super) fn signed_in(demo: &'a Demo, variable: &str) -> Self {
+    pub(super) fn signed_in(demo: &Demo, variable: &str) -> Self {
         Self::with_session(demo, demo.env(variable))
     }
 
-    pub(super) fn with_session(demo: &'a Demo, session: &str) -> Self {
+    pub(super) fn with_session(demo: &Demo, session: &str) -> Self {
         let mut reader = Self::nobody(demo);
         reader.cookies.insert(COOKIE_NAME.to_owned(), session.to_owned());
         reader
     }
 
+    /// The same at another console.
+    pub(super) fn at(self, base: &str) -> Self {
+        Self { base: base.to_owned(), ..self }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
     /// Opens an address and goes where it leads.
     pub(super) async fn open(&mut self, path: &str) -> Page {
-        let mut page = self.ask(self.client.get(self.demo.url(path)), path).await;
+        let mut page = self.ask(self.client.get(self.url(path)), path).await;
         for _ in 0..5 {
             let Some(next) = page.headers.get(LOCATION).map(|next| next.to_str().unwrap().to_owned()) else { break };
-            page = self.ask(self.client.get(self.demo.url(&next)), &next).await;
+            page = self.ask(self.client.get(self.url(&next)), &next).await;
         }
         page
     }
 
     /// What a script of an open page gets when it asks for a part of it again.
     pub(super) async fn part(&mut self, path: &str) -> Page {
-        self.ask(self.client.get(self.demo.url(path)).header("hx-request", "true"), path).await
+        self.ask(self.client.get(self.url(path)).header("hx-request", "true"), path).await
     }
 
     /// Presses the button of a form after every tick was taken out.
@@ -74,7 +86,7 @@ impl<'a> Reader<'a> {
         let mut fields: Vec<(String, String)> = form.fields.clone();
         fields.retain(|(name, _)| !typed.iter().any(|(typed, _)| typed == name));
         fields.extend(typed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let answered = self.post(&form.action, &fields, Some(self.demo.env("BASE_URL"))).await;
+        let answered = self.post(&form.action, &fields, Some(&self.base.clone())).await;
         match answered.headers.get(LOCATION).map(|next| next.to_str().unwrap().to_owned()) {
             Some(next) => self.open(&next).await,
             None => answered,
@@ -84,8 +96,7 @@ impl<'a> Reader<'a> {
     /// A form as any page of the world could send it, from an origin that the browser names.
     pub(super) async fn post(&mut self, path: &str, fields: &[(String, String)], origin: Option<&str>) -> Page {
         let body = url_encoded(fields);
-        let mut request =
-            self.client.post(self.demo.url(path)).header("content-type", "application/x-www-form-urlencoded").body(body);
+        let mut request = self.client.post(self.url(path)).header("content-type", "application/x-www-form-urlencoded").body(body);
         if let Some(origin) = origin {
             request = request.header(ORIGIN, origin);
         }
@@ -95,6 +106,7 @@ impl<'a> Reader<'a> {
     async fn ask(&mut self, request: reqwest::RequestBuilder, path: &str) -> Page {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
+        let request = if self.languages.is_empty() { request } else { request.header(ACCEPT_LANGUAGE, self.languages) };
         let response = request.send().await.expect("the console answers");
         for set in response.headers().get_all(SET_COOKIE) {
             let (name, rest) = set.to_str().unwrap().split_once('=').unwrap();
@@ -156,7 +168,7 @@ impl Page {
     }
 }
 
-fn attribute(tag: &str, name: &str) -> Option<String> {
+pub(super) fn attribute(tag: &str, name: &str) -> Option<String> {
     let value = tag.split_once(&format!("{name}=\""))?.1.split_once('"')?.0;
     Some(unescaped(value))
 }

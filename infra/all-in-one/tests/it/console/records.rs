@@ -11,7 +11,7 @@ fn home(demo: &Demo, variable: &str) -> String {
 }
 
 /// Opens a page until it says a text.
-async fn said(reader: &mut Reader<'_>, path: &str, text: &str) -> Page {
+async fn said(reader: &mut Reader, path: &str, text: &str) -> Page {
     let reader = tokio::sync::Mutex::new(reader);
     eventually(&format!("{path} says {text:?}"), || async {
         let page = reader.lock().await.open(path).await;

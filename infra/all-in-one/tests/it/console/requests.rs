@@ -6,7 +6,7 @@ use service_kit::testing::eventually;
 
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
 
-async fn ask(reader: &mut Reader<'_>, kind: &str, name: &str) -> String {
+async fn ask(reader: &mut Reader, kind: &str, name: &str) -> String {
     let page = reader.open("/console/requests").await;
     let typed = [("org_type", kind), ("org_name", name), ("use_case", HOSTILE), ("admin_email", "admin@example.net")];
     let page = reader.press(&page, "/console/requests", &typed).await;

@@ -10,20 +10,26 @@ use tokio::process::Command;
 
 const DOMAIN: &str = "console.test";
 
-fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
+pub(super) fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
     let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
     let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
     let own = mails.find(|mail| mail.contains(&format!("To: {email}")) && mail.contains("/sign-in?token="))?;
     own.split_whitespace().find(|word| word.contains("/sign-in?token=")).map(str::to_owned)
 }
 
-#[tokio::test]
-async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_script() {
+/// A stack that asks a name server of its own, and the TXT records which that answers.
+pub(super) async fn demo_with_a_zone() -> (Demo, Arc<Mutex<HashMap<String, String>>>, TestDns) {
     let zone: Arc<Mutex<HashMap<String, String>>> = Arc::default();
     let published = Arc::clone(&zone);
     let dns = TestDns::start(move |name| published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect());
     let dns = dns.await;
     let demo = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
+    (demo, zone, dns)
+}
+
+#[tokio::test]
+async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_without_a_script() {
+    let (demo, zone, _dns) = demo_with_a_zone().await;
 
     // signs in, on another device than the one that asked
     let mut first_device = Reader::nobody(&demo);

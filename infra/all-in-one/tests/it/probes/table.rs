@@ -78,6 +78,8 @@ pub(super) const PROBES: &[Probe] = &[
     get("/content-owners/corroboration?organization_id={it}", Organization, PEOPLE),
     get("/content-owners/funnel?organization_id={it}&by=url", Organization, PEOPLE),
     get("/content-owners/series?organization_id={it}", Organization, PEOPLE),
+    get("/content-owners/crawlers?organization_id={it}", Organization, PEOPLE),
+    get("/content-owners/coverage?organization_id={it}", Organization, PEOPLE),
     get("/content-owners/summary?organization_id={own}&domain={it}", Domain, PEOPLE),
     get("/content-owners/summary?organization_id={organization}&domain={it}", Domain, PEOPLE),
     get("/content-owners/summary?organization_id={own}&delegated_from={it}", Organization, PEOPLE),

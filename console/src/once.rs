@@ -1,0 +1,121 @@
+//! Forms whose answer shows a secret: each is taken once, so that loading the answer again makes no second key.
+//!
+//! Must keep nothing but the numbers of forms, and those in their browser: a secret stands in an answer and nowhere else.
+
+use crate::api::Asker;
+use crate::failure::Failure;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use schemas::problem::{Code, Problem};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use service_kit::http::Transport;
+use service_kit::session_cookie::values;
+use uuid::Uuid;
+
+/// The field that every such form has (`Frame::once`).
+pub(crate) const FIELD: &str = "once";
+const SENT_BEFORE: &str =
+    "It was sent before, and nothing was made again. A secret is shown once: who has lost it makes another one.";
+const WITHOUT_NUMBER: &str = "It is older than the page. Nothing was made: fill it in again.";
+/// How many forms a browser remembers.
+const KEPT: usize = 16;
+/// A week: longer than an answer stays open.
+const SECONDS: u32 = 7 * 24 * 60 * 60;
+
+fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Https => "__Host-telemetry-sent",
+        Transport::Plain => "telemetry-sent",
+    }
+}
+
+/// The number of a form, and those of the forms that its browser sent before, newest first.
+pub(crate) struct Once {
+    transport: Transport,
+    number: Option<Uuid>,
+    sent: Vec<Uuid>,
+}
+
+impl Once {
+    pub(crate) fn of(transport: Transport, headers: &HeaderMap, number: &str) -> Self {
+        let kept = values(headers, name(transport)).into_iter().flat_map(|kept| kept.split('.'));
+        Self { transport, number: number.parse().ok(), sent: kept.filter_map(|number| number.parse().ok()).collect() }
+    }
+
+    /// Makes what the form asks for, and the header by which its browser remembers that it was made; of a form that was sent before
+    /// a refusal.
+    pub(crate) async fn make<T: DeserializeOwned>(
+        &self,
+        api: &Asker,
+        path: &str,
+        asked: &Value,
+    ) -> Result<(T, HeaderMap), Failure> {
+        let number = self.first().map_err(|detail| Failure::Refused(Box::new(refusal(detail, &api.request_id))))?;
+        let made = api.change(Method::POST, path, asked).await?;
+        Ok((made, self.remembering(number)))
+    }
+
+    fn first(&self) -> Result<Uuid, &'static str> {
+        match self.number {
+            None => Err(WITHOUT_NUMBER),
+            Some(number) if self.sent.contains(&number) => Err(SENT_BEFORE),
+            Some(number) => Ok(number),
+        }
+    }
+
+    fn remembering(&self, number: Uuid) -> HeaderMap {
+        let numbers: Vec<String> =
+            [number].iter().chain(&self.sent).take(KEPT).map(|number| number.simple().to_string()).collect();
+        let secure = if self.transport == Transport::Https { "; Secure" } else { "" };
+        let (name, numbers) = (name(self.transport), numbers.join("."));
+        let text = format!("{name}={numbers}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Strict{secure}");
+        HeaderValue::try_from(text).ok().map(|set| (header::SET_COOKIE, set)).into_iter().collect()
+    }
+}
+
+fn refusal(detail: &str, request_id: &str) -> Problem {
+    let code = Code::Conflict;
+    Problem {
+        kind: format!("urn:problem:{}", code.as_str()),
+        title: "The form was not taken".to_owned(),
+        status: code.status(),
+        detail: detail.to_owned(),
+        code: code.as_str().to_owned(),
+        request_id: request_id.to_owned(),
+        see: None,
+        errors: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a browser sends once it was told to remember.
+    fn sent_back(set: &HeaderMap) -> HeaderMap {
+        let set = set[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+        HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(set).unwrap())])
+    }
+
+    #[test]
+    fn a_browser_remembers_the_last_forms_that_it_sent_and_one_without_a_number_is_none() {
+        for transport in [Transport::Plain, Transport::Https] {
+            let numbers: Vec<Uuid> = (0..20).map(|_| Uuid::new_v4()).collect();
+            let mut cookies = HeaderMap::new();
+            for number in &numbers {
+                let once = Once::of(transport, &cookies, &number.to_string());
+                assert_eq!(once.first(), Ok(*number));
+                let set = once.remembering(*number);
+                let text = set[header::SET_COOKIE].to_str().unwrap();
+                assert!(text.contains("HttpOnly; SameSite=Strict") && text.len() < 700, "{text}");
+                assert_eq!(text.ends_with("; Secure") && text.starts_with("__Host-"), transport == Transport::Https, "{text}");
+                cookies = sent_back(&set);
+            }
+            let taken = numbers.iter().filter(|number| Once::of(transport, &cookies, &number.to_string()).first().is_ok());
+            assert_eq!(taken.count(), numbers.len() - KEPT, "{transport:?}");
+            for none in ["", "1", "null"] {
+                assert!(Once::of(transport, &cookies, none).first().is_err(), "{none}");
+            }
+        }
+    }
+}

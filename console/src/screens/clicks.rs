@@ -1,0 +1,97 @@
+//! What came of an organisation's click tokens: what others reported by them, and how its sessions ended.
+//!
+//! Must show what others wrote as text and nothing else, and nothing of who reported a click.
+
+use super::events::as_text;
+use super::reports::OWN_EVENTS;
+use super::{Behind, Filters, Pager};
+use crate::State;
+use crate::answers::{Clicks, Outcomes, OwnEvent};
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::query::Query;
+use crate::session::Member;
+use crate::window::PeriodParameters;
+use askama::Template;
+use axum::extract::State as Shared;
+use serde::Deserialize;
+use std::sync::Arc;
+
+const LIMIT: u64 = 50;
+/// Of the organisation's events those that others reported.
+pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
+
+/// `GET /agent/summary`
+#[derive(Deserialize)]
+struct Summary {
+    clicks: Clicks,
+    outcomes: Outcomes,
+}
+
+impl OwnEvent {
+    /// What was done, where the event says it.
+    fn engagement(&self) -> String {
+        self.event_data.get("engagement_type").map(as_text).unwrap_or_default()
+    }
+
+    /// What was paid, in minor units of a currency, as it was reported; empty where the event does not say it.
+    fn paid(&self) -> String {
+        let said = ["value_amount", "currency"].map(|name| self.event_data.get(name).map(as_text).unwrap_or_default());
+        said.join(" ").trim().to_owned()
+    }
+}
+
+#[derive(Template)]
+#[template(path = "clicks.html")]
+pub(crate) struct ClicksPage {
+    frame: Frame,
+    filters: Filters,
+    home: String,
+    summary: Summary,
+    clicks: Vec<OwnEvent>,
+    pager: Pager,
+    behind: Behind,
+}
+
+/// `GET /console/o/{organization}/clicks`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(asked): Query<PeriodParameters>,
+) -> Result<Page<ClicksPage>, Failure> {
+    let filters = Filters::without_domains(&state, &member, "clicks", &asked)?;
+    let (api, limit) = (member.api(), LIMIT.to_string());
+    let whole = filters.window.parameters();
+    let parameters = filters.window.parameters_and(&[BY_OTHERS, ("limit", &limit), ("after", &asked.after)]);
+    let (summary, (page, next)) =
+        tokio::try_join!(api.get::<Summary>("/agent/summary", &whole), api.get_with_next::<OwnEvent>(OWN_EVENTS, &parameters))?;
+    let address = format!("{}?{}", filters.here, filters.window.query());
+    Ok(Page(ClicksPage {
+        frame: member.frame("Clicks", &filters.window.query()),
+        home: member.organization.home(),
+        summary,
+        clicks: page.items,
+        pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
+        behind: Behind::of(&state, &member, "clicks", OWN_EVENTS, &parameters),
+        filters,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_paid_is_an_amount_and_its_currency_as_far_as_the_event_says_them() {
+        let paid = |data: serde_json::Value| {
+            let event = json!({
+                "event_id": "", "session_id": "", "event_type": "checkout_completed", "content_url": "",
+                "event_timestamp": "2026-01-01T00:00:00Z", "event_data": data, "agent_id": "", "source_role": "", "reported_by": "other",
+            });
+            serde_json::from_value::<OwnEvent>(event).unwrap().paid()
+        };
+        assert_eq!(paid(json!({"value_amount": 4_999, "currency": "EUR", "observers": []})), "4999 EUR");
+        assert_eq!((paid(json!({"value_amount": "49"})), paid(json!({}))), ("49".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,215 @@
+//! What others write and what other pages do, tried in real Chromium: nothing of it runs, nothing of it changes anything, and nobody
+//! sees the console within a page of theirs.
+//!
+//! Must plant a text wherever a stranger can set one, and must look at what the browser made of it, not at the source of the page.
+
+use super::Reader;
+use super::browser::{Browser, addresses, demo_with_an_event};
+use super::clicks::Link;
+use super::drains::{drains, feed, pasted_key};
+use crate::demo::{Demo, answer};
+use axum::Router;
+use axum::response::Html;
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::testing::{Seed, eventually};
+use tokio::net::TcpListener;
+
+/// Says what of it ran.
+const HOSTILE: &str = "\"'><script>ran(1)</script><img src=x onerror=ran(2)><svg onload=ran(3)></svg>{{7*7}}";
+/// The same without a slash, which names may not have.
+const NAME: &str = "\"'><img src=x onerror=ran(4)><svg onload=ran(5)>";
+/// The same in an address.
+const IN_ADDRESS: &str = "%22%27%3E%3Cscript%3Eran(6)%3C%2Fscript%3E%3Cimg%20src%3Dx%20onerror%3Dran(7)%3E";
+/// Before any script of a page.
+const WATCH: &str = "window.told = []; window.ran = which => told.push('ran ' + which);\
+    for (const name of ['alert', 'confirm', 'prompt', 'open']) window[name] = () => told.push(name);\
+    addEventListener('securitypolicyviolation', event => told.push(event.violatedDirective + ': ' + event.sample));";
+/// What ran, what was made that no page of ours has, and whether there was anything to try.
+const FOUND: &str = "const foreign = 'img, iframe, object, embed, base, style, script:not([src]), [onerror], [onload], [onclick], [style],\
+        a[href^=\"javascript:\" i], form[action^=\"http\"], svg[onload]';\
+    return {told: window.told, made: [...document.querySelectorAll(foreign)].map(one => one.outerHTML.slice(0, 200)),\
+        is_shown: document.documentElement.textContent.includes('ran(') || [...document.querySelectorAll('input')].some(one => one.value.includes('ran('))}";
+
+async fn post(demo: &Demo, key: &str, path: &str, body: Value) -> Value {
+    let request = demo.client.post(demo.url(path)).header("x-api-key", demo.env(key)).json(&body);
+    let answer = answer(request).await;
+    assert!(answer.status < 300, "{path}: {}: {}", answer.status, answer.body);
+    answer.body
+}
+
+/// Names and addresses of organisations and people, keys, drains, endpoints, requests.
+async fn plant_names(demo: &Demo) {
+    let pool = &demo.stores.pool;
+    sqlx::query("UPDATE organizations SET name = $1 || name").bind(NAME).execute(pool).await.unwrap();
+    let seed = Seed(pool);
+    let email = format!("{NAME}@example.net").to_lowercase();
+    seed.session(&email, TimeDelta::days(1)).await;
+    seed.join(&email, demo.env("OWNER_ORG_ID").parse().unwrap()).await;
+    post(demo, "OWNER_KEY", "/api/v1/identity/api-keys", json!({"name": HOSTILE})).await;
+    post(demo, "NETWORK_KEY", "/api/v1/identity/delegation-requests", json!({"domain": "example.com"})).await;
+    let hook = json!({"url": format!("https://receiver.example.net/?{}", HOSTILE.replace(' ', "/")), "event_types": ["delegation.created"]});
+    post(demo, "OWNER_KEY", "/api/v1/identity/webhooks", hook).await;
+    let wish = json!({"org_name": NAME, "admin_email": "user@example.net", "use_case": HOSTILE});
+    let wish =
+        demo.client.post(demo.url("/api/v1/identity/agent-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&wish);
+    assert_eq!(answer(wish).await.status, 201);
+}
+
+/// What agents, servers and their logs say.
+async fn plant_reports(demo: &Demo) {
+    let now = Clock::System.now();
+    let session = post(demo, "AGENT_KEY", "/sessions/start", json!({"agent_id": HOSTILE})).await["session_id"].clone();
+    let data = json!({"user_agent": HOSTILE, "bot_name": HOSTILE, "com.example.note": HOSTILE});
+    let event = |kind: &str, role: &str| {
+        json!({"type": kind, "timestamp": now.to_rfc3339(), "source_role": role, "data": data,
+            "content_url": format!("https://www.example.com/?q={HOSTILE}")})
+    };
+    let of_agent = ["content_retrieved", "content_cited"].map(|kind| {
+        let mut event = event(kind, "agent");
+        event["session_id"] = session.clone();
+        event
+    });
+    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": of_agent})).await.status, 201);
+    let of_edge = json!({"events": [event("content_retrieved", "edge")]});
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), &of_edge).await.status, 201);
+    let link = Link::make(demo, Some(HOSTILE)).await;
+    link.end(demo, json!({"type": "conversion", "value_amount": 1, "currency": "EUR"})).await;
+    let click = link.click(now, &format!("https://www.example.com/?click={HOSTILE}"));
+    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
+    // Refused, with a text of the stranger's in the reason.
+    for (key, fault) in [("AGENT_KEY", json!({"type": HOSTILE})), ("OWNER_KEY", json!({"type": "content_retrieved", HOSTILE: 1}))]
+    {
+        assert_eq!(demo.post(demo.env(key), &json!({"events": [fault]})).await.status, 422);
+    }
+    let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
+    let page = owner.open(&format!("{}?with=code", drains(demo))).await;
+    let page = owner.press(&page, "/drains", &[("name", HOSTILE)]).await;
+    let line = json!({"timestamp": now.to_rfc3339(), "host": "www.example.com", "method": "GET", "status": 200, "request_id": HOSTILE,
+        "url": format!("/{HOSTILE}"), "user_agent": format!("GPTBot/1.2 {HOSTILE}")});
+    assert_eq!(feed(demo, &pasted_key(&page).unwrap(), &format!("{line}\n{HOSTILE}\n")).await, 200);
+    eventually("what was reported is there", || async { (demo.total_events().await? >= 5).then_some(()) }).await;
+}
+
+/// Addresses that somebody is lured to.
+fn lures(demo: &Demo) -> Vec<String> {
+    let own = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let of_organization = [
+        "overview?domain=H&split=H",
+        "overview?since=H&until=H",
+        "overview?seen_by=H",
+        "overview?period=H",
+        "events?event_type=H&agent_id=H&platform_id=H&after=H",
+        "events?event_type=H&agent_id=H&live=H",
+        "event/H?at=2026-11-01T00:00:00Z",
+        "funnel?by=H&split=H",
+        "audit?action=H",
+        "refused?period=H",
+        "drains?with=H",
+        "webhooks/H",
+        "H",
+    ];
+    let of_anybody = ["/sign-in?token=H", "/sign-in/invite?token=H", "/sign-in/arrived?refused=H", "/console/H"];
+    let all = of_organization.into_iter().map(|screen| format!("{own}/{screen}")).chain(of_anybody.map(str::to_owned));
+    all.map(|address| demo.url(&address.replace('H', IN_ADDRESS))).collect()
+}
+
+#[tokio::test]
+async fn u4_nothing_that_a_stranger_writes_runs_or_becomes_a_part_of_any_page() {
+    let demo = demo_with_an_event().await;
+    plant_names(&demo).await;
+    plant_reports(&demo).await;
+    let browser = Browser::start(false).await;
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH})).await;
+    browser.open(&demo.url("/sign-in")).await;
+    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=ran(0)>')").await;
+    eventually("what is tried would be seen", || async {
+        let found = browser.run(FOUND).await;
+        (!found["told"].as_array()?.is_empty() && !found["made"].as_array()?.is_empty()).then_some(())
+    })
+    .await;
+    browser.complaints().await;
+
+    let mut pages = addresses(&demo).await;
+    let searched = demo.url(&format!("/console/operator/organizations?q={IN_ADDRESS}"));
+    pages.push(("OPERATOR_SESSION", vec![searched]));
+    pages.push(("OWNER_SESSION", lures(&demo)));
+    let (mut shown, mut count) = (0, 0);
+    for (session, addresses) in pages {
+        browser.sign_in(&demo, session).await;
+        for address in addresses {
+            browser.open(&address).await;
+            let found = browser.run(FOUND).await;
+            assert_eq!((&found["told"], &found["made"]), (&json!([]), &json!([])), "{address}");
+            let complaints = browser.complaints().await;
+            // That a page is not there is said in the browser's console, too.
+            let complaints: Vec<_> = complaints
+                .iter()
+                .filter(|said| !said["message"].to_string().contains("the server responded with a status of"))
+                .collect();
+            assert!(complaints.is_empty(), "{address}: {complaints:?}");
+            shown += usize::from(found["is_shown"] == true);
+            count += 1;
+        }
+    }
+    assert!(count > 45 && shown >= 35, "the text is shown on {shown} of {count} pages");
+}
+
+/// A page of somebody else's, on a site of its own and as a neighbour of the console's.
+async fn foreign_page(demo: &Demo) -> (u16, tokio::task::JoinHandle<()>) {
+    let own = format!("{}/console/o/{}", demo.env("BASE_URL"), demo.env("OWNER_ORG_ID"));
+    let page = format!(
+        "<!doctype html><title>prize</title><iframe src=\"{own}/overview\"></iframe>\
+         <form method=\"post\" action=\"{own}/keys\"><input name=\"name\" value=\"forged\"><input name=\"scope\" value=\"telemetry:read\">\
+         <input name=\"once\" value=\"67e55044-10b1-426f-9247-bb680e5fe0c8\"></form>"
+    );
+    let router = Router::new().fallback(move || std::future::ready(Html(page.clone())));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (port, tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }))
+}
+
+#[tokio::test]
+async fn u4_a_page_of_somebody_else_neither_frames_the_console_nor_sends_its_forms() {
+    let demo = Demo::start().await;
+    let (port, serving) = foreign_page(&demo).await;
+    let browser = Browser::start(false).await;
+    let names = || async {
+        let listed = demo.get(demo.env("OWNER_KEY"), "/api/v1/identity/api-keys").await.body;
+        listed.as_array().unwrap().iter().map(|key| key["name"].clone()).collect::<Vec<_>>()
+    };
+    let before = names().await;
+    // Another site, which no cookie of ours is sent from, and another port of the same one, which it is.
+    for (host, site) in [("localhost", "cross-site"), ("127.0.0.1", "same-site")] {
+        browser.sign_in(&demo, "OWNER_SESSION").await;
+        let foreign = format!("http://{host}:{port}/");
+        browser.complaints().await;
+        browser.open(&foreign).await;
+        let complaints = browser.complaints().await;
+        let is_refused = |said: &Value| said["message"].as_str().is_some_and(|said| said.contains("frame-ancestors"));
+        assert!(complaints.iter().any(is_refused), "{site}: {complaints:?}");
+        browser.command("/frame", &json!({"id": 0})).await;
+        let framed = browser.run("return document.documentElement.outerHTML").await;
+        assert!(!framed.as_str().unwrap().contains("Example Publisher"), "{site}: {framed}");
+        browser.command("/frame", &json!({"id": null})).await;
+
+        let api = json!(demo.url(&format!("/api/v1/identity/api-keys?organization_id={}", demo.env("OWNER_ORG_ID"))));
+        let send = format!(
+            "const [done] = arguments; fetch({api}, {{method: 'POST', mode: 'no-cors', credentials: 'include', \
+             body: JSON.stringify({{name: 'forged'}})}}).then(() => done('sent'), error => done(String(error)))"
+        );
+        assert_eq!(browser.run_until_done_with(&send, &json!([])).await, "sent", "{site}");
+        browser.run("document.forms[0].submit()").await;
+        browser.shows("A form has to come from a page of the console itself").await;
+        assert_eq!(names().await, before, "{site}");
+    }
+    // The same form sent by the console's own page makes the key.
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.open(&demo.url(&format!("/console/o/{}/keys", demo.env("OWNER_ORG_ID")))).await;
+    browser.fill("name", "meant so").await;
+    browser.press("Mint it").await;
+    browser.shows("it is shown this once").await;
+    assert_eq!(names().await.len(), before.len() + 1);
+    serving.abort();
+}

@@ -1,0 +1,133 @@
+//! U5 in real Chromium, with clicks and keys and without a word of the API: a publisher from the first mail to the first event, and
+//! who builds an agent from asking for its organisation, which an operator reviews, to the reason for which a batch was refused.
+//!
+//! Must find what to press by the words on it.
+
+use super::browser::Browser;
+use super::story::{demo_with_a_zone, mailed_link};
+use crate::demo::Demo;
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use tokio::process::Command;
+
+const DOMAIN: &str = "first-steps.test";
+
+/// From the first page to the console, by the link of the mail.
+async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
+    browser.open(&demo.url("/")).await;
+    browser.fill("email", email).await;
+    browser.press("Mail me a link").await;
+    browser.shows("Look at your mail").await;
+    let link = eventually("the mail arrives", || async { mailed_link(demo, email) }).await;
+    browser.open(&link).await;
+    browser.shows("You opened a link from your mail").await;
+    browser.press("Sign in").await;
+    browser.shows(email).await;
+}
+
+/// The key that is shown once, minted from the page that leads to keys.
+async fn mint(browser: &Browser) -> String {
+    browser.press("Mint a key").await;
+    browser.fill("name", "first steps").await;
+    browser.press("Mint it").await;
+    browser.shows("it is shown this once").await;
+    browser.text("#minted").await
+}
+
+/// The exact value of a figure.
+async fn figure(browser: &Browser, name: &str) -> Value {
+    browser.run(&format!("return document.querySelector('[data-figure={name}] data')?.value ?? null")).await
+}
+
+/// Loads the page again until it says a text.
+async fn until_it_says(browser: &Browser, text: &str) {
+    eventually(&format!("the page says {text:?}"), || async {
+        browser.run("location.reload()").await;
+        browser.text("main").await.contains(text).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browser() {
+    let (demo, zone, _dns) = demo_with_a_zone().await;
+    let browser = Browser::start(false).await;
+    sign_in(&browser, &demo, "publisher@first-steps.test").await;
+
+    browser.shows("Create an organisation").await;
+    browser.fill("name", "First Steps").await;
+    browser.fill("domain", DOMAIN).await;
+    browser.press("Create it").await;
+    browser.shows("Three steps until").await;
+    browser.press("Check now").await;
+    browser.shows("Not proved yet").await;
+    let line = browser.text("code[id^=line-]").await;
+    zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), line);
+    browser.press("Check now").await;
+    browser.shows("proved by a TXT record").await;
+
+    browser.press("Get started").await;
+    browser.shows("Whatever reports events signs in with a key").await;
+    assert!(mint(&browser).await.starts_with("svc_pub_"));
+    let command = browser.text("#trial").await;
+    browser.press("Get started").await;
+    browser.shows("Waiting for the first event").await;
+    browser.run("window.isTheSamePage = true").await;
+    let pasted = Command::new("bash").args(["-c", &command]).output().await.unwrap();
+    assert!(String::from_utf8_lossy(&pasted.stdout).contains("\"events_created\":1"), "{command}: {pasted:?}");
+    browser.shows("The first event is here").await;
+    assert_eq!(browser.run("return window.isTheSamePage").await, true, "it appears by itself");
+    browser.press("See what happened").await;
+    browser.shows("Your content was retrieved once").await;
+    assert_eq!(figure(&browser, "retrieved").await, "1");
+    browser.press("Sign out").await;
+    browser.shows("Mail me a link").await;
+    let complaints = browser.complaints().await;
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+#[tokio::test]
+async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came_of_it_in_browsers() {
+    let demo = Demo::start().await;
+    let (developer, operator) = (Browser::start(false).await, Browser::start(false).await);
+    sign_in(&developer, &demo, "developer@first-steps.test").await;
+    developer.press("Ask for its organisation").await;
+    developer.shows("An operator reviews each request").await;
+    developer.fill("org_name", "First Robot").await;
+    developer.fill("use_case", "Answers questions, and says which pages it read.").await;
+    developer.press("Ask").await;
+    developer.shows("What you asked for").await;
+    assert_eq!(developer.text(".rows .badge").await, "pending");
+
+    sign_in(&operator, &demo, "operator@example.net").await;
+    operator.shows("First Robot").await;
+    operator.shows("says which pages it read").await;
+    operator.press("Approve").await;
+    operator.shows("No request waits").await;
+    operator.press("All organisations").await;
+    operator.shows("First Robot").await;
+    operator.press("Pipeline").await;
+    until_it_says(&operator, "worker_lag_seconds").await;
+
+    developer.press("Agents and platforms").await;
+    developer.shows("approved").await;
+    developer.press("Open it").await;
+    developer.shows("You have reported nothing").await;
+    let key = mint(&developer).await;
+    let now = service_kit::clock::Clock::System.now().to_rfc3339();
+    let event = |kind: &str| {
+        json!({"session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "agent_id": "first-robot", "events": [
+            {"type": kind, "timestamp": now, "content_url": "https://www.example.com/page"}]})
+    };
+    assert_eq!(demo.post(&key, &event("content_cited")).await.status, 201);
+    assert_eq!(demo.post(&key, &event("content_eaten")).await.status, 422);
+    developer.press("Reported").await;
+    until_it_says(&developer, "first-robot").await;
+    assert_eq!(figure(&developer, "events").await, "1");
+    developer.press("Refused reports").await;
+    until_it_says(&developer, "422").await;
+    for browser in [developer, operator] {
+        let complaints = browser.complaints().await;
+        assert!(complaints.is_empty(), "{complaints:?}");
+    }
+}

@@ -1,0 +1,435 @@
+//! U1, cell by cell: the tables behind charts, sentences, changes, shares and lists are made of the API's figures for the same view,
+//! whatever the period, the domain and the partner as whom somebody looks. How many views: `TEST_ROUNDS`.
+//!
+//! Must compute what is expected from the API's answers alone, by other code than the console's.
+
+use super::Reader;
+use super::reader::{Page, unescaped};
+use crate::demo::{Demo, answer};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use service_kit::clock::Clock;
+use service_kit::testing::{random_seed, size};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Types and what they are called, in the order of the chart.
+const STEPS: [(&str, &str); 5] = [
+    ("content_retrieved", "retrieved"),
+    ("content_grounded", "grounded"),
+    ("content_cited", "cited"),
+    ("content_presented", "presented"),
+    ("content_engaged", "clicked"),
+];
+const OF_AGENTS: usize = 120;
+const OF_EDGE: usize = 20;
+/// Lines that a chart tells apart.
+const LINES: usize = 5;
+const UNNAMED: &str = "no agent\u{2019}s name";
+
+/// Events of eight agents, one of them without a name, and of the owner's edge; some of an hour that has not come.
+async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
+    let at = |number: usize, random: &mut StdRng| match number % 20 {
+        0 => (now + TimeDelta::minutes(50)).to_rfc3339(),
+        1..8 => (now - TimeDelta::minutes(random.random_range(0..2 * 24 * 60))).to_rfc3339(),
+        _ => (now - TimeDelta::minutes(random.random_range(0..40 * 24 * 60))).to_rfc3339(),
+    };
+    for agent in 0..8 {
+        let event = |number: usize| {
+            let (kind, _) = *STEPS.choose(random).unwrap();
+            let kind = if number == 14 { "checkout_completed" } else { kind };
+            let host = ["www.example.com", "example.com"][random.random_range(0..2)];
+            json!({"type": kind, "timestamp": at(number, random), "source_role": "agent",
+                "content_url": format!("https://{host}/<{}>", random.random_range(0..7))})
+        };
+        let events: Vec<Value> = (0..OF_AGENTS / 8).map(event).collect();
+        let name = if agent == 0 { Value::Null } else { json!(format!("agent <{agent}>")) };
+        let session = format!("00000000-0000-4000-8000-{agent:012x}");
+        let sent = demo.post(demo.env("AGENT_KEY"), &json!({"session_id": session, "agent_id": name, "events": events})).await;
+        assert_eq!(sent.status, 201, "{}", sent.body);
+    }
+    let seen = |number: usize| {
+        json!({"type": "content_retrieved", "timestamp": at(number, random), "source_role": "edge",
+            "content_url": format!("https://www.example.com/of-edge/{number}"), "data": {"user_agent": "GPTBot/1.2"}})
+    };
+    let seen: Vec<Value> = (0..OF_EDGE).map(seen).collect();
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": seen})).await.status, 201);
+    demo.counts((OF_AGENTS + OF_EDGE) as u64).await;
+}
+
+/// What a page and the API are asked for.
+#[derive(Clone, Debug)]
+struct View {
+    since: NaiveDate,
+    until: NaiveDate,
+    /// In the page's address.
+    shown: String,
+    /// Beside the days, in the API's.
+    rest: String,
+}
+
+impl View {
+    fn random(demo: &Demo, random: &mut StdRng, today: NaiveDate) -> Self {
+        let chosen = [("today", 1), ("7d", 7), ("30d", 30), ("90d", 90)].choose(random).filter(|_| random.random()).copied();
+        let (since, until, shown) = if let Some((period, days)) = chosen {
+            (today - TimeDelta::days(days - 1), today, format!("period={period}"))
+        } else {
+            let since = today - TimeDelta::days(random.random_range(0..45));
+            let until = since + TimeDelta::days([0, 1, 2, 9, 50][random.random_range(0..5)]);
+            (since, until, format!("since={since}&until={until}"))
+        };
+        let domain = ["", "", "&domain=example.com", "&domain=www.example.com"][random.random_range(0..4)];
+        let seen_by =
+            if random.random_range(0..4) == 0 { format!("&seen_by={}", demo.env("NETWORK_ORG_ID")) } else { String::new() };
+        let rest = format!("{domain}{seen_by}");
+        Self { since, until, shown: format!("{shown}{rest}"), rest }
+    }
+
+    fn api(&self) -> String {
+        format!("since={}&until={}{}", self.since, self.until, self.rest)
+    }
+
+    /// As many days before.
+    fn before(&self) -> Self {
+        let days = self.until - self.since + TimeDelta::days(1);
+        Self { since: self.since - days, until: self.until - days, ..self.clone() }
+    }
+
+    fn bucket(&self) -> &'static str {
+        if self.until - self.since < TimeDelta::days(2) { "hour" } else { "day" }
+    }
+}
+
+/// The cells of the table of this name, a figure or a time by its exact value, of a text what one reads.
+fn table(page: &Page, name: &str) -> Vec<Vec<String>> {
+    let body = page.between(&format!("aria-label=\"{name}\"><table"), "</table>").and_then(|table| table.split_once("<tbody>"));
+    let Some((_, body)) = body else { return Vec::new() };
+    let body = body.split_once("</tbody>").map_or(body, |(body, _)| body);
+    let cell = |cell: &str| {
+        let inside = cell.split_once('>').map_or("", |(_, inside)| inside);
+        let exact = ["<data value=\"", "<time datetime=\""].iter().find_map(|before| inside.split_once(before));
+        exact.and_then(|(_, rest)| rest.split_once('"')).map_or_else(|| read(inside), |(value, _)| unescaped(value))
+    };
+    let row = |row: &str| row.replace("<th", "<td").split("<td").skip(1).map(cell).collect();
+    body.split("<tr").skip(1).map(row).collect()
+}
+
+/// A text without its tags.
+fn read(html: &str) -> String {
+    let html = html.split("</td>").next().unwrap_or_default().split("</th>").next().unwrap_or_default();
+    let parts = html.split('<').enumerate().map(|(at, part)| match part.split_once('>') {
+        Some((_, text)) if at > 0 => text,
+        _ => part,
+    });
+    unescaped(&parts.collect::<String>()).trim().to_owned()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no figure"))
+}
+
+/// These members of a list's items.
+fn told(list: &Value, names: &[&str]) -> Vec<Vec<String>> {
+    let items = list.as_array().unwrap().iter();
+    items.map(|item| names.iter().map(|name| text(&item[*name])).collect()).collect()
+}
+
+fn share(part: &Value, whole: &Value) -> String {
+    if whole == 0 { "\u{2013}".to_owned() } else { format!("{part}/{whole}") }
+}
+
+/// The figure of an answer's counts by type.
+fn of_type(counts: &Value, event_type: &str) -> u64 {
+    counts.as_array().unwrap().iter().find(|count| count["event_type"] == event_type).map_or(0, |count| number(&count["count"]))
+}
+
+/// The table of a chart: names of its lines, and a row for each bucket that has begun at a moment or holds something.
+fn charted(
+    items: &Value,
+    named: impl Fn(&Value) -> Option<String>,
+    is_in_steps: bool,
+    now: DateTime<Utc>,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut figures = BTreeMap::<String, BTreeMap<String, u64>>::new();
+    let mut totals = BTreeMap::<String, u64>::new();
+    for item in items.as_array().unwrap() {
+        let Some(name) = named(item) else { continue };
+        let count = number(&item["total_events"]);
+        *totals.entry(name.clone()).or_default() += count;
+        *figures.entry(text(&item["start"])).or_default().entry(name).or_default() += count;
+    }
+    let mut names: Vec<String> = totals.keys().cloned().collect();
+    names.sort_by_key(|name| (Reverse(totals[name]), name.clone()));
+    let mut lines: Vec<(String, Vec<String>)> = names.iter().map(|name| (name.clone(), vec![name.clone()])).collect();
+    if is_in_steps {
+        lines = STEPS.iter().map(|(_, step)| ((*step).to_owned(), vec![(*step).to_owned()])).collect();
+    } else if names.len() > LINES {
+        let others = names.split_off(LINES - 1);
+        lines.truncate(LINES - 1);
+        lines.push((format!("{} others", others.len()), others));
+    }
+    let row = |start: &String, of: &BTreeMap<String, u64>| {
+        let figure =
+            |(_, names): &(String, Vec<String>)| names.iter().map(|name| of.get(name).copied().unwrap_or_default()).sum::<u64>();
+        (start.clone(), lines.iter().map(figure).collect::<Vec<_>>())
+    };
+    let mut rows: Vec<(String, Vec<u64>)> = figures.iter().map(|(start, of)| row(start, of)).collect();
+    while rows
+        .pop_if(|(start, figures)| start.parse::<DateTime<Utc>>().unwrap() > now && figures.iter().all(|figure| *figure == 0))
+        .is_some()
+    {}
+    let rows = rows
+        .into_iter()
+        .map(|(start, figures)| [start].into_iter().chain(figures.into_iter().map(|figure| figure.to_string())).collect());
+    (lines.into_iter().map(|(name, _)| name).collect(), rows.collect())
+}
+
+/// The same as the page has it; a bucket by when it begins.
+fn drawn(page: &Page, title: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let names = page.between(&format!("<caption class=\"hidden\">{title}</caption>"), "</thead>").unwrap_or_default();
+    let names = names.split("<th scope=\"col\" class=\"number\">").skip(1).map(read).collect();
+    let mut rows = table(page, &format!("{title}, as a table"));
+    for row in &mut rows {
+        let (day, hour) = row[0].split_once(' ').unwrap_or((&row[0], "00:00"));
+        row[0] = format!("{day}T{hour}:00.000Z");
+    }
+    (names, rows)
+}
+
+/// Somebody at the pages, and at the API.
+struct Compared<'a> {
+    demo: &'a Demo,
+    reader: Reader,
+    home: String,
+    key: &'static str,
+    trace: String,
+}
+
+impl Compared<'_> {
+    async fn api(&self, path: &str) -> Value {
+        let answer = self.demo.get(self.demo.env(self.key), path).await;
+        assert_eq!(answer.status, 200, "{}: {path}: {}", self.trace, answer.body);
+        answer.body
+    }
+
+    async fn page(&mut self, path: &str) -> Page {
+        let page = self.reader.open(&format!("{}/{path}", self.home)).await;
+        assert_eq!(page.status, 200, "{}: {path}: {}", self.trace, page.html);
+        page
+    }
+
+    /// A chart of a page against a series. An hour may begin while the page is made.
+    async fn chart(
+        &mut self,
+        view: &View,
+        (path, series): (&str, &str),
+        title: &str,
+        named: impl Fn(&Value) -> Option<String> + Copy,
+    ) -> Page {
+        let before = Clock::System.now();
+        let page = self.page(path).await;
+        let after = Clock::System.now();
+        let items = self.api(&format!("{series}?{}&by={}&split={}", view.api(), view.bucket(), split_of(path))).await;
+        let is_in_steps = title == "Events";
+        let expected = [before, after].map(|now| charted(&items["items"], named, is_in_steps, now));
+        let shown = drawn(&page, title);
+        assert!(expected.contains(&shown), "{}: {path}: {shown:?} is not {:?}", self.trace, expected[0]);
+        for (at, name) in shown.0.iter().enumerate() {
+            let sum: u64 = shown.1.iter().map(|row| row[at + 1].parse::<u64>().unwrap()).sum();
+            let legend = format!("</span>{} <strong><data value=\"{sum}\">", name.replace('<', "&#60;").replace('>', "&#62;"));
+            assert!(page.html.contains(&legend), "{}: {path}: {legend} in {}", self.trace, page.html);
+        }
+        page
+    }
+
+    async fn overview(&mut self, view: &View, split: &str) {
+        let now = self.api(&format!("/content-owners/summary?{}", view.api())).await;
+        let path = format!("overview?{}&split={split}", view.shown);
+        if now["total_events"] == 0 {
+            assert!(self.page(&path).await.html.contains("Nothing was reported"), "{}", self.trace);
+            return;
+        }
+        let title = [("agent", "Events by agent"), ("role", "Events by observer"), ("type", "Events")]
+            .into_iter()
+            .find(|(known, _)| *known == split)
+            .unwrap()
+            .1;
+        let named = |item: &Value| match split {
+            "agent" => Some(text(&item["agent_id"])).map(|name| if name.is_empty() { UNNAMED.to_owned() } else { name }),
+            "role" => Some(text(&item["source_role"])),
+            _ => STEPS.iter().find(|(kind, _)| item["event_type"] == *kind).map(|(_, step)| (*step).to_owned()),
+        };
+        let page = self.chart(view, (&path, "/content-owners/series"), title, named).await;
+
+        let earlier = self.api(&format!("/content-owners/summary?{}", view.before().api())).await;
+        let [counts, earlier] = [&now["events_by_type"], &earlier["events_by_type"]];
+        for (figure, kind) in
+            [("retrieved", STEPS[0].0), ("cited", STEPS[2].0), ("presented", STEPS[3].0), ("clicked", STEPS[4].0)]
+        {
+            let (count, before) = (of_type(counts, kind), of_type(earlier, kind));
+            assert_eq!(page.figure(figure), count.to_string(), "{}: {figure}", self.trace);
+            let tile = page.between(&format!("data-figure=\"{figure}\""), "</svg>").unwrap();
+            let change = match (count, before) {
+                (count, before) if count == before => "unchanged".to_owned(),
+                (_, 0) => ">new<".to_owned(),
+                (count, before) => format!("title=\"{} than {before}\"", if count > before { "more" } else { "less" }),
+            };
+            assert!(tile.contains(&change), "{}: {figure} {change}: {tile}", self.trace);
+        }
+        let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let clicks = of_type(counts, STEPS[4].0);
+        let clicks = if clicks == 1 { "one click".to_owned() } else { format!("{clicks} clicks") };
+        let sentence = format!("It was cited {} and led to {clicks}.", times(of_type(counts, STEPS[2].0)));
+        let retrieved = format!("Your content was retrieved {} ", times(of_type(counts, STEPS[0].0)));
+        assert!(
+            page.html.contains(&sentence) && page.html.contains(&retrieved),
+            "{}: {retrieved} {sentence}: {}",
+            self.trace,
+            page.html
+        );
+        for source in now["events_by_source"].as_array().unwrap() {
+            let role = text(&source["source_role"]);
+            let shown = format!("<span class=\"badge {role}\">{role}</span> <data value=\"{}\">", source["count"]);
+            assert!(page.html.contains(&shown), "{}: {shown}", self.trace);
+        }
+
+        let funnel = self.api(&format!("/content-owners/funnel?{}&by=agent&limit=10", view.api())).await;
+        let expected: Vec<Vec<String>> = funnel["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| {
+                let name = Some(text(&item["agent_id"]))
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| format!("{UNNAMED}; crawlers"));
+                let steps = ["retrieved", "grounded", "cited", "presented", "engaged"].map(|step| text(&item[step]));
+                [name].into_iter().chain(steps).chain([share(&item["cited"], &item["retrieved"])]).collect()
+            })
+            .collect();
+        assert_eq!(table(&page, "Agents"), expected, "{}", self.trace);
+    }
+
+    async fn lists(&mut self, view: &View) {
+        let summary = self.api(&format!("/content-owners/summary?{}", view.api())).await;
+        let page = self.page(&format!("agents?{}", view.shown)).await;
+        let expected: Vec<Vec<String>> = summary["agents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|agent| {
+                let name =
+                    Some(text(&agent["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| "not named".to_owned());
+                let share = share(&agent["event_count"], &summary["total_events"]);
+                vec![name, text(&agent["platform_id"]), text(&agent["event_count"]), share, text(&agent["session_count"])]
+            })
+            .collect();
+        assert_eq!(table(&page, "Agents"), expected, "{}: agents", self.trace);
+
+        let urls = self.api(&format!("/content-owners/urls?{}&limit=50", view.api())).await;
+        let page = self.page(&format!("pages?{}", view.shown)).await;
+        let expected: Vec<Vec<String>> = urls["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|url| {
+                let steps = [0, 2, 3, 4].map(|step| of_type(&url["event_types"], STEPS[step].0).to_string());
+                let ends = [text(&url["content_url"]), text(&url["total_events"])];
+                ends.into_iter().chain(steps).chain([text(&url["unique_sessions"]), text(&url["last_seen"])]).collect()
+            })
+            .collect();
+        assert_eq!(table(&page, "Pages"), expected, "{}: pages", self.trace);
+
+        let events = self.api(&format!("/content-owners/events?{}&limit=50", view.api())).await;
+        let page = self.page(&format!("events?{}", view.shown)).await;
+        let shown: Vec<Vec<String>> = table(&page, "Events").into_iter().map(|row| row[..3].to_vec()).collect();
+        let expected: Vec<Vec<String>> = events["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| {
+                let kind = text(&event["event_type"]);
+                let step = STEPS.iter().find(|(known, _)| *known == kind).map_or("checkout completed", |(_, step)| *step);
+                let agent =
+                    Some(text(&event["agent_id"])).filter(|name| !name.is_empty()).unwrap_or_else(|| "not named".to_owned());
+                vec![text(&event["event_timestamp"]), format!("{step}: all its observers"), agent]
+            })
+            .collect();
+        assert_eq!(shown, expected, "{}: events", self.trace);
+        let urls: Vec<String> = page.all_between("<td class=\"url\"><details><summary>", "</summary>").map(unescaped).collect();
+        assert_eq!(urls, told(&events["items"], &["content_url"]).concat(), "{}: pages of events", self.trace);
+        if number(&events["total"]) > 50 {
+            assert!(page.html.contains(&format!("{} in all", events["total"])), "{}: {}", self.trace, page.html);
+        }
+
+        let seen = self.api(&format!("/content-owners/corroboration?{}&limit=50", view.api())).await;
+        let page = self.page(&format!("corroboration?{}", view.shown)).await;
+        let shown: Vec<[String; 2]> =
+            table(&page, "Corroboration").into_iter().map(|row| [row[0].clone(), row[8].clone()]).collect();
+        let expected = seen["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| [text(&row["day"]), share(&row["seen_by_both"], &row["retrievals"])]);
+        assert_eq!(shown, expected.collect::<Vec<_>>(), "{}: corroboration", self.trace);
+    }
+
+    async fn reported(&mut self, view: &View) {
+        let summary = self.api(&format!("/agent/summary?{}", view.api())).await;
+        let path = format!("reported?{}", view.shown);
+        if summary["total_events"] == 0 {
+            assert!(self.page(&path).await.html.contains("You have reported nothing"), "{}", self.trace);
+            return;
+        }
+        let page = self.chart(view, (&path, "/agent/series"), "Events by type", |item| Some(text(&item["event_type"]))).await;
+        for (figure, told) in [("events", &summary["total_events"]), ("sessions", &summary["total_sessions"])] {
+            assert_eq!(page.figure(figure), told.to_string(), "{}: {figure}", self.trace);
+        }
+        let mut agents = told(&summary["agents"], &["agent_id", "event_count", "session_count"]);
+        agents.iter_mut().filter(|agent| agent[0].is_empty()).for_each(|agent| agent[0] = "not named".to_owned());
+        assert_eq!(table(&page, "Your agents"), agents, "{}", self.trace);
+        assert_eq!(table(&page, "Events by type"), told(&summary["events_by_type"], &["event_type", "count"]), "{}", self.trace);
+    }
+}
+
+/// What the API splits a page's chart by.
+fn split_of(path: &str) -> &str {
+    path.split_once("split=").map_or("type", |(_, split)| split)
+}
+
+#[tokio::test]
+async fn u1_every_cell_sentence_and_change_on_a_page_is_made_of_the_apis_figures() {
+    let demo = Demo::start().await;
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let now = Clock::System.now();
+    report(&demo, &mut random, now).await;
+    let granted = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
+    assert_eq!(answer(granted.json(&json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")}))).await.status, 201);
+    let of = |session: &str, organization: &str, key| Compared {
+        demo: &demo,
+        reader: Reader::signed_in(&demo, session),
+        home: format!("/console/o/{}", demo.env(organization)),
+        key,
+        trace: String::new(),
+    };
+    let mut owner = of("OWNER_SESSION", "OWNER_ORG_ID", "OWNER_KEY");
+    let mut agent = of("AGENT_SESSION", "AGENT_ORG_ID", "AGENT_KEY");
+    for round in 0..size("TEST_ROUNDS", 12) {
+        let today = Clock::System.now().date_naive();
+        let view = View::random(&demo, &mut random, today);
+        owner.trace = format!("seed {seed}, round {round}, {view:?}");
+        agent.trace.clone_from(&owner.trace);
+        owner.overview(&view, ["type", "agent", "role"][round % 3]).await;
+        owner.lists(&view).await;
+        let shown = view.shown.replace(&view.rest, "");
+        agent.reported(&View { shown, rest: String::new(), ..view }).await;
+        assert_eq!(Clock::System.now().date_naive(), today, "a day ended meanwhile: run it again");
+    }
+}
