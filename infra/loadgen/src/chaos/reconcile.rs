@@ -33,6 +33,8 @@ const READ_PATIENCE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// What a gateway has in its spill.
 const PENDING: &str = "gateway_spill_pending_events ";
+/// Sessions that events named, which PostgreSQL does not have yet.
+const SESSIONS_WAITING: &str = "gateway_sessions_waiting ";
 
 /// A record, as far as it matters here.
 struct Logged {
@@ -86,20 +88,39 @@ pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Resul
 
 /// What is settled of each partition, once that is everything there is.
 async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTreeMap<i32, PartitionStats>> {
-    for gateway in &cluster.gateways {
-        let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
-        let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
-        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.slot.name) };
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let pending = text.lines().find_map(|line| line.strip_prefix(PENDING)).context("no word of the spill")?;
-        ensure!(pending == "0", "{} has {pending} events in its spill", gateway.slot.name);
-    }
+    nothing_waits(cluster, PENDING, "events in its spill").await?;
     // workers are in the group that is called like the topic
     let standing = standing(kafka, &kafka.topic).await?;
     for (partition, (settled, end)) in &standing {
         ensure!(settled.next == *end, "partition {partition} is committed up to {} of {end}", settled.next);
     }
     Ok(standing.into_iter().map(|(partition, (settled, _))| (partition, settled)).collect())
+}
+
+/// Waits until PostgreSQL has every session that events named: a gateway writes what it did not take once more later, and a
+/// session's document is not there before.
+pub(super) async fn sessions_are_written(cluster: &Cluster) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match nothing_waits(cluster, SESSIONS_WAITING, "sessions that PostgreSQL does not have").await {
+            Ok(()) => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
+            Err(_) => sleep(ASK_AGAIN).await,
+        }
+    }
+}
+
+/// Whether a gauge of each gateway says 0.
+async fn nothing_waits(cluster: &Cluster, gauge: &str, what: &str) -> anyhow::Result<()> {
+    for gateway in &cluster.gateways {
+        let mut connection = Connection::new(Endpoint::parse(&gateway.slot.metrics())?, DEADLINE);
+        let asked = connection.get("/metrics", &HeaderValue::from_static("")).await;
+        let Exchange::Answered(answer) = asked else { bail!("{} shows no metrics", gateway.slot.name) };
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let waiting = text.lines().find_map(|line| line.strip_prefix(gauge)).with_context(|| format!("no word of {what}"))?;
+        ensure!(waiting == "0", "{} has {waiting} {what}", gateway.slot.name);
+    }
+    Ok(())
 }
 
 /// Every record of the log before these offsets.
