@@ -189,12 +189,15 @@ impl Queue {
         }
     }
 
+    /// An attempt that is under way ends first: what came of it is written, and what is left of it is dropped in a later round.
     async fn drop_some(&self) -> Result<u64, sqlx::Error> {
         let dropped = sqlx::query(
             "UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now() + $2 * interval '1 microsecond' \
              WHERE status = 'pending' AND delivery_id = ANY(array( \
                  SELECT q.delivery_id FROM webhook_endpoints e JOIN webhook_queue q ON q.endpoint_id = e.id \
-                 WHERE e.disabled_at IS NOT NULL AND q.status = 'pending' LIMIT $1 FOR UPDATE OF q SKIP LOCKED))",
+                 WHERE e.disabled_at IS NOT NULL AND q.status = 'pending' \
+                     AND (q.lease IS NULL OR q.due_at <= now() + $2 * interval '1 microsecond') \
+                 LIMIT $1 FOR UPDATE OF q SKIP LOCKED))",
         )
         .bind(BATCH)
         .bind(self.ahead.micros())
