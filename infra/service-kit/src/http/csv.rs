@@ -4,12 +4,33 @@
 
 use serde_json::value::RawValue;
 
+/// How a text begins that a spreadsheet would run; some read full-width characters alike.
+const RUNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+/// What ends a cell in some spreadsheet or other, beside the comma, which is quoted. Quotes within a line hold none of them together.
+const SEPARATORS: [char; 4] = [';', '\t', '\r', '\n'];
+
 /// A string as itself, anything else as JSON.
 pub fn cell(value: &RawValue) -> String {
     let text: String = serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
-    // A spreadsheet would run a reporter's text as a formula; some read full-width characters alike.
-    let may_run = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
-    if may_run && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
+    if text.parse::<f64>().is_ok() {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len());
+    if text.starts_with(&SEPARATORS[1..]) || may_run(&text) {
+        safe.push('\'');
+    }
+    for (at, letter) in text.char_indices() {
+        safe.push(letter);
+        if SEPARATORS.contains(&letter) && may_run(&text[at + letter.len_utf8()..]) {
+            safe.push('\'');
+        }
+    }
+    safe
+}
+
+/// Whether a spreadsheet would run what begins here, with a quotation mark before it or without.
+fn may_run(text: &str) -> bool {
+    text.trim_start_matches('"').starts_with(RUNS)
 }
 
 /// One line of a file, with its end.
@@ -30,12 +51,26 @@ mod tests {
             let text = format!("{first}cmd|' /C calc'!A0");
             assert_eq!(cell(&text), format!("'{text}"));
         }
-        for text in ["-5", "+1.5", "a=1", "https://a.test/?x=-1", ""] {
+        for text in
+            ["-5", "+1.5", "a=1", "https://a.test/?x=-1", "", "a; b", "a;b=1", "Mozilla/5.0 (X11; Linux x86_64) =", "say \"=\""]
+        {
             assert_eq!(cell(text), text);
         }
         let cells = [r#""a,\"b\"\n""#, r#"{"a":1}"#, "12345678901234567890", "-5"];
         let cells = cells.map(|json| super::cell(&RawValue::from_string(json.to_owned()).unwrap()));
         let text = record(cells.into_iter());
         assert_eq!(String::from_utf8(text).unwrap(), "\"a,\"\"b\"\"\n\",\"{\"\"a\"\":1}\",12345678901234567890,-5\n");
+    }
+
+    #[test]
+    fn what_another_separator_would_cut_off_is_no_formula_either() {
+        let cell = |text: &str| cell(&serde_json::value::to_raw_value(text).unwrap());
+        for separator in [";", "\t", "\r", "\n"] {
+            for run in ["=cmd", "\"=cmd", "\"\"＝cmd", "@SUM(1)"] {
+                assert_eq!(cell(&format!("a{separator}{run}")), format!("a{separator}'{run}"));
+            }
+        }
+        assert_eq!(cell(";;=1;=2"), ";;'=1;'=2");
+        assert_eq!(cell("\"=1"), "'\"=1");
     }
 }
