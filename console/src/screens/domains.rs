@@ -79,7 +79,7 @@ fn not_yet(failure: Failure) -> Failure {
     let Failure::Refused(mut problem) = failure else { return failure };
     if problem.status == 422 {
         "Not proved yet".clone_into(&mut problem.title);
-        "The value was not found. A change in the DNS can take an hour or longer to be seen: check again then. What was looked for:"
+        "The value was not found. A change in the DNS can take an hour or longer to be seen: check again then. What was found instead, and what was looked for:"
             .clone_into(&mut problem.detail);
     }
     Failure::Refused(problem)

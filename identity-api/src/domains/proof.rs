@@ -1,7 +1,8 @@
 //! Whether a token is published where only the owner of a domain can publish it.
 //!
 //! Must go out through the guard only, over HTTPS only, and must say in coarse words why it found nothing: neither
-//! what came back nor an address (docs/api/webhooks.md#webhook-url; S5).
+//! what came back nor an address (docs/api/webhooks.md#webhook-url; S5). Of TXT records under this service's own label it says how
+//! many there are, and a token that stands where ours should.
 
 use super::head;
 use schemas::identity::VerificationMethod;
@@ -23,13 +24,26 @@ const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 /// Documents that are read at a time; each takes a thread of its own meanwhile.
 const READERS: usize = 4;
 
+/// A token is no longer than this.
+const MAX_TOKEN_BYTES: usize = 128;
+
 /// Why a way proves nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Lack {
     /// There is nothing at the place, or it cannot be reached.
     NoAnswer,
     /// There is something, without the token.
     NoToken,
+    /// There are TXT records, without the token.
+    OtherTexts(OtherTexts),
+}
+
+/// What is under the label instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OtherTexts {
+    records: usize,
+    /// Another token of this service, as a text that was copied from somewhere else has it.
+    token: Option<String>,
 }
 
 /// Looks for proofs; cheap to clone.
@@ -79,7 +93,10 @@ impl ProofFinder {
                 let texts = self.egress.texts(&format!("{TXT_LABEL}.{}", claim.domain), remaining).await;
                 let texts = texts.map_err(|_| Lack::NoAnswer)?;
                 let expected = format!("{TXT_PREFIX}{token}");
-                texts.iter().any(|text| text.trim() == expected)
+                if !texts.iter().any(|text| text.trim() == expected) {
+                    return Err(Lack::OtherTexts(OtherTexts::among(&texts)));
+                }
+                true
             }
             VerificationMethod::WellKnown => {
                 let document = self.fetch(claim, MANIFEST_PATH, until).await?;
@@ -135,14 +152,36 @@ impl Claim<'_> {
             }
         };
         let (code, what) = match lack {
-            Lack::NoAnswer => ("no_answer", "nothing answers as expected"),
-            Lack::NoToken => ("no_token", "the token is not in what answers"),
+            Lack::NoAnswer => ("no_answer", "nothing answers as expected".to_owned()),
+            Lack::NoToken => ("no_token", "the token is not in what answers".to_owned()),
+            Lack::OtherTexts(texts) => ("no_token", texts.told()),
         };
         Fault {
             index: None,
             field: method.as_str().to_owned(),
             code: code.to_owned(),
             detail: format!("{what}; expected {place}"),
+        }
+    }
+}
+
+impl OtherTexts {
+    fn among(texts: &[String]) -> Self {
+        let token = texts.iter().find_map(|text| text.trim().strip_prefix(TXT_PREFIX)).filter(|token| {
+            let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            (1..=MAX_TOKEN_BYTES).contains(&token.len()) && token.bytes().all(is_of_token)
+        });
+        Self { records: texts.len(), token: token.map(str::to_owned) }
+    }
+
+    fn told(&self) -> String {
+        let instead = match self.records {
+            1 => "a TXT record is there, with another value".to_owned(),
+            more => format!("{more} TXT records are there, none of them with the value"),
+        };
+        match &self.token {
+            Some(token) => format!("{instead}: {TXT_PREFIX}{token}"),
+            None => instead,
         }
     }
 }
@@ -193,6 +232,18 @@ mod tests {
         assert_eq!(finder.readers.available_permits(), READERS, "each gives its place back");
         finder.readers.close();
         assert_eq!((manifest().await, head().await), (Err(Lack::NoAnswer), Err(Lack::NoAnswer)));
+    }
+
+    #[test]
+    fn what_stands_under_the_label_instead_is_told_as_a_number_and_as_a_token_alone() {
+        let told = |texts: &[&str]| OtherTexts::among(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).told();
+        assert_eq!(told(&["svc-verify=t-0_Z "]), "a TXT record is there, with another value: svc-verify=t-0_Z");
+        assert_eq!(told(&["v=spf1", "svc-verify=t0"]), "2 TXT records are there, none of them with the value: svc-verify=t0");
+        for other in
+            ["v=spf1 10.0.0.1", "svc-verify=", "svc-verify=a b", "svc-verify=<b>", &format!("svc-verify={}", "a".repeat(129))]
+        {
+            assert_eq!(told(&[other]), "a TXT record is there, with another value", "{other}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::Reader;
 use super::browser::{Browser, addresses, demo_with_an_event};
 use super::clicks::Link;
 use super::drains::{drains, feed, pasted_key};
+use super::story::demo_with_a_zone;
 use crate::demo::{Demo, answer};
 use axum::Router;
 use axum::response::Html;
@@ -154,6 +155,30 @@ async fn u4_nothing_that_a_stranger_writes_runs_or_becomes_a_part_of_any_page() 
         }
     }
     assert!(count > 45 && shown >= 35, "the text is shown on {shown} of {count} pages");
+}
+
+/// What stands in the place of a proof is what anybody writes into a zone.
+#[tokio::test]
+async fn u4_what_a_name_server_answers_is_counted_and_shown_only_where_it_is_a_token() {
+    let (demo, zone, _dns) = demo_with_a_zone().await;
+    let browser = Browser::start(false).await;
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH})).await;
+    browser.sign_in(&demo, "OWNER_SESSION").await;
+    browser.open(&demo.url(&format!("/console/o/{}/domains", demo.env("OWNER_ORG_ID")))).await;
+    browser.fill("domain", "hostile.test").await;
+    browser.press("Add").await;
+    browser.shows("_content-telemetry.hostile.test").await;
+    for (text, said) in [
+        (format!("svc-verify={HOSTILE}"), "a TXT record is there, with another value; expected"),
+        ("svc-verify=of-yesterday".to_owned(), "a TXT record is there, with another value: svc-verify=of-yesterday; expected"),
+    ] {
+        zone.lock().unwrap().insert("_content-telemetry.hostile.test".to_owned(), text);
+        browser.press("Check now").await;
+        browser.shows(said).await;
+        assert_eq!(browser.run(FOUND).await, json!({"told": [], "made": [], "is_shown": false}));
+    }
+    let complaints = browser.complaints().await;
+    assert!(complaints.iter().all(|said| said["message"].to_string().contains("422")), "{complaints:?}");
 }
 
 /// A page of somebody else's, on a site of its own and as a neighbour of the console's.
