@@ -36,6 +36,8 @@ pub(crate) struct Listed {
 pub(crate) struct Filter {
     /// A part of the name or of a verified domain.
     q: Option<String>,
+    trusted_partner: Option<bool>,
+    provisioned_by: Option<Uuid>,
     limit: Option<i64>,
     offset: Option<i64>,
 }
@@ -51,6 +53,6 @@ pub(crate) async fn list_all_organizations(
     if which.q.as_ref().is_some_and(|part| part.contains('\0')) {
         return Ok(Json(Vec::new()));
     }
-    let listed = sqlx::query_as(ORGANIZATIONS).bind(which.q).bind(paging.limit).bind(paging.offset).fetch_all(&state.pool);
-    Ok(Json(listed.await?))
+    let listed = sqlx::query_as(ORGANIZATIONS).bind(which.q).bind(paging.limit).bind(paging.offset);
+    Ok(Json(listed.bind(which.trusted_partner).bind(which.provisioned_by).fetch_all(&state.pool).await?))
 }

@@ -32,6 +32,17 @@ async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
     for nobody in ["?q=%25", "?q=_", "?q=%00", "?q='"] {
         assert_eq!(list(nobody).await, Vec::<Value>::new(), "{nobody}");
     }
+    sqlx::query("UPDATE organizations SET provisioned_by = $1 WHERE id = $2")
+        .bind(network.0)
+        .bind(owner.0)
+        .execute(&app.stores.pool)
+        .await
+        .unwrap();
+    assert_eq!(ids(&list("?trusted_partner=true").await), [network.to_string()]);
+    assert_eq!(ids(&list("?trusted_partner=false&q=news").await), [owner.to_string()]);
+    assert_eq!(ids(&list(&format!("?provisioned_by={network}")).await), [owner.to_string()]);
+    assert_eq!(list(&format!("?provisioned_by={owner}")).await, Vec::<Value>::new());
+    let all = list("").await;
     let pages = [list("?limit=2").await, list("?limit=2&offset=2").await];
     assert_eq!(pages.concat(), all);
     app.seed().verify(owner, "given-back.test").await;
@@ -41,6 +52,7 @@ async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
     assert_eq!(list("?q=given-back").await, Vec::<Value>::new(), "a domain that it has no longer");
     assert_eq!(list("").await, all);
     assert_eq!(app.get(operator.shows(), &format!("{ALL}?limit=0")).await.refusal(), (400, "invalid_parameter"));
+    assert_eq!(app.get(operator.shows(), &format!("{ALL}?trusted_partner=yes")).await.refusal(), (400, "invalid_parameter"));
     assert_eq!(app.get(ada.shows(), ALL).await.refusal(), (403, "forbidden"));
     assert_eq!(app.get(Shows::Nothing, ALL).await.refusal(), (401, "unauthenticated"));
 }
