@@ -26,6 +26,7 @@ mod reader;
 mod records;
 mod reported;
 mod requests;
+mod sign_in_attacks;
 mod story;
 mod webhooks;
 

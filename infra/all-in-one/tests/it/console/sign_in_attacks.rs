@@ -1,0 +1,122 @@
+//! Signing in, attacked in real Chromium: who learns of the link, who can use it, and whose session one has afterwards.
+//!
+//! Must look at the cookies that the browser keeps and at what it tells other servers, not at what a page says of them.
+
+use super::Reader;
+use super::browser::Browser;
+use super::story::mailed_link;
+use crate::demo::{Demo, answer};
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::response::Html;
+use serde_json::{Value, json};
+use service_kit::testing::eventually;
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+
+const VICTIM: &str = "victim@console.test";
+const ATTACKER: &str = "attacker@console.test";
+
+/// A server of somebody else's, and what browsers told it of where they come from.
+struct Foreign {
+    address: String,
+    told: Arc<Mutex<Vec<Option<String>>>>,
+}
+
+impl Foreign {
+    async fn serving(page: String) -> Self {
+        let told = Arc::<Mutex<Vec<Option<String>>>>::default();
+        let heard = Arc::clone(&told);
+        let router = Router::new().fallback(move |headers: HeaderMap| {
+            heard.lock().unwrap().push(headers.get("referer").map(|from| from.to_str().unwrap().to_owned()));
+            std::future::ready(Html(format!("<!doctype html><title>prize</title><p>A prize</p>{page}")))
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, told }
+    }
+}
+
+/// Asks for a link on the sign-in page, and looks into the mail.
+async fn asked_for_a_link(browser: &Browser, demo: &Demo) -> String {
+    browser.open(&demo.url("/sign-in")).await;
+    browser.fill("email", VICTIM).await;
+    browser.press("Mail me a link").await;
+    browser.shows("Look at your mail").await;
+    eventually("the mail arrives", || async { mailed_link(demo, VICTIM) }).await
+}
+
+/// The sessions that a browser has.
+async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
+    let kept = browser.devtools("Network.getCookies", &json!({"urls": [demo.env("BASE_URL")]})).await;
+    let cookies = kept["cookies"].as_array().unwrap().iter();
+    cookies.filter(|cookie| cookie["name"] == "telemetry-session").cloned().collect()
+}
+
+#[tokio::test]
+async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_device_that_opens_it() {
+    let demo = Demo::start().await;
+    let foreign = Foreign::serving(String::new()).await;
+    let (asking, opening) = (Browser::start(false).await, Browser::start(false).await);
+    let link = asked_for_a_link(&asking, &demo).await;
+    opening.open(&link).await;
+    opening.shows("You opened a link from your mail").await;
+    let leave = "const link = document.createElement('a'); link.href = ADDRESS; document.body.append(link); link.click()";
+    opening.run(&leave.replace("ADDRESS", &json!(foreign.address).to_string())).await;
+    opening.shows("A prize").await;
+    assert_eq!(opening.run("return document.referrer").await, "");
+    let told = foreign.told.lock().unwrap().clone();
+    // Its own picture, a browser fetches from its own page.
+    assert!(told.contains(&None) && !told.iter().flatten().any(|from| from.starts_with(demo.env("BASE_URL"))), "{told:?}");
+
+    opening.open(&link).await;
+    opening.press("Sign in").await;
+    opening.shows("Create an organisation").await;
+    let after = opening.run("return [location.href.includes('token'), document.referrer]").await;
+    assert_eq!(after, json!([false, ""]), "the token is neither in the address nor told to the next page");
+    assert_eq!(sessions(&opening, &demo).await.len(), 1);
+    assert!(sessions(&asking, &demo).await.is_empty(), "the device that asked is not signed in by another");
+    for browser in [&opening, &asking] {
+        browser.open(&link).await;
+        browser.press("Sign in").await;
+        browser.shows("no longer works").await;
+    }
+    assert!(sessions(&asking, &demo).await.is_empty());
+}
+
+#[tokio::test]
+async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anybody_in() {
+    let demo = Demo::start().await;
+    let browser = Browser::start(false).await;
+    browser.sign_in(&demo, "USER_SESSION").await;
+    let link = asked_for_a_link(&browser, &demo).await;
+    browser.open(&link).await;
+    browser.press("Sign in").await;
+    browser.shows(VICTIM).await;
+    let own = sessions(&browser, &demo).await;
+    let [session] = &own[..] else { panic!("one session: {own:?}") };
+    assert_ne!(session["value"], demo.env("USER_SESSION"));
+    assert_eq!((&session["httpOnly"], &session["sameSite"]), (&json!(true), &json!("Lax")));
+    let planted = Reader::signed_in(&demo, "USER_SESSION").open("/console/organizations").await;
+    assert_eq!(planted.address, "/sign-in", "whoever planted it has nothing of it");
+
+    // A link of the attacker's own, pressed by their page in the victim's browser.
+    let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": ATTACKER}));
+    assert!(answer(asked).await.status < 300);
+    let link = eventually("the attacker's mail arrives", || async { mailed_link(&demo, ATTACKER) }).await;
+    let (_, token) = link.split_once("token=").unwrap();
+    let form = format!(
+        "<form method=\"post\" action=\"{}\"><input name=\"token\" value=\"{token}\"></form>",
+        demo.url("/sign-in/finish")
+    );
+    let foreign = Foreign::serving(form).await;
+    for host in ["localhost", "127.0.0.1"] {
+        browser.open(&foreign.address.replace("localhost", host)).await;
+        browser.run("document.forms[0].submit()").await;
+        browser.shows("A form has to come from a page of the console itself").await;
+        assert_eq!(sessions(&browser, &demo).await, own, "{host}");
+    }
+    browser.open(&demo.url("/console/organizations")).await;
+    browser.shows(VICTIM).await;
+}
