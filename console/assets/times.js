@@ -1,4 +1,4 @@
-// Shows each <time datetime> in the reader's zone; the exact instant in UTC stays in its title. Copies what a button names, and
+// Shows each <time datetime> in the reader's zone; the exact instant in UTC goes into its title. Copies what a button names, and
 // shows such a button only where the browser lets a page copy.
 // Keeps an opened row of a live part open.
 (function () {
@@ -8,6 +8,7 @@
     root.querySelectorAll("time[datetime]:not([data-local])").forEach(function (time) {
       var instant = new Date(time.getAttribute("datetime"));
       if (isNaN(instant)) return;
+      time.title = time.getAttribute("datetime");
       time.textContent = format.format(instant);
       time.setAttribute("data-local", "");
     });

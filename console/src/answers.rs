@@ -2,10 +2,10 @@
 //!
 //! Must not require a member that no page shows.
 
-use crate::numbers::{Count, Share, Time};
+use crate::numbers::{Count, Digits, Share, Time};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// `GET /api/v1/identity/auth/session`
@@ -151,7 +151,7 @@ pub(crate) struct OutcomeCount {
 pub(crate) struct OutcomeValue {
     pub(crate) currency: String,
     pub(crate) count: Count,
-    pub(crate) value_amount: Number,
+    pub(crate) value_amount: Digits,
 }
 
 /// `GET /agent/events`

@@ -24,6 +24,8 @@ pub(crate) struct Chart {
     pub(crate) starts: Vec<DateTime<Utc>>,
     pub(crate) lines: Vec<Line>,
     pub(crate) is_hourly: bool,
+    /// Whether the last bucket is under way: it will hold more.
+    pub(crate) is_open: bool,
 }
 
 /// One line, with a figure for every bucket.
@@ -50,8 +52,7 @@ impl Chart {
             *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
         }
         // A series with too many items is told without its zeroes; what lies between two buckets is there all the same.
-        let (step, last) =
-            (if is_hourly { TimeDelta::hours(1) } else { TimeDelta::days(1) }, by_start.keys().next_back().copied());
+        let (step, last) = (step(is_hourly), by_start.keys().next_back().copied());
         for start in successors(by_start.keys().next().copied(), |start| start.checked_add_signed(step))
             .take_while(|start| Some(*start) < last)
         {
@@ -61,7 +62,13 @@ impl Chart {
         names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
         let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
         let all: Vec<Line> = names.iter().map(|name| Line { name: name.clone(), figures: figure(name) }).collect();
-        Self { title: title.to_owned(), starts: by_start.keys().copied().collect(), lines: at_most(all, MAX_LINES), is_hourly }
+        Self {
+            title: title.to_owned(),
+            starts: by_start.keys().copied().collect(),
+            lines: at_most(all, MAX_LINES),
+            is_hourly,
+            is_open: false,
+        }
     }
 
     /// The same lines in another order of names, those that are not there as zeroes.
@@ -79,6 +86,7 @@ impl Chart {
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
         let count = last.map_or(0, |last| last + 1);
         self.starts.truncate(count);
+        self.is_open = self.starts.last().is_some_and(|last| now < *last + step(self.is_hourly));
         self.lines.iter_mut().for_each(|line| line.figures.truncate(count));
         self
     }
@@ -155,7 +163,7 @@ impl Display for Picture<'_> {
             if at == 0 {
                 write!(f, "<polygon class=\"area line-0\" points=\"0,{HEIGHT} {points} {WIDTH},{HEIGHT}\"/>")?;
             }
-            write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>")?;
+            write_line(f, at, &points, chart.is_open)?;
         }
         for (at, start) in chart.starts.iter().enumerate() {
             let (left, right) = bounds(at, chart.starts.len());
@@ -174,22 +182,46 @@ impl Display for Picture<'_> {
 
 /// A small line without axes, beside a figure that says the same in words.
 #[derive(Clone, Debug)]
-pub(crate) struct Sparkline(pub(crate) Vec<u64>);
+pub(crate) struct Sparkline {
+    pub(crate) figures: Vec<u64>,
+    pub(crate) is_open: bool,
+}
 
 impl HtmlSafe for Sparkline {}
 
 impl Display for Sparkline {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (width, height) = (160, 40);
-        let top = self.0.iter().copied().max().unwrap_or_default().max(1);
-        let points = points(&self.0, top, width, height - 4);
+        let top = self.figures.iter().copied().max().unwrap_or_default().max(1);
+        let points = points(&self.figures, top, width, height - 4);
         write!(
             f,
             "<svg class=\"spark\" viewBox=\"0 -2 {width} {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">\
-             <polygon class=\"area line-0\" points=\"0,{bottom} {points} {width},{bottom}\"/><polyline class=\"line line-0\" points=\"{points}\"/></svg>",
+             <polygon class=\"area line-0\" points=\"0,{bottom} {points} {width},{bottom}\"/>",
             bottom = height - 2
-        )
+        )?;
+        write_line(f, 0, &points, self.is_open)?;
+        f.write_str("</svg>")
     }
+}
+
+/// A line through points; what leads to a bucket that is under way, by itself.
+fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> Result {
+    let all: Vec<&str> = points.split(' ').collect();
+    let [rest @ .., before, last] = &all[..] else {
+        return write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>");
+    };
+    if !is_open {
+        return write!(f, "<polyline class=\"line line-{at}\" points=\"{points}\"/>");
+    }
+    let over = [rest, &[*before]].concat().join(" ");
+    write!(f, "<polyline class=\"line line-{at}\" points=\"{over}\"/>")?;
+    write!(f, "<polyline class=\"line line-{at} open\" points=\"{before} {last}\"/>")
+}
+
+/// How long a bucket is.
+fn step(is_hourly: bool) -> TimeDelta {
+    if is_hourly { TimeDelta::hours(1) } else { TimeDelta::days(1) }
 }
 
 fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
@@ -264,7 +296,10 @@ mod tests {
             golden.trim_end(),
             "write it to console/tests/golden/chart.svg after looking at it"
         );
-        assert_eq!(Sparkline(vec![0, 5, 10]).to_string(), include_str!("../tests/golden/sparkline.svg").trim_end());
+        assert_eq!(
+            Sparkline { figures: vec![0, 5, 10], is_open: false }.to_string(),
+            include_str!("../tests/golden/sparkline.svg").trim_end()
+        );
     }
 
     #[test]
@@ -303,6 +338,18 @@ mod tests {
         let nothing = by_type(&[item(2, "a", 0)]).until("2026-03-01T00:00:00Z".parse().unwrap());
         assert!(nothing.starts.is_empty() && nothing.marks().is_empty() && nothing.rows().is_empty(), "{nothing:?}");
         assert!(nothing.picture().to_string().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn what_leads_to_a_bucket_that_is_under_way_is_a_line_of_its_own() {
+        let chart = by_type(&[item(1, "a", 8), item(2, "a", 8), item(3, "a", 1)]);
+        let at = |now: &str| chart.clone().until(now.parse().unwrap());
+        assert!(!at("2026-03-04T00:00:00Z").is_open && !at("2026-03-04T00:00:00Z").picture().to_string().contains(" open"));
+        let open = at("2026-03-03T23:59:59Z");
+        let lines = "<polyline class=\"line line-0\" points=\"0,0.0 480,0.0\"/><polyline class=\"line line-0 open\" points=\"480,0.0 960,210.0\"/>";
+        assert!(open.is_open && open.picture().to_string().contains(lines), "{}", open.picture());
+        let alone = by_type(&[item(3, "a", 1)]).until("2026-03-03T12:00:00Z".parse().unwrap());
+        assert!(alone.is_open && !alone.picture().to_string().contains(" open"));
     }
 
     #[test]

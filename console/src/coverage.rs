@@ -9,6 +9,8 @@ use serde::Deserialize;
 use std::fmt::{Display, Formatter, Result};
 
 const WIDTH: i64 = 960;
+/// Spans of the table; there may be a thousand.
+const SHOWN: usize = 40;
 
 /// Hours in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -81,6 +83,11 @@ impl Coverage {
         }
     }
 
+    /// Those that a page has room for.
+    pub(crate) fn latest(&self) -> &[Span] {
+        &self.spans[self.spans.len().saturating_sub(SHOWN)..]
+    }
+
     pub(crate) fn strip(&self) -> Strip<'_> {
         Strip(self)
     }
@@ -104,12 +111,15 @@ impl Display for Strip<'_> {
         )?;
         let whole = (last.end.0 - first.start.0).num_minutes().max(1);
         let at = |time: Time| (time.0 - first.start.0).num_minutes() * WIDTH / whole;
-        for span in spans {
-            let (left, width) = (at(span.start), at(span.end) - at(span.start));
-            let look = if span.covered { "class=\"covered\"" } else { "class=\"uncovered\" fill=\"url(#unknown)\"" };
-            write!(f, "<rect {look} x=\"{left}\" y=\"0\" width=\"{width}\" height=\"16\"/>")?;
+        if self.0.uncovered() > 0 {
+            write!(f, "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"{WIDTH}\" height=\"16\"/>")?;
         }
-        f.write_str("</svg>")
+        f.write_str("<path class=\"covered\" d=\"")?;
+        for span in spans.iter().filter(|span| span.covered) {
+            let (left, width) = (at(span.start), at(span.end) - at(span.start));
+            write!(f, "M{left} 0h{width}v16h-{width}z")?;
+        }
+        f.write_str("\"/></svg>")
     }
 }
 
@@ -147,11 +157,23 @@ mod tests {
     }
 
     #[test]
+    fn a_page_with_a_thousand_spans_shows_the_latest_and_stays_small() {
+        let all: Vec<bool> = (0..1_000).map(|hour| hour % 2 == 0).collect();
+        let coverage = hours("2026-03-01T00:00:00Z", &all);
+        assert_eq!(
+            (coverage.spans.len(), coverage.latest().len(), coverage.latest().last()),
+            (1_000, SHOWN, coverage.spans.last())
+        );
+        assert!(coverage.strip().to_string().len() < 12_000, "{}", coverage.strip().to_string().len());
+        assert_eq!(hours("2026-03-01T00:00:00Z", &all[..3]).latest().len(), 3);
+    }
+
+    #[test]
     fn an_hour_without_a_line_is_hatched_and_told() {
         let coverage = hours("2026-03-01T00:00:00Z", &[true, false]);
         let strip = coverage.strip().to_string();
-        assert!(strip.contains("<rect class=\"covered\" x=\"0\" y=\"0\" width=\"480\""), "{strip}");
-        assert!(strip.contains("<rect class=\"uncovered\" fill=\"url(#unknown)\" x=\"480\" y=\"0\" width=\"480\""), "{strip}");
+        let parts = "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"960\" height=\"16\"/><path class=\"covered\" d=\"M0 0h480v16h-480z\"/>";
+        assert!(strip.contains(parts), "{strip}");
         assert!(coverage.told().contains("not a zero"), "{}", coverage.told());
         assert_eq!(Coverage::default().strip().to_string(), "");
     }

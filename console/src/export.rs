@@ -2,21 +2,21 @@
 //!
 //! Must pass on what the API says and change no figure.
 
-mod identity;
+mod lists;
 
 use crate::State;
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::query::Query;
 use crate::screens::clicks::BY_OTHERS;
-use crate::session::Member;
+use crate::session::{Member, SignedIn};
 use crate::window::{PeriodParameters, Window};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State as Shared};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::stream;
-use identity::{File, FileParameters};
+use lists::{File, FileParameters};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -60,19 +60,13 @@ pub(crate) async fn serve(
     Query(asked): Query<PeriodParameters>,
     Query(of_file): Query<FileParameters>,
 ) -> Result<Response, Failure> {
-    let file = named.get("file").map(String::as_str).unwrap_or_default();
-    let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;
-    let media = match format {
-        "csv" => "text/csv",
-        "ndjson" => "application/x-ndjson",
-        _ => return Err(Failure::NotFound),
-    };
-    if let Some(file) = File::of(&member, list, format == "csv", &of_file) {
-        let name = format!("attachment; filename=\"{list}-{}.{format}\"", state.clock.now().date_naive());
-        return told(file, media, name).await;
+    let (list, format, media) = format_of(&named)?;
+    let window = || Window::of(&asked, state.clock.now());
+    if let Some(file) = File::of(&member, (list, format == "csv"), &of_file, window)? {
+        return told(&state, file, (list, format, media)).await;
     }
     let (_, path, narrowed) = LISTS.into_iter().find(|(name, ..)| *name == list).ok_or(Failure::NotFound)?;
-    let window = Window::of(&asked, state.clock.now())?;
+    let window = window()?;
     let split = [("by", asked.by.as_str()), ("split", &asked.split)];
     let parameters = window.parameters_and(&[&split[..], &asked.narrowing(), narrowed].concat());
     let mut progress = Progress { api: member.api(), path, parameters, next: Some(Next::First) };
@@ -87,13 +81,37 @@ pub(crate) async fn serve(
     Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
 }
 
-/// A list of identity.
-async fn told(mut file: File, media: &str, name: String) -> Result<Response, Failure> {
+/// `GET /console/operator/export/{file}`
+pub(crate) async fn serve_operator(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Path(named): Path<HashMap<String, String>>,
+    Query(of_file): Query<FileParameters>,
+) -> Result<Response, Failure> {
+    let (list, format, media) = format_of(&named)?;
+    let file = File::of_operators(&person, list, format == "csv", &of_file).ok_or(Failure::NotFound)?;
+    told(&state, file, (list, format, media)).await
+}
+
+/// The list and the format that an address names, and the format's media type.
+fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static str), Failure> {
+    let file = named.get("file").map(String::as_str).unwrap_or_default();
+    let (list, format) = file.split_once('.').ok_or(Failure::NotFound)?;
+    match format {
+        "csv" => Ok((list, format, "text/csv")),
+        "ndjson" => Ok((list, format, "application/x-ndjson")),
+        _ => Err(Failure::NotFound),
+    }
+}
+
+/// What the API answers as JSON alone.
+async fn told(state: &State, mut file: File, (list, format, media): (&str, &str, &'static str)) -> Result<Response, Failure> {
     let first = file.next().await?.unwrap_or_default();
     let rest = stream::try_unfold(file, |mut file| async move {
         let part = file.next().await.map_err(|failure| std::io::Error::other(format!("{failure:?}")))?;
         Ok::<_, std::io::Error>(part.map(|part| (part, file)))
     });
+    let name = format!("attachment; filename=\"{list}-{}.{format}\"", state.clock.now().date_naive());
     let body = Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest));
     Ok(([(header::CONTENT_TYPE, media.to_owned()), (header::CONTENT_DISPOSITION, name)], body).into_response())
 }

@@ -110,6 +110,11 @@ pub(crate) fn grouped(number: u64) -> String {
     Notation::current().write(&number.to_string())
 }
 
+/// Digits of any number, in groups; what is not only digits as it is.
+pub(crate) fn grouped_digits(number: &str) -> String {
+    if number.bytes().all(|byte| byte.is_ascii_digit()) { Notation::current().write(number) } else { number.to_owned() }
+}
+
 /// A number with one decimal.
 pub(crate) fn with_tenth(whole: u64, tenth: u64) -> String {
     let notation = Notation::current();
@@ -147,6 +152,8 @@ mod tests {
         }
         assert_eq!(read_in("es", || (grouped(1_234), grouped(12_345))), ("1234".to_owned(), "12.345".to_owned()));
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615", "of nobody's page");
+        assert_eq!(read_in("de", || grouped_digits("184467440737095516150")), "184.467.440.737.095.516.150");
+        assert_eq!(["-1234", "1.5", "1e400"].map(grouped_digits), ["-1234", "1.5", "1e400"]);
     }
 
     /// As JavaScript writes them, which has Unicode's data; whether four digits have a group changes with its version.

@@ -61,6 +61,7 @@ const PERSON: &[(&str, &str, &str)] =
 const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "Requests to review", "/console/operator/requests"),
     ("Operator", "All organisations", "/console/operator/organizations"),
+    ("Operator", "Trusted partners", "/console/operator/organizations?trusted_partner=true"),
     ("Operator", "Pipeline", "/console/operator/pipeline"),
 ];
 

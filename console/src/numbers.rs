@@ -3,16 +3,22 @@
 //! Must write nothing that has to be escaped: each of these types is safe in HTML as it is.
 
 pub(crate) use crate::language::grouped;
-use crate::language::with_tenth;
+use crate::language::{grouped_digits, with_tenth};
 use askama::filters::HtmlSafe;
 use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::Deserialize;
+use serde_json::Number;
 use std::fmt::{Display, Formatter, Result};
 
 /// A count: `<data value="1234">1,234</data>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Count(pub(crate) u64);
+
+/// A whole number of any length, digit for digit.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Digits(pub(crate) Number);
 
 /// A part of a whole, in percent; a dash where there is no whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +34,7 @@ pub(crate) struct Change {
     pub(crate) before: u64,
 }
 
-/// An instant: UTC to the second, and the reader's zone once the script has run.
+/// An instant: UTC to the second; once the script has run, the reader's zone, with UTC on hover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Time(pub(crate) DateTime<Utc>);
@@ -52,6 +58,7 @@ impl HtmlSafe for Ratio {}
 impl HtmlSafe for Bytes {}
 impl HtmlSafe for Millis {}
 impl HtmlSafe for Count {}
+impl HtmlSafe for Digits {}
 impl HtmlSafe for Share {}
 impl HtmlSafe for Change {}
 impl HtmlSafe for Time {}
@@ -59,6 +66,12 @@ impl HtmlSafe for Time {}
 impl Display for Count {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "<data value=\"{}\">{}</data>", self.0, grouped(self.0))
+    }
+}
+
+impl Display for Digits {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "<data value=\"{}\">{}</data>", self.0, grouped_digits(&self.0.to_string()))
     }
 }
 
@@ -147,7 +160,7 @@ impl Display for Change {
 impl Display for Time {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let exact = self.0.to_rfc3339_opts(SecondsFormat::Millis, true);
-        write!(f, "<time datetime=\"{exact}\" title=\"{exact}\">{} UTC</time>", self.0.format("%Y-%m-%d %H:%M:%S"))
+        write!(f, "<time datetime=\"{exact}\">{} UTC</time>", self.0.format("%Y-%m-%d %H:%M:%S"))
     }
 }
 

@@ -41,6 +41,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
         .route("/console/operator/organizations", get(operator::organizations))
         .route("/console/operator/pipeline", get(pipeline::show))
+        .route("/console/operator/export/{file}", get(export::serve_operator))
         // a member of an organisation
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))

@@ -38,6 +38,7 @@ use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::session::Member;
 use crate::window::{PeriodParameters, Window};
+use askama::Template;
 use schemas::problem::Problem;
 
 /// The bar above a screen that shows a period.
@@ -158,13 +159,17 @@ pub(crate) async fn proved_domains(api: &Asker) -> Result<Vec<String>, Failure> 
 }
 
 /// The foot of a table: its files, and how a program asks for the same.
+#[derive(Template)]
+#[template(path = "parts/behind.html")]
 pub(crate) struct Behind {
     /// The list in `export`, or none.
-    pub(crate) list: String,
+    list: String,
     home: String,
     query: String,
-    pub(crate) call: String,
+    call: String,
 }
+
+impl askama::filters::HtmlSafe for Behind {}
 
 impl Behind {
     /// `list` is a name of `export`'s, empty for what has no files.
@@ -175,26 +180,43 @@ impl Behind {
         Self { list: list.to_owned(), home: member.organization.home(), query, call }
     }
 
-    /// What a person asks that belongs to no organisation.
-    pub(crate) fn of_person(state: &State, path: &str) -> Self {
-        let call = format!("curl -sS '{}{path}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
-        Self { list: String::new(), home: String::new(), query: String::new(), call }
+    /// What an operator asks, and a list of `export`'s for operators.
+    pub(crate) fn of_operator(state: &State, list: &str, path: &str, query: &str) -> Self {
+        let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let call = format!("curl -sS '{}{address}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
+        Self { list: list.to_owned(), home: "/console/operator".to_owned(), query: query.to_owned(), call }
+    }
+
+    /// A list within an answer about one thing, which the files name by `named`.
+    pub(crate) fn within(
+        state: &State,
+        member: &Member,
+        list: &str,
+        (name, id): (&str, &str),
+        path: &str,
+        parameters: &Parameters,
+    ) -> Self {
+        let behind = Self::of(state, member, list, path, parameters);
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair(name, id).extend_pairs(parameters);
+        Self { query: query.finish(), ..behind }
     }
 
     /// A list of identity; its files are asked for by `query`, which may be empty.
     pub(crate) fn identity(member: &Member, list: &str, path: &str, query: &str) -> Self {
-        let address = if query.is_empty() || query.starts_with("webhook=") { path.to_owned() } else { format!("{path}?{query}") };
+        let is_named = ["webhook=", "drain="].iter().any(|name| query.starts_with(name));
+        let address = if query.is_empty() || is_named { path.to_owned() } else { format!("{path}?{query}") };
         // Of members only a person is told.
         let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
         let call = format!("curl -sS '{}{address}' -H \"{credential}\"", member.public_base);
         Self { list: list.to_owned(), home: member.organization.home(), query: query.to_owned(), call }
     }
 
-    pub(crate) fn csv(&self) -> String {
+    fn csv(&self) -> String {
         self.file("csv")
     }
 
-    pub(crate) fn ndjson(&self) -> String {
+    fn ndjson(&self) -> String {
         self.file("ndjson")
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Agents {
     agents: Vec<AgentCount>,
     total_events: Count,
     behind: Behind,
+    behind_agents: Behind,
 }
 
 /// `GET /console/o/{organization}/agents`
@@ -50,6 +51,7 @@ pub(crate) async fn show(
         agents: summary.agents,
         total_events: Count(summary.total_events),
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &split),
+        behind_agents: Behind::of(&state, &member, "agents", "/content-owners/summary", &all),
         filters,
     }))
 }

@@ -3,6 +3,7 @@
 //! Must show what others wrote as text and nothing else, and nothing of who reported a click.
 
 use super::events::as_text;
+use super::reported::{SUMMARY, behind_outcomes};
 use super::reports::OWN_EVENTS;
 use super::{Behind, Filters, Pager};
 use crate::State;
@@ -51,6 +52,8 @@ pub(crate) struct ClicksPage {
     clicks: Vec<OwnEvent>,
     pager: Pager,
     behind: Behind,
+    behind_types: Behind,
+    behind_outcomes: [Behind; 2],
 }
 
 /// `GET /console/o/{organization}/clicks`
@@ -64,7 +67,7 @@ pub(crate) async fn show(
     let whole = filters.window.parameters();
     let parameters = filters.window.parameters_and(&[BY_OTHERS, ("limit", &limit), ("after", &asked.after)]);
     let (summary, (page, next)) =
-        tokio::try_join!(api.get::<Summary>("/agent/summary", &whole), api.get_with_next::<OwnEvent>(OWN_EVENTS, &parameters))?;
+        tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get_with_next::<OwnEvent>(OWN_EVENTS, &parameters))?;
     let address = format!("{}?{}", filters.here, filters.window.query());
     Ok(Page(ClicksPage {
         frame: member.frame("Clicks", &filters.window.query()),
@@ -73,6 +76,8 @@ pub(crate) async fn show(
         clicks: page.items,
         pager: Pager::by_cursor(address, page.total, LIMIT, next, !asked.after.is_empty()),
         behind: Behind::of(&state, &member, "clicks", OWN_EVENTS, &parameters),
+        behind_types: Behind::of(&state, &member, "click-types", SUMMARY, &whole),
+        behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))
 }

@@ -188,7 +188,9 @@ pub(crate) struct Crawlers {
     crawlers: Vec<Crawler>,
     unattributed_clicks: Count,
     refused: Option<Vec<Refused>>,
+    behind_refused: Behind,
     coverage: Coverage,
+    behind_coverage: Behind,
     behind: Behind,
 }
 
@@ -235,6 +237,8 @@ pub(crate) async fn show(
         unattributed_clicks: answer.unattributed_clicks,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
+        behind_refused: Behind::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),
+        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &filters.window.parameters()),
         behind: Behind::of(&state, &member, "crawlers", CRAWLERS, &page_at(&filters.window, 0)),
         filters,
     }))

@@ -2,7 +2,7 @@
 //!
 //! Must show a key only in the answer to the form that made it.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::State;
 use crate::coverage::Coverage;
 use crate::failure::Failure;
@@ -140,6 +140,7 @@ pub(crate) struct DrainPage {
     coverage: Coverage,
     /// Newest first.
     hours: Vec<Hour>,
+    behind: Behind,
     arrival: Lines,
     problem: Outcome,
 }
@@ -256,6 +257,7 @@ pub(super) async fn view(
         made,
         coverage,
         hours,
+        behind: Behind::identity(member, "drain-hours", &format!("{DRAINS}/{id}/health"), &format!("drain={id}")),
         arrival,
         problem,
     }))

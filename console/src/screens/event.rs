@@ -42,9 +42,9 @@ struct Row {
 }
 
 impl Row {
-    /// Whether two observers say different things.
+    /// Whether two observers say different things. Each chooses the id of its own report.
     fn differs(&self) -> bool {
-        self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
+        self.name != "event" && self.values.iter().filter(|value| !value.is_empty()).collect::<BTreeSet<_>>().len() > 1
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn show(
         seen_as: SeenAs::find(&api, &seen_by, back).await?,
         query,
         rows: rows(&event.reports),
-        behind: Behind::of(&state, &member, "", &path, &parameters),
+        behind: Behind::within(&state, &member, "reports-of-event", ("event", id), &path, &parameters),
         event,
     }))
 }
@@ -182,7 +182,7 @@ mod tests {
         let expected = [
             ("page", "https://a.test/|https://a.test/", false),
             ("agent", "alpha|", false),
-            ("event", "of-agent|of-edge", true),
+            ("event", "of-agent|of-edge", false),
             ("purpose", "user|training", true),
             ("status", "|200", false),
         ];

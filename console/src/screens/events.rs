@@ -71,6 +71,11 @@ impl Event {
         own.map(|(name, value)| (name.as_str(), as_text(value))).collect()
     }
 
+    /// Whether an address can name it: a browser takes these for the way up.
+    pub(crate) fn has_address(&self) -> bool {
+        !["", ".", ".."].contains(&self.event_id.as_str())
+    }
+
     /// The address of its page, beneath the organisation. The time tells it apart from another event of the same id.
     pub(crate) fn address(&self, seen_by: &str) -> String {
         let at = schemas::instant::text(self.event_timestamp.0);

@@ -3,8 +3,10 @@
 //! Must leave it to the API who is an operator: everybody else gets its refusal.
 
 use super::requests::AccessRequest;
-use super::{Outcome, Pager};
+use super::{Behind, Outcome, Pager};
+use crate::State;
 use crate::answers::OrgKind;
+use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
@@ -12,12 +14,13 @@ use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::SignedIn;
 use askama::Template;
-use axum::extract::Path;
+use axum::extract::{Path, State as Shared};
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::HashMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 const REQUESTS: &str = "/api/v1/identity/operator/access-requests";
@@ -81,6 +84,7 @@ struct Listed {
     domains: Vec<String>,
     members: Count,
     is_trusted_partner: bool,
+    provisioned_by: Option<Uuid>,
     created_at: Time,
 }
 
@@ -88,30 +92,48 @@ struct Listed {
 #[template(path = "all_organizations.html")]
 pub(crate) struct AllOrganizations {
     frame: Frame,
-    q: String,
+    title: &'static str,
+    asked: SearchParameters,
     organizations: Vec<Listed>,
     pager: Pager,
+    behind: Behind,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct SearchParameters {
     #[serde(default)]
     q: String,
+    /// `true`: trusted partners alone.
+    #[serde(default)]
+    trusted_partner: String,
+    /// The partner that set them up.
+    #[serde(default)]
+    provisioned_by: String,
     #[serde(default)]
     offset: u64,
 }
 
+impl SearchParameters {
+    /// What narrows the list.
+    fn narrowing(&self) -> Parameters {
+        let said = [("q", &self.q), ("trusted_partner", &self.trusted_partner), ("provisioned_by", &self.provisioned_by)];
+        said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
+    }
+}
+
 /// `GET /console/operator/organizations`
 pub(crate) async fn organizations(
+    Shared(state): Shared<Arc<State>>,
     person: SignedIn,
-    Query(SearchParameters { q, offset }): Query<SearchParameters>,
+    Query(asked): Query<SearchParameters>,
 ) -> Result<Page<AllOrganizations>, Failure> {
-    let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", offset.to_string())];
-    if !q.is_empty() {
-        parameters.push(("q", q.clone()));
-    }
+    let narrowing = asked.narrowing();
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
+    let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
+    parameters.extend(narrowing);
     let mut organizations: Vec<Listed> = person.api.get(ORGANIZATIONS, &parameters).await?;
-    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &q).finish();
-    let pager = Pager::of_part(format!("/console/operator/organizations?{query}"), &mut organizations, offset, LIMIT);
-    Ok(Page(AllOrganizations { frame: person.frame("All organisations"), q, organizations, pager }))
+    let behind = Behind::of_operator(&state, "organizations", ORGANIZATIONS, &query);
+    let pager = Pager::of_part(format!("/console/operator/organizations?{query}"), &mut organizations, asked.offset, LIMIT);
+    let title = if asked.trusted_partner == "true" { "Trusted partners" } else { "All organisations" };
+    Ok(Page(AllOrganizations { frame: person.frame(title), title, asked, organizations, pager, behind }))
 }

@@ -45,8 +45,11 @@ pub(crate) struct Overview {
     chart: Chart,
     behind: Behind,
     agents: Vec<FunnelItem>,
+    behind_agents: Behind,
     sources: Vec<SourceCount>,
+    behind_sources: Behind,
     coverage: Coverage,
+    behind_coverage: Behind,
 }
 
 /// One of the five figures; `figure` and `change` are safe as they are.
@@ -116,8 +119,11 @@ pub(crate) async fn show(
         chart,
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &shown),
         agents: funnel.items,
+        behind_agents: Behind::of(&state, &member, "funnel", "/content-owners/funnel", &by_agent),
         sources: now.events_by_source,
+        behind_sources: Behind::of(&state, &member, "observers", "/content-owners/summary", &window.parameters()),
         coverage: hours.coverage.until(state.clock.now()),
+        behind_coverage: Behind::of(&state, &member, "coverage", "/content-owners/coverage", &window.parameters()),
         filters,
     }))
 }
@@ -192,7 +198,7 @@ fn tiles(
         figure: Figure::Count(Count(now.of_type(event_type))),
         change: Change { now: now.of_type(event_type), before: earlier.of_type(event_type) },
         compared: compared.clone(),
-        sparkline: Sparkline(types.lines[line].figures.clone()),
+        sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
     let sum = |rows: &[Corroborated], figure: fn(&Corroborated) -> u64| rows.iter().map(figure).sum::<u64>();
     let both = |rows| sum(rows, |row| row.seen_by_both.0);
@@ -212,7 +218,7 @@ fn tiles(
             figure: Figure::Share(claims(seen)),
             change: Change { now: both(seen), before: both(seen_earlier) },
             compared: "in number".to_owned(),
-            sparkline: Sparkline(by_day.into_values().collect()),
+            sparkline: Sparkline { figures: by_day.into_values().collect(), is_open: types.is_open },
         },
     ]
 }

@@ -101,7 +101,7 @@ pub(crate) struct PipelinePage {
 /// `GET /console/operator/pipeline`
 pub(crate) async fn show(Shared(state): Shared<Arc<State>>, person: SignedIn) -> Result<Page<PipelinePage>, Failure> {
     let pipeline = person.api.get(PIPELINE, &Vec::new()).await?;
-    let behind = Behind::of_person(&state, PIPELINE);
+    let behind = Behind::of_operator(&state, "pipeline", PIPELINE, "");
     Ok(Page(PipelinePage { frame: person.frame("Pipeline"), pipeline, behind }))
 }
 

@@ -5,6 +5,7 @@
 use super::{Behind, Filters};
 use crate::State;
 use crate::answers::{Clicks, Outcomes, Series, SourceCount, TypeCount};
+use crate::api::Parameters;
 use crate::chart::Chart;
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
@@ -16,6 +17,13 @@ use askama::Template;
 use axum::extract::State as Shared;
 use serde::Deserialize;
 use std::sync::Arc;
+
+pub(super) const SUMMARY: &str = "/agent/summary";
+
+/// Of how sessions ended, and of what they were worth.
+pub(super) fn behind_outcomes(state: &State, member: &Member, window: &Parameters) -> [Behind; 2] {
+    ["outcomes", "outcome-values"].map(|list| Behind::of(state, member, list, SUMMARY, window))
+}
 
 /// `GET /agent/summary`
 #[derive(Deserialize)]
@@ -51,6 +59,9 @@ pub(crate) struct Reported {
     summary: Summary,
     chart: Chart,
     behind: Behind,
+    behind_agents: Behind,
+    behind_types: Behind,
+    behind_outcomes: [Behind; 2],
 }
 
 /// `GET /console/o/{organization}/reported`
@@ -63,8 +74,7 @@ pub(crate) async fn show(
     let (api, window) = (member.api(), &filters.window);
     let split = window.parameters_and(&[("by", window.bucket()), ("split", "type")]);
     let whole = window.parameters();
-    let (summary, series) =
-        tokio::try_join!(api.get::<Summary>("/agent/summary", &whole), api.get::<Series>("/agent/series", &split))?;
+    let (summary, series) = tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
     Ok(Page(Reported {
         frame: member.frame("Reported", &window.query()),
         home: member.organization.home(),
@@ -72,6 +82,9 @@ pub(crate) async fn show(
         chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone())
             .until(state.clock.now()),
         behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),
+        behind_agents: Behind::of(&state, &member, "own-agents", SUMMARY, &whole),
+        behind_types: Behind::of(&state, &member, "own-types", SUMMARY, &whole),
+        behind_outcomes: behind_outcomes(&state, &member, &whole),
         filters,
     }))
 }

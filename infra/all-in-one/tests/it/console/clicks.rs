@@ -202,7 +202,7 @@ fn figures(page: &Page, summary: &Value, trace: &str) {
         assert!(page.html.contains(&row), "{row}: {trace}: {}", page.html);
     }
     for value in summary["outcomes"]["by_currency"].as_array().unwrap() {
-        let sum = format!("</data></td><td class=\"number\">{}</td>", value["value_amount"]);
+        let sum = format!("</data></td><td class=\"number\"><data value=\"{}\">", value["value_amount"]);
         assert!(page.html.contains(&sum), "{sum}: {trace}: {}", page.html);
     }
 }

@@ -1,5 +1,5 @@
-//! How pages look, beside pictures that are kept: without data, with ten events and with figures of fixed days, at three widths,
-//! light and dark.
+//! How pages look, beside pictures that are kept: without data, with ten events and with a month of figures, at three widths, light
+//! and dark.
 //!
 //! Must not depend on the machine: every text is set in one font of a fixed version, in one time zone and one language.
 //! `WRITE_GOLDEN=1 cargo test -p all-in-one looks` writes `console/tests/golden` anew; look at them before they are kept.
@@ -8,6 +8,7 @@ use super::browser::Browser;
 use crate::demo::{Demo, retrieval};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use chrono::{NaiveDate, TimeDelta};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use service_kit::testing::npm_package;
@@ -135,8 +136,8 @@ fn pages(demo: &Demo) -> [(&'static str, String); 9] {
         ("start", own("start")),
         ("settings", own("settings")),
         ("nothing", own("overview?since=2026-10-01&until=2026-10-14")),
-        ("overview", own("overview?since=2026-10-26&until=2026-11-02")),
-        ("funnel", own("funnel?since=2026-10-26&until=2026-11-02&by=day")),
+        ("overview", own("overview?since=2026-10-04&until=2026-11-02")),
+        ("funnel", own("funnel?since=2026-10-04&until=2026-11-02&by=day")),
         ("ten", own("overview?since=2026-09-07&until=2026-09-13")),
         ("crawlers", own("crawlers?since=2026-09-07&until=2026-09-13")),
         ("pages", own("pages?since=2026-09-07&until=2026-09-13")),
@@ -163,23 +164,24 @@ async fn report_ten_events(demo: &Demo) {
     assert_eq!(sent.status, 201, "{}", sent.body);
 }
 
-/// What happened on a few days: claimed, seen, cited, and seen without being claimed.
-async fn report_fixed_days(demo: &Demo) {
+/// What happened in a month, on some days more than on others: claimed, seen, cited, presented and clicked, as far as it came.
+async fn report_a_month(demo: &Demo) {
+    const STEPS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+    let first: NaiveDate = "2026-10-04".parse().unwrap();
     let mut reported = 0;
-    for (day, retrievals) in [(27, 2), (28, 5), (30, 3), (31, 7)] {
-        for number in 0..retrievals {
-            let at = format!("2026-10-{day}T{:02}:00:00Z", 8 + number);
-            let event = |kind: &str| {
-                json!({"type": kind, "timestamp": at, "source_role": "agent",
-                    "content_url": format!("https://www.example.com/page/{}", number % 3)})
-            };
-            let kinds: &[&str] = if number % 2 == 0 { &["content_retrieved", "content_cited"] } else { &["content_retrieved"] };
-            let events: Vec<_> = kinds.iter().map(|kind| event(kind)).collect();
-            reported += events.len() as u64;
-            let claimed = json!({"session_id": SESSION, "agent_id": "answer-engine", "events": events});
-            let sent = demo.post(demo.env("AGENT_KEY"), &claimed).await;
-            assert_eq!(sent.status, 201, "{}", sent.body);
-        }
+    for number in 0..30 {
+        let day = first + TimeDelta::days(number);
+        let event = |kind: &str, hour: i64| {
+            json!({"type": kind, "timestamp": format!("{day}T{:02}:00:00Z", 8 + hour), "source_role": "agent",
+                "content_url": format!("https://www.example.com/page/{}", hour % 3)})
+        };
+        let retrievals = 3 + (number * number) % 7 + number / 6;
+        let steps = |hour: i64| STEPS.iter().take(1 + usize::try_from((hour * 2 + number) % 6).unwrap());
+        let events: Vec<Value> = (0..retrievals).flat_map(|hour| steps(hour).map(move |kind| event(kind, hour))).collect();
+        reported += events.len() as u64;
+        let claimed = json!({"session_id": SESSION, "agent_id": "answer-engine", "events": events});
+        let sent = demo.post(demo.env("AGENT_KEY"), &claimed).await;
+        assert_eq!(sent.status, 201, "{}", sent.body);
     }
     let seen = retrieval("edge", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009");
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &seen).await.status, 201);
@@ -211,7 +213,7 @@ async fn u2_pages_look_as_they_are_kept_at_three_widths_light_and_dark() {
     let (before, after) = pages.split_at(4);
     let mut taken = take(&browser, before).await;
     report_ten_events(&demo).await;
-    report_fixed_days(&demo).await;
+    report_a_month(&demo).await;
     taken.extend(take(&browser, after).await);
     let mut differs = Vec::new();
     for (name, png) in &taken {

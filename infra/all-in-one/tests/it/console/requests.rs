@@ -72,6 +72,16 @@ async fn what_operators_see_is_refused_to_everybody_else() {
     assert!(all.html.contains("Example Publisher") && all.html.contains("Demo Network"), "{}", all.html);
     let found = operator.open("/console/operator/organizations?q=Publisher").await;
     assert!(found.html.contains("Example Publisher") && !found.html.contains("Demo Network"), "{}", found.html);
+    let trust = "UPDATE organizations SET is_trusted_partner = true WHERE id = $1::uuid";
+    sqlx::query(trust).bind(demo.env("NETWORK_ORG_ID")).execute(&demo.stores.pool).await.unwrap();
+    let set_up = "UPDATE organizations SET provisioned_by = $1::uuid WHERE id = $2::uuid";
+    let set_up = sqlx::query(set_up).bind(demo.env("NETWORK_ORG_ID")).bind(demo.env("OWNER_ORG_ID"));
+    set_up.execute(&demo.stores.pool).await.unwrap();
+    let partners = operator.open("/console/operator/organizations?trusted_partner=true").await;
+    assert!(partners.html.contains("Demo Network") && !partners.html.contains("Example Publisher"), "{}", partners.html);
+    let link = partners.all_between("<a href=\"", "\"").find(|to| to.contains("provisioned_by=")).unwrap().to_owned();
+    let theirs = operator.open(&link).await;
+    assert!(theirs.html.contains("Example Publisher") && !theirs.html.contains("Demo Agent"), "{}", theirs.html);
     let none = operator.open("/console/operator/organizations?q=%3Cscript%3Ealert(1)").await;
     assert!(none.html.contains("No organisation") && !none.html.contains("<script>alert"), "{}", none.html);
 }

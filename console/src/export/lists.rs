@@ -1,0 +1,362 @@
+//! Lists that the API answers as JSON alone, or within an answer that tells more, as files: the same items, one a record or a line.
+//!
+//! Must change no value, must tell no item twice, and must write no cell that a spreadsheet runs.
+
+use super::PAGE;
+use crate::api::{Asker, Parameters};
+use crate::failure::Failure;
+use crate::query::path_segment;
+use crate::session::{Member, SignedIn};
+use crate::window::Window;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use service_kit::http::csv::{cell, record};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// A list: its name in the address, where the API has it, and its columns.
+struct Known {
+    name: &'static str,
+    /// With names in braces for what the address says.
+    path: &'static str,
+    columns: &'static [&'static str],
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The answer is the list.
+    Whole,
+    /// The same, told page by page: the members that tell items apart.
+    Paged(&'static [&'static str]),
+    /// The list stands at this place of the answer.
+    Within(&'static str),
+    /// The same, and the answer is about the period of the address.
+    OfPeriod(&'static str),
+}
+
+const fn known(name: &'static str, path: &'static str, columns: &'static [&'static str], kind: Kind) -> Known {
+    Known { name, path, columns, kind }
+}
+
+const DELEGATIONS: &[&str] =
+    &["id", "grantor_org_id", "grantor_name", "grantee_org_id", "grantee_name", "scopes", "created_at", "revoked_at"];
+const REQUESTS: &[&str] = &[
+    "id",
+    "requester_org_id",
+    "requester_name",
+    "grantor_org_id",
+    "grantor_name",
+    "domain",
+    "scopes",
+    "status",
+    "created_at",
+    "expires_at",
+    "resolved_at",
+    "delegation_id",
+];
+const DRAINS: &[&str] = &[
+    "id",
+    "name",
+    "provider",
+    "path",
+    "hosts",
+    "role",
+    "sampling",
+    "has_secret",
+    "fastly_service_id",
+    "created_by",
+    "created_at",
+];
+const KEYS: &[&str] =
+    &["id", "name", "prefix", "scopes", "drain_id", "created_by", "created_at", "last_used_at", "expires_at", "revoked_at"];
+const WEBHOOKS: &[&str] = &["id", "url", "event_types", "created_at", "disabled_at", "last_attempt"];
+const DELIVERIES: &[&str] = &["id", "event_type", "status", "attempts", "created_at", "next_attempt_at", "last_attempt"];
+const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_id", "detail"];
+const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
+
+const AGENTS: &[&str] = &["platform_id", "agent_id", "event_count", "session_count"];
+const OWN_AGENTS: &[&str] = &["agent_id", "event_count", "session_count"];
+const TYPES: &[&str] = &["event_type", "count"];
+const SOURCES: &[&str] = &["source_role", "count", "sessions"];
+const HOURS: &[&str] = &["hour", "coverage", "lines", "kept", "people", "bad", "bytes", "dropped", "refused", "lag_ms"];
+const REPORTS: &[&str] = &[
+    "source_role",
+    "event_id",
+    "session_id",
+    "event_type",
+    "content_url",
+    "event_timestamp",
+    "event_data",
+    "platform_id",
+    "agent_id",
+];
+const ORGANIZATIONS: &[&str] = &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "created_at"];
+const TARGETS: &[&str] = &["address", "is_reachable", "problem", "processes", "dependencies", "figures"];
+
+const SUMMARY: &str = "/content-owners/summary";
+const OWN_SUMMARY: &str = "/agent/summary";
+const MEMBERS: &str = "/api/v1/identity/organizations/{organization}/members";
+const DELIVERIES_OF: &str = "/api/v1/identity/webhooks/{webhook}/deliveries";
+
+/// Of an organisation.
+const LISTS: &[Known] = &[
+    known("keys", "/api/v1/identity/api-keys", KEYS, Kind::Whole),
+    known("members", MEMBERS, &["user_id", "email", "role", "created_at"], Kind::Whole),
+    known("delegations", "/api/v1/identity/delegations", DELEGATIONS, Kind::Whole),
+    known("delegation-requests", "/api/v1/identity/delegation-requests", REQUESTS, Kind::Whole),
+    known("webhooks", "/api/v1/identity/webhooks", WEBHOOKS, Kind::Whole),
+    known("drains", "/api/v1/identity/drains", DRAINS, Kind::Whole),
+    known("drain-hours", "/api/v1/identity/drains/{drain}/health", HOURS, Kind::Within("/hours")),
+    known("deliveries", DELIVERIES_OF, DELIVERIES, Kind::Paged(&["id"])),
+    known("audit", "/api/v1/identity/audit", AUDIT, Kind::Paged(&["id"])),
+    known("refused", "/api/v1/identity/refused-reports", REFUSED, Kind::Paged(&["route", "status", "code", "field", "rule"])),
+    known("agents", SUMMARY, AGENTS, Kind::OfPeriod("/agents")),
+    known("observers", SUMMARY, SOURCES, Kind::OfPeriod("/events_by_source")),
+    known("coverage", "/content-owners/coverage", &["start", "end", "covered"], Kind::OfPeriod("/coverage/spans")),
+    known("refused-bots", "/content-owners/crawlers", &["operator", "bot", "status", "count"], Kind::OfPeriod("/refused")),
+    known("reports-of-event", "/content-owners/events/{event}", REPORTS, Kind::Within("/reports")),
+    known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),
+    known("own-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/events_by_type")),
+    known("click-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/clicks/events_by_type")),
+    known("outcomes", OWN_SUMMARY, &["outcome_type", "count"], Kind::OfPeriod("/outcomes/by_type")),
+    known("outcome-values", OWN_SUMMARY, &["currency", "count", "value_amount"], Kind::OfPeriod("/outcomes/by_currency")),
+];
+
+/// Of operators.
+const OF_OPERATORS: &[Known] = &[
+    known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
+    known("pipeline", "/api/v1/identity/operator/pipeline", TARGETS, Kind::Within("/targets")),
+];
+
+/// What the address of a file says beside its name; each belongs to some of the lists.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct FileParameters {
+    #[serde(default)]
+    webhook: Option<Uuid>,
+    #[serde(default)]
+    drain: Option<Uuid>,
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    action: String,
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    since: String,
+    #[serde(default)]
+    until: String,
+    #[serde(default)]
+    seen_by: String,
+    #[serde(default)]
+    q: String,
+}
+
+impl FileParameters {
+    /// The path with what it names in it; none when the address does not say it.
+    fn path(&self, known: &Known, organization: &str) -> Option<String> {
+        let (webhook, drain) = (self.webhook.map(|id| id.to_string()), self.drain.map(|id| id.to_string()));
+        let event = (!self.event.is_empty()).then(|| path_segment(&self.event));
+        let named = [("{webhook}", webhook), ("{drain}", drain), ("{event}", event)];
+        let named = named.into_iter().chain([("{organization}", Some(organization.to_owned()))]);
+        named
+            .filter(|(name, _)| known.path.contains(name))
+            .try_fold(known.path.to_owned(), |path, (name, said)| said.map(|said| path.replace(name, &said)))
+    }
+
+    /// The parameters of a read that is not about whole days.
+    fn parameters(&self) -> Parameters {
+        let said = [
+            ("action", &self.action),
+            ("role", &self.role),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("seen_by", &self.seen_by),
+            ("q", &self.q),
+        ];
+        said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
+    }
+}
+
+/// How far a list has been told.
+pub(super) struct File {
+    api: Asker,
+    path: String,
+    parameters: Parameters,
+    columns: &'static [&'static str],
+    is_csv: bool,
+    /// Where the list stands in the answer; empty: it is the answer.
+    place: &'static str,
+    /// Of a list that is told page by page.
+    told: Option<Told>,
+    /// Items that have been told; none when all have been.
+    offset: Option<u64>,
+}
+
+impl File {
+    /// The file of a list of an organisation, where there is one of that name.
+    pub(super) fn of(
+        member: &Member,
+        (list, is_csv): (&str, bool),
+        asked: &FileParameters,
+        period: impl FnOnce() -> Result<Window, Failure>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(known) = LISTS.iter().find(|known| known.name == list) else { return Ok(None) };
+        let path = asked.path(known, &member.organization.organization_id.to_string()).ok_or(Failure::NotFound)?;
+        // What the path names is not named again.
+        let api = if known.path.contains("{organization}") { member.person.api.clone() } else { member.api() };
+        let parameters = match known.kind {
+            Kind::OfPeriod(_) => period()?.parameters(),
+            Kind::Whole | Kind::Paged(_) | Kind::Within(_) => asked.parameters(),
+        };
+        Ok(Some(Self::from(known, api, path, parameters, is_csv)))
+    }
+
+    /// The same of operators.
+    pub(super) fn of_operators(person: &SignedIn, list: &str, is_csv: bool, asked: &FileParameters) -> Option<Self> {
+        let known = OF_OPERATORS.iter().find(|known| known.name == list)?;
+        Some(Self::from(known, person.api.clone(), known.path.to_owned(), asked.parameters(), is_csv))
+    }
+
+    fn from(known: &Known, api: Asker, path: String, parameters: Parameters, is_csv: bool) -> Self {
+        let (place, told) = match known.kind {
+            Kind::Whole => ("", None),
+            Kind::Paged(by) => ("", Some(Told { by, before: BTreeSet::new() })),
+            Kind::Within(place) | Kind::OfPeriod(place) => (place, None),
+        };
+        Self { api, path, parameters, columns: known.columns, is_csv, place, told, offset: Some(0) }
+    }
+
+    /// The next part of the file; none after the last.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(offset) = self.offset.take() else { return Ok(None) };
+        let mut parameters = self.parameters.clone();
+        if self.told.is_some() {
+            parameters.extend([("limit", PAGE.to_string()), ("offset", offset.to_string())]);
+        }
+        let answer: Box<RawValue> = self.api.get(&self.path, &parameters).await?;
+        let mut items = listed(&answer, self.place).map_err(Failure::away)?;
+        let is_full = items.len() as u64 >= PAGE;
+        self.offset = (self.told.is_some() && is_full).then_some(offset + PAGE);
+        if let Some(told) = &mut self.told {
+            items = told.untold(items)?;
+        }
+        let names = || record(self.columns.iter().map(|name| (*name).to_owned()));
+        let mut part = if self.is_csv && offset == 0 { names() } else { Vec::new() };
+        for item in &items {
+            part.extend(if self.is_csv { self.record(item)? } else { [item.get().as_bytes(), b"\n"].concat() });
+        }
+        Ok(Some(part))
+    }
+
+    fn record(&self, item: &RawValue) -> Result<Vec<u8>, Failure> {
+        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).map_err(Failure::away)?;
+        Ok(record(self.columns.iter().map(|column| members.get(column).map(|value| cell(value)).unwrap_or_default())))
+    }
+}
+
+/// The list at a place of an answer; an answer may have none there.
+fn listed(answer: &RawValue, place: &str) -> serde_json::Result<Vec<Box<RawValue>>> {
+    let mut here = answer;
+    for step in place.split('/').skip(1) {
+        let mut members: BTreeMap<&str, &RawValue> = serde_json::from_str(here.get())?;
+        let Some(next) = members.remove(step) else { return Ok(Vec::new()) };
+        here = next;
+    }
+    let list: Option<Vec<Box<RawValue>>> = serde_json::from_str(here.get())?;
+    Ok(list.unwrap_or_default())
+}
+
+/// The items of the page before: what comes while a file is written stands first, and moves them onto the next page.
+struct Told {
+    by: &'static [&'static str],
+    before: BTreeSet<Vec<String>>,
+}
+
+impl Told {
+    /// The items of a page that the page before did not have.
+    fn untold(&mut self, page: Vec<Box<RawValue>>) -> Result<Vec<Box<RawValue>>, Failure> {
+        let mut untold = Vec::with_capacity(page.len());
+        let mut now = BTreeSet::new();
+        for item in page {
+            let members: BTreeMap<&str, &RawValue> = serde_json::from_str(item.get()).map_err(Failure::away)?;
+            let key: Vec<String> =
+                self.by.iter().map(|name| members.get(name).map(|value| value.get().to_owned()).unwrap_or_default()).collect();
+            if !self.before.contains(&key) {
+                untold.push(item);
+            }
+            now.insert(key);
+        }
+        self.before = now;
+        Ok(untold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_rows_that_came_meanwhile_moved_onto_the_next_page_is_not_told_again() {
+        let page = |ids: std::ops::Range<u32>| -> Vec<Box<RawValue>> {
+            ids.map(|id| RawValue::from_string(format!("{{\"id\":{id},\"at\":\"now\"}}")).unwrap()).collect()
+        };
+        let mut told = Told { by: &["id"], before: BTreeSet::new() };
+        let mut count = |ids| told.untold(page(ids)).unwrap().len();
+        // Two rows came before the second page was asked for, none before the third.
+        assert_eq!((count(0..10), count(8..18), count(18..23)), (10, 8, 5));
+    }
+
+    #[test]
+    fn items_without_an_id_are_told_apart_by_what_makes_them_one() {
+        let known = LISTS.iter().find(|known| known.name == "refused").unwrap();
+        let Kind::Paged(by) = known.kind else { panic!("it is told page by page") };
+        let row = |field: &str, requests: u32| {
+            let row = json!({"route": "/events", "status": 422, "code": "c", "field": field, "rule": "r", "requests": requests});
+            RawValue::from_string(row.to_string()).unwrap()
+        };
+        let mut told = Told { by, before: BTreeSet::new() };
+        assert_eq!(told.untold(vec![row("a", 1), row("b", 1)]).unwrap().len(), 2);
+        assert_eq!(told.untold(vec![row("b", 2), row("c", 1)]).unwrap().len(), 1, "one that has grown is the same");
+    }
+
+    #[test]
+    fn a_list_within_an_answer_is_found_and_one_that_is_not_there_is_empty() {
+        let answer = RawValue::from_string(json!({"a": {"b": [1, {"c": 2}]}, "none": null}).to_string()).unwrap();
+        let listed =
+            |place| listed(&answer, place).map(|items| items.iter().map(|item| item.get().to_owned()).collect::<Vec<_>>());
+        assert_eq!(listed("/a/b").unwrap(), ["1", "{\"c\":2}"]);
+        assert!(listed("/none").unwrap().is_empty() && listed("/other").unwrap().is_empty());
+        assert!(listed("").is_err(), "an object is no list");
+    }
+
+    /// What the API describes of each list, so that no member goes missing.
+    #[test]
+    fn every_member_of_an_item_has_a_column_but_whose_it_is() {
+        let documents =
+            [include_str!("../../../schemas/openapi/identity-api.json"), include_str!("../../../schemas/openapi/query-api.json")];
+        let documents = documents.map(|document| serde_json::from_str::<Value>(document).unwrap());
+        for known in LISTS.iter().chain(OF_OPERATORS) {
+            let named = ["{organization}", "{webhook}", "{drain}", "{event}"].iter();
+            let path = named.fold(known.path.to_owned(), |path, name| path.replace(name, "{id}"));
+            let document = documents.iter().find(|document| document["paths"].get(&path).is_some()).unwrap();
+            let meant = |schema: &Value| match schema["$ref"].as_str() {
+                Some(named) => document.pointer(named.trim_start_matches('#')).unwrap().clone(),
+                None => schema.clone(),
+            };
+            let answer = &document["paths"][&path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+            let place = match known.kind {
+                Kind::Whole | Kind::Paged(_) => "",
+                Kind::Within(place) | Kind::OfPeriod(place) => place,
+            };
+            let list = place.split('/').skip(1).fold(meant(answer), |here, step| meant(&here["properties"][step]));
+            let item = meant(&list["items"]);
+            let mut members: Vec<&String> = item["properties"].as_object().unwrap().keys().collect();
+            members.retain(|name| *name != "organization_id");
+            let mut columns = known.columns.to_vec();
+            columns.sort_unstable();
+            assert_eq!(members, columns, "{}", known.name);
+        }
+    }
+}
