@@ -1,5 +1,5 @@
-//! `--demo-data`: thirty days of what bots and agents might have done on example.com, so that reads and screens have something to
-//! show. What happens on a day is made by `day`, from its date alone.
+//! `--demo-data`: sixty days of what bots and agents might have done on example.com, so that reads and screens have something to
+//! show, and something before it to compare with. What happens on a day is made by `day`, from its date alone.
 //!
 //! Must report as anybody does, through the address that everybody uses, and must change nothing when it is repeated: a day's
 //! reports have the same ids each time.
@@ -10,12 +10,16 @@ mod names;
 use crate::demo_env::DemoEnv;
 use anyhow::{Context, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
+use day::Day;
+use futures::{TryStreamExt, stream};
 use reqwest::Client;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Days before today.
-const DAYS: i64 = 30;
+const DAYS: i64 = 59;
+/// Requests under way.
+const AT_ONCE: usize = 8;
 /// Events of one request.
 const BATCH: usize = 500;
 /// What one request may take.
@@ -32,22 +36,20 @@ pub(crate) struct Reported {
 /// Reports the days before `now`, and of today what lies before it.
 pub(crate) async fn report(demo: &DemoEnv, now: DateTime<Utc>) -> anyhow::Result<Reported> {
     let client = Client::builder().no_proxy().timeout(PATIENCE).build().context("no HTTP client")?;
-    let mut reported = Reported { edge: 0, origin: 0, sessions: 0 };
-    for ago in (0..=DAYS).rev() {
-        let day = day::of((now - TimeDelta::days(ago)).date_naive()).until(now);
-        for (key, events) in [("NETWORK_KEY", &day.seen_by_edge), ("OWNER_KEY", &day.seen_by_origin)] {
-            for batch in events.chunks(BATCH) {
-                post(&client, demo, "/events", key, &json!({"events": batch})).await?;
-            }
-        }
-        for session in &day.sessions {
-            post(&client, demo, "/sessions/bulk", "AGENT_KEY", session).await?;
-        }
-        reported.edge += day.seen_by_edge.len();
-        reported.origin += day.seen_by_origin.len();
-        reported.sessions += day.sessions.len();
-    }
-    Ok(reported)
+    let days: Vec<Day> = (0..=DAYS).rev().map(|ago| day::of((now - TimeDelta::days(ago)).date_naive()).until(now)).collect();
+    let seen = days.iter().flat_map(|day| [("NETWORK_KEY", &day.seen_by_edge), ("OWNER_KEY", &day.seen_by_origin)]);
+    let batches =
+        seen.flat_map(|(key, events)| events.chunks(BATCH).map(move |batch| ("/events", key, json!({"events": batch}))));
+    let sessions = days.iter().flat_map(|day| &day.sessions).map(|session| ("/sessions/bulk", "AGENT_KEY", session.clone()));
+    stream::iter(batches.chain(sessions).map(Ok))
+        .try_for_each_concurrent(AT_ONCE, async |(path, key, body)| post(&client, demo, path, key, &body).await)
+        .await?;
+    let sum = |of: fn(&Day) -> &Vec<Value>| days.iter().map(|day| of(day).len()).sum();
+    Ok(Reported {
+        edge: sum(|day| &day.seen_by_edge),
+        origin: sum(|day| &day.seen_by_origin),
+        sessions: sum(|day| &day.sessions),
+    })
 }
 
 async fn post(client: &Client, demo: &DemoEnv, path: &str, key: &str, body: &Value) -> anyhow::Result<()> {

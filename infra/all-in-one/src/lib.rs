@@ -63,7 +63,7 @@ pub struct Cli {
     /// Folder of `demo.env`, of `mail`, and of `secrets.key` when no key is set
     #[arg(long, env = "TELEMETRY_STATE_DIR", default_value = ".local", value_name = "DIR")]
     state_dir: PathBuf,
-    /// Report thirty days of made-up data about the demo tenant; a day that was reported before is not changed
+    /// Report sixty days of made-up data about the demo tenant; a day that was reported before is not changed
     #[arg(long, env = "TELEMETRY_DEMO_DATA", value_name = "BOOL", action = clap::ArgAction::Set, num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     demo_data: bool,
     #[command(flatten)]

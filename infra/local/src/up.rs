@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Build the service with optimisations
     #[arg(long)]
     release: bool,
-    /// Let the service report thirty days of made-up data about the demo tenant
+    /// Let the service report sixty days of made-up data about the demo tenant
     #[arg(long)]
     demo_data: bool,
     /// Passed on to the service, after `--`

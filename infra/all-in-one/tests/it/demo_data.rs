@@ -1,4 +1,4 @@
-//! `--demo-data`: thirty days that reads and screens can show. That a day is the same each time is held beside its maker.
+//! `--demo-data`: sixty days that reads and screens can show. That a day is the same each time is held beside its maker.
 
 use crate::demo::Demo;
 use serde_json::Value;
@@ -10,26 +10,32 @@ fn count(list: &Value, member: &str, name: &str) -> u64 {
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
 }
 
-#[tokio::test]
-async fn thirty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
+/// A stack with those days, once every report is counted, and what it says of them: fetches of the edge and the origin, sessions.
+pub(crate) async fn demo_with_data() -> (Demo, [u64; 3]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
     let line = said.lines().find(|line| line.starts_with("demo data: ")).unwrap_or_else(|| panic!("it says so: {said}"));
     let numbers: Vec<u64> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
     let [edge, origin, sessions] = numbers[..] else { panic!("{line}") };
-    assert!(edge > 5_000 && origin > 1_000 && sessions > 400, "{line}");
-    let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
     eventually("every report is counted", || async {
-        let seen = demo.get(owner, "/content-owners/summary").await.body;
-        let own = demo.get(agent, "/agent/summary").await.body;
+        let seen = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
+        let own = demo.get(demo.env("AGENT_KEY"), "/agent/summary").await.body;
         let by = |role| count(&seen["events_by_source"], "source_role", role);
         (by("edge") == edge && by("origin") == origin && own["total_sessions"] == sessions).then_some(())
     })
     .await;
+    (demo, [edge, origin, sessions])
+}
+
+#[tokio::test]
+async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
+    let (demo, [edge, origin, sessions]) = demo_with_data().await;
+    assert!(edge > 10_000 && origin > 2_000 && sessions > 800, "{edge} {origin} {sessions}");
+    let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
     let series = demo.get(owner, "/content-owners/series").await.body;
     let days = series["items"].as_array().unwrap();
     // Of today there may be nothing yet.
-    assert!(days.len() >= 30 && days[..30].iter().all(|day| day["total_events"].as_u64() > Some(50)), "{days:?}");
+    assert!(days.len() >= 59 && days[..59].iter().all(|day| day["total_events"].as_u64() > Some(50)), "{days:?}");
     let corroboration = demo.get(owner, "/content-owners/corroboration?limit=1000").await.body;
     let sum = |member: &str| -> u64 {
         corroboration["items"].as_array().unwrap().iter().filter_map(|item| item[member].as_u64()).sum()

@@ -6,6 +6,7 @@ use super::clicks::Link;
 use super::drains::{address, drains, feed, pasted_key};
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::{Demo, answer};
+use crate::demo_data::demo_with_data;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -205,17 +206,6 @@ const CHECK: &str = "const done = arguments[arguments.length - 1];\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
 
-/// With the events of `--demo-data`, counted.
-pub(super) async fn demo_with_thirty_days() -> Demo {
-    let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
-    eventually("thirty days are counted", || async {
-        let told = demo.get(demo.env("OWNER_KEY"), "/content-owners/corroboration?limit=1").await.body;
-        (told["total"].as_u64() > Some(30)).then_some(())
-    })
-    .await;
-    demo
-}
-
 pub(super) async fn demo_with_an_event() -> Demo {
     let demo = Demo::start().await;
     let now = service_kit::clock::Clock::System.now();
@@ -316,10 +306,18 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
     }
 }
 
-/// The pages with the most on them, of thirty days.
+/// What the margins of A4 leave.
+const SHEET: (u32, u32) = (718, 1_016);
+/// Tables of which a part is not on a sheet.
+const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filter(one => !one.closest('details'));\
+    if (!tables.length) return 'no table';\
+    return tables.filter(one => one.scrollWidth > one.clientWidth || getComputedStyle(one).overflowX !== 'visible')\
+        .map(one => one.getAttribute('aria-label') + ': ' + one.scrollWidth + ' of ' + one.clientWidth)";
+
+/// The pages with the most on them, of sixty days.
 #[tokio::test]
-async fn u3_full_pages_take_100_kb_at_most() {
-    let demo = demo_with_thirty_days().await;
+async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_paper() {
+    let (demo, _) = demo_with_data().await;
     let browser = Browser::start(false).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
@@ -328,6 +326,13 @@ async fn u3_full_pages_take_100_kb_at_most() {
         browser.open(&address).await;
         let bytes = bytes_of(&browser, &address).await;
         assert!((40 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
+    }
+    browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"})).await;
+    browser.be_wide(SHEET.0, SHEET.1).await;
+    for screen in ["overview", "crawlers", "events", "pages", "corroboration", "funnel", "agents", "keys", "audit"] {
+        browser.open(&demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))).await;
+        assert_eq!(browser.run(CUT).await, json!([]), "{screen}");
+        assert_eq!(browser.run("return document.documentElement.scrollWidth").await, SHEET.0, "{screen}");
     }
 }
 

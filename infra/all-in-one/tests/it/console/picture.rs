@@ -1,8 +1,10 @@
-//! The picture of the README: the overview of the demo tenant, with its thirty days.
+//! The picture of the README: the overview of the demo tenant, with thirty of its days.
 //!
 //! Must not be made by hand: `WRITE_DOCS=1 cargo test -p all-in-one picture` makes it anew.
 
-use super::browser::{Browser, demo_with_thirty_days};
+use super::browser::Browser;
+use crate::demo_data::demo_with_data;
+use serde_json::json;
 use std::path::Path;
 
 const FILE: &str = "docs/console.png";
@@ -26,8 +28,9 @@ async fn the_picture_of_the_readme_is_one_of_the_console_and_small() {
 }
 
 async fn overview() -> Vec<u8> {
-    let demo = demo_with_thirty_days().await;
+    let (demo, _) = demo_with_data().await;
     let browser = Browser::start(false).await;
+    browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/overview", demo.env("OWNER_ORG_ID")))).await;
     browser.be_wide(SIZE.0, SIZE.1).await;
