@@ -91,7 +91,8 @@ const REPORTS: &[&str] = &[
     "platform_id",
     "agent_id",
 ];
-const ORGANIZATIONS: &[&str] = &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "created_at"];
+const ORGANIZATIONS: &[&str] =
+    &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "provisioned_by", "created_at"];
 const TARGETS: &[&str] = &["address", "is_reachable", "problem", "processes", "dependencies", "figures"];
 
 const SUMMARY: &str = "/content-owners/summary";
@@ -341,9 +342,13 @@ mod tests {
             let named = ["{organization}", "{webhook}", "{drain}", "{event}"].iter();
             let path = named.fold(known.path.to_owned(), |path, name| path.replace(name, "{id}"));
             let document = documents.iter().find(|document| document["paths"].get(&path).is_some()).unwrap();
-            let meant = |schema: &Value| match schema["$ref"].as_str() {
-                Some(named) => document.pointer(named.trim_start_matches('#')).unwrap().clone(),
-                None => schema.clone(),
+            let meant = |schema: &Value| {
+                // Of what may be null, what it is else.
+                let schema = schema.get("anyOf").map_or(schema, |either| &either[0]);
+                match schema["$ref"].as_str() {
+                    Some(named) => document.pointer(named.trim_start_matches('#')).unwrap().clone(),
+                    None => schema.clone(),
+                }
             };
             let answer = &document["paths"][&path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
             let place = match known.kind {

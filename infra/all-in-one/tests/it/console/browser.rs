@@ -328,6 +328,7 @@ async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_p
         assert!((40 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
     }
     browser.devtools("Emulation.setEmulatedMedia", &json!({"media": "print"})).await;
+    browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
     browser.be_wide(SHEET.0, SHEET.1).await;
     for screen in ["overview", "crawlers", "events", "pages", "corroboration", "funnel", "agents", "keys", "audit"] {
         browser.open(&demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")))).await;
