@@ -9,6 +9,7 @@ mod analyst_views;
 mod answered;
 mod caps;
 mod crawlers;
+mod event_order;
 mod event_page;
 mod shown_columns;
 mod one_event;
@@ -26,9 +27,7 @@ mod sessions;
 mod statements;
 mod values;
 
-use crate::access::visibility::{OwnReports, Visibility};
-use crate::parameters::cursor::Cursor;
-use crate::parameters::event_filter::ReportedBy;
+use crate::access::visibility::Visibility;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::read_limiter::ReadSettings;
@@ -36,7 +35,6 @@ use caps::Times;
 use clickhouse::query::Query;
 use owned::{Owned, VisibleSite};
 use refusals::{is_too_large, refused};
-use row_filter::RowFilter;
 use schemas::event::SourceRole;
 use schemas::ids::OrgId;
 use serde::Deserialize;
@@ -103,18 +101,6 @@ impl Telemetry {
         let owned = self.owned(seen, period).await?;
         let rows = self.rows::<StoredFigure>(&statements::summary(&owned), owned.values).await?;
         Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
-    }
-
-    /// A page of the events that one took part in, or of those that oneself or others reported.
-    pub(crate) async fn own_events(
-        &self,
-        own: &OwnReports,
-        period: &Period,
-        reported_by: Option<ReportedBy>,
-        (at, walk): (Paging, &Cursor),
-    ) -> Result<FoundPage<EventRow>, ApiError> {
-        let within = RowFilter::of_party(own, period).narrowed(reported_by).on(walk);
-        Ok(self.page(&event_page::events(&within, at.offset), within.values, at).await?.walked(walk, at))
     }
 
     /// A page of URLs.

@@ -1,17 +1,124 @@
-//! The text of a page of a party's events: of all of them only times are read, ids of those that may be on the page, and what is wide
-//! of those that are. A page begins at an offset, or behind the last event of the page before.
+//! A page of a party's events, in three statements: which events may be on it, by their times; the ids that decide between equal times;
+//! and what is wide of those that are on it. The last two find their rows by the sorting key, which they could not if the
+//! keys were a step of theirs: a key that the statement has yet to find leaves out no part of the table. However many share one
+//! time, no more than a page of what is wide is held.
 //!
-//! Must be made of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
+//! The first statement alone says what there is and in how many. Must not answer with a page on which one is missing, and must be made
+//! of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
 
+use super::Telemetry;
+use super::event_order::{Candidate as Placed, in_order, on_page};
+use super::owners_page::by_key;
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
+use super::rows::{EventRow, FoundPage};
 use super::shown_columns::{self, BY_OTHER, ROLE};
-use super::statements::{ON_PAGE, all_of, listed};
+use super::statements::all_of;
+use crate::access::visibility::OwnReports;
+use crate::parameters::cursor::Cursor;
+use crate::parameters::event_filter::ReportedBy;
+use crate::parameters::paging::Paging;
+use crate::parameters::period::Period;
 use schemas::store::OBSERVATIONS;
+use serde::Deserialize;
+use service_kit::http::ApiError;
+use std::collections::HashMap;
 
-/// Offsets from which on a page first asks whether it is beyond the end. Asking makes the first step run twice, not
-/// asking reads what is wide of all events there are.
-const DEEP: u64 = 10_000;
+/// Ids that one statement looks up.
+const LOOKED_UP: usize = 10_000;
+/// Candidates in one row of an answer: many of them may share one time, and the rows of an answer are counted.
+const HELD: usize = 500;
+
+/// An event that may be on the page, by the report that represents it, and where its reports lie.
+struct Candidate {
+    sites: Vec<String>,
+    event_key: u128,
+    at_ms: i64,
+    newer: u64,
+}
+
+impl Placed for Candidate {
+    fn event_key(&self) -> u128 {
+        self.event_key
+    }
+
+    fn at_ms(&self) -> i64 {
+        self.at_ms
+    }
+
+    fn newer(&self) -> u64 {
+        self.newer
+    }
+}
+
+#[derive(clickhouse::Row, Deserialize)]
+struct Candidates {
+    total: u64,
+    held: Vec<(Vec<String>, u128, i64, u64)>,
+}
+
+#[derive(clickhouse::Row, Deserialize)]
+struct Named {
+    event_key: u128,
+    id: String,
+}
+
+/// Whose events, of which time and by whom, and where the walk through them has begun.
+struct List<'a> {
+    own: &'a OwnReports,
+    period: &'a Period,
+    reported_by: Option<ReportedBy>,
+    walk: &'a Cursor,
+}
+
+impl List<'_> {
+    fn filter(&self) -> RowFilter {
+        RowFilter::of_party(self.own, self.period).narrowed(self.reported_by).on(self.walk)
+    }
+}
+
+impl Telemetry {
+    /// A page of the events that one took part in, or of those that oneself or others reported.
+    pub(crate) async fn own_events(
+        &self,
+        own: &OwnReports,
+        period: &Period,
+        reported_by: Option<ReportedBy>,
+        (at, walk): (Paging, &Cursor),
+    ) -> Result<FoundPage<EventRow>, ApiError> {
+        let list = List { own, period, reported_by, walk };
+        let filter = list.filter();
+        let query = filter.values.bind(self.client.query(&candidates(&list.filter())));
+        let query = query.param("limit", at.limit).param("offset", at.offset);
+        let query = query.param("through", at.limit.saturating_add(at.offset));
+        // However many share the time of the last on the page: they are narrow.
+        let found: Vec<Candidates> = self.all(query.with_setting("max_result_bytes", "0")).await?;
+        let total = found.first().map_or(0, |first| first.total);
+        let held = found.into_iter().flat_map(|found| found.held);
+        let candidates: Vec<_> =
+            held.map(|(sites, event_key, at_ms, newer)| Candidate { sites, event_key, at_ms, newer }).collect();
+        let ids = self.ids_of(&list, &candidates).await?;
+        let (on_page, next) = on_page(in_order(candidates, ids)?, (at, walk));
+        if on_page.is_empty() {
+            return Ok(FoundPage { total, next, first: None, rest: None });
+        }
+        let mut filter = list.filter();
+        let statement = told(&mut filter, &on_page);
+        let (first, rest) = self.begun::<EventRow>(by_key(filter.values.bind(self.client.query(&statement)))).await?;
+        Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
+    }
+
+    async fn ids_of(&self, list: &List<'_>, candidates: &[Candidate]) -> Result<HashMap<u128, String>, ApiError> {
+        let mut ids = HashMap::new();
+        for looked_up in candidates.chunks(LOOKED_UP) {
+            let mut filter = list.filter();
+            let statement = names(&mut filter, looked_up);
+            let found: Vec<Named> = self.all(by_key(filter.values.bind(self.client.query(&statement)))).await?;
+            ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
+        }
+        Ok(ids)
+    }
+}
 
 /// On which hosts a retrieval was reported, for finding its rows again.
 const SITES: &str = "groupUniqArray(site) AS sites";
@@ -23,64 +130,74 @@ fn listed_events(filter: &RowFilter) -> String {
     format!("SELECT * FROM ({all}) WHERE is_others = {by_other}")
 }
 
-/// The rows of `retrievals`, each of which names its `sites`.
-fn rows_of(filter: &RowFilter, retrievals: &str) -> String {
+/// Those that may be on the page, by their times: as many as it holds, and all that tie with its first or last, in rows with the
+/// total beside them; one row where there are none. A page after another begins with all that tie with the last of that one.
+pub(super) fn candidates(filter: &RowFilter) -> String {
+    let (as_new, newer) = if filter.is_late.is_some() {
+        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
+        let older =
+            format!("SELECT * FROM retrievals WHERE shown_at < {at} ORDER BY shown_at DESC LIMIT {{limit:UInt64}} WITH TIES");
+        (format!("SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ({older})"), "{offset:UInt64}")
+    } else {
+        let newest = "SELECT * FROM retrievals ORDER BY shown_at DESC LIMIT {through:UInt64} WITH TIES";
+        (newest.to_owned(), "rank() OVER (ORDER BY shown_at DESC) - 1")
+    };
     format!(
-        "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN (SELECT arrayJoin(sites), event_key FROM {retrievals}) WHERE {visible}",
-        visible = filter.visible,
+        "WITH retrievals AS MATERIALIZED ({retrievals}) \
+         SELECT total, held FROM ({total}) AS whole \
+         LEFT JOIN ( \
+           SELECT 1 AS one, groupArray(item) AS held FROM ( \
+             SELECT (sites, event_key, toUnixTimestamp64Milli(shown_at), newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+             FROM (SELECT *, toUInt64({newer}) AS newer, count() OVER (PARTITION BY shown_at) AS tied FROM ({as_new})) \
+             WHERE newer + tied > {{offset:UInt64}}) \
+           GROUP BY chunk) AS page USING (one)",
+        retrievals = listed_events(filter),
+        total = all_of("retrievals"),
     )
 }
 
-/// The order of events.
-const NEWEST_FIRST: &str = "at_ms DESC, id, event_key";
-
-/// Those of `retrievals` that may be on the page, by their times: as many as it holds and all that tie with the last.
-fn as_new(filter: &RowFilter, offset: u64) -> String {
-    if filter.is_late.is_some() {
-        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
-        return format!(
-            "(SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ( \
-               SELECT * FROM retrievals WHERE shown_at < {at} ORDER BY shown_at DESC LIMIT {{limit:UInt64}} WITH TIES))"
-        );
-    }
-    let reached = if offset < DEEP { "" } else { " WHERE (SELECT count() FROM retrievals) > {offset:UInt64}" };
-    format!("(SELECT * FROM retrievals{reached} ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES)")
+/// The rows of these, and their keys in order.
+fn rows_of(filter: &mut RowFilter, candidates: &[Candidate]) -> (String, String) {
+    let rows = || candidates.iter().flat_map(|row| row.sites.iter().map(move |site| (site.clone(), row.event_key.to_string())));
+    let sites = filter.values.texts("row_site", "String", rows().map(|(site, _)| site));
+    let keys = filter.values.texts("row_key", "String", rows().map(|(_, key)| key));
+    let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
+    let rows = format!(
+        "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN ( \
+           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)) WHERE {visible}",
+        visible = filter.visible,
+    );
+    (rows, keys)
 }
 
-/// Of the events as new as that, those after the last one of the page before.
-const BEYOND: &str = " HAVING at_ms < {after_ms:Int64} \
-                      OR (at_ms = {after_ms:Int64} AND (id, event_key) > ({after_id:String}, {after_key:UInt128}))";
-/// The last event on a page, beside every one that is on it.
-const LAST: &str = "(SELECT min(at_ms) AS last_ms, argMax((id, event_key), (-at_ms, id, event_key)) AS last, count() AS held \
-                     FROM on_page) AS ending";
+fn names(filter: &mut RowFilter, candidates: &[Candidate]) -> String {
+    let (rows, _) = rows_of(filter, candidates);
+    let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
+    format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key")
+}
 
-/// A page of events, newest first, ties by id. Their rows are found twice: of all that are as new as the last on the page the ids, which
-/// decide between equal times, and of those on the page the rest. However many share one time, no more than a page of
-/// what is wide is held.
-pub(super) fn events(filter: &RowFilter, offset: u64) -> String {
-    let retrievals = listed_events(filter);
+/// The items of a page, in the order in which they are given.
+fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
+    let (rows, keys) = rows_of(filter, on_page);
     let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
     let id = shown_columns::id();
-    let order = [("toUnixTimestamp64Milli(at)", "at_ms"), (id.as_str(), "id")].map(shown);
-    let on_page = format!(
-        "SELECT event_key, {order}, {SITES} FROM {rows} GROUP BY event_key{beyond} ORDER BY {NEWEST_FIRST} {ON_PAGE}",
-        beyond = if filter.is_late.is_some() { BEYOND } else { "" },
-        order = order.join(", "),
-        rows = rows_of(filter, &as_new(filter, offset)),
-    );
-    let wide = [("toString(event_type)", "type"), (ROLE, "role"), ("data", "reported"), ("extra", "unknown")].map(shown);
+    let wide = [
+        ("toUnixTimestamp64Milli(at)", "at_ms"),
+        (id.as_str(), "id"),
+        ("toString(event_type)", "type"),
+        (ROLE, "role"),
+        ("data", "reported"),
+        ("extra", "unknown"),
+    ];
     let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
-    let items = format!(
-        "SELECT * FROM on_page INNER JOIN ( \
-           SELECT event_key, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles \
-           FROM {rows} GROUP BY event_key) AS told USING (event_key) CROSS JOIN {LAST}",
-        wide = wide.join(", "),
+    format!(
+        "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, \
+           reported, unknown, roles \
+         FROM ( \
+           SELECT event_key, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} GROUP BY event_key) \
+         ORDER BY indexOf({keys}, event_key)",
+        wide = wide.map(shown).join(", "),
         by_column = by_column.join(", "),
-        rows = rows_of(filter, "on_page"),
-    );
-    let names = "id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, reported, unknown, roles, \
-                 last_ms, last.1 AS last_id, last.2 AS last_key, held";
-    let steps = format!("WITH retrievals AS MATERIALIZED ({retrievals}), on_page AS MATERIALIZED ({on_page}) ");
-    listed(&steps, &all_of("retrievals"), &items, names, NEWEST_FIRST)
+    )
 }

@@ -6,6 +6,7 @@
 //! statements after the first find every row that it named. Must not answer with a page on which one is missing.
 
 use super::Telemetry;
+use super::event_order::{Candidate as Placed, in_order, on_page};
 use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
 use super::row_filter::Bound;
@@ -21,7 +22,6 @@ use clickhouse::query::Query;
 use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -60,6 +60,20 @@ impl From<CandidateRow> for Candidate {
     }
 }
 
+impl Placed for Candidate {
+    fn event_key(&self) -> u128 {
+        self.event_key
+    }
+
+    fn at_ms(&self) -> i64 {
+        self.at_ms
+    }
+
+    fn newer(&self) -> u64 {
+        self.newer
+    }
+}
+
 #[derive(clickhouse::Row, Deserialize)]
 struct Named {
     event_key: u128,
@@ -78,15 +92,7 @@ impl Telemetry {
         let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
-        let mut ordered = self.ordered(candidates).await?;
-        match &walk.after {
-            Some(last) => ordered.retain(|(place, _)| is_beyond(place, last)),
-            None => ordered = ordered.split_off(skipped(&ordered, at)),
-        }
-        ordered.truncate(usize::try_from(at.limit).unwrap_or(usize::MAX));
-        let is_full = ordered.len() as u64 == at.limit;
-        let next = ordered.last().filter(|_| is_full).map(|(last, _)| walk.next(last));
-        let on_page: Vec<Candidate> = ordered.into_iter().map(|(_, candidate)| candidate).collect();
+        let (on_page, next) = on_page(self.ordered(candidates).await?, (at, walk));
         if on_page.is_empty() {
             return Ok(FoundPage { total, next, first: None, rest: None });
         }
@@ -119,15 +125,7 @@ impl Telemetry {
             let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
             ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
         }
-        let placed = candidates.into_iter().map(|candidate| {
-            let (key, id) = (candidate.event_key, ids.remove(&candidate.event_key));
-            let id =
-                id.ok_or_else(|| ApiError::unavailable(anyhow::anyhow!("an observation that the index names is not there")))?;
-            Ok::<_, ApiError>((Position { at_ms: candidate.at_ms, id, key }, candidate))
-        });
-        let mut ordered = placed.collect::<Result<Vec<_>, _>>()?;
-        ordered.sort_by(|(one, _), (other, _)| in_order(one).cmp(&in_order(other)));
-        Ok(ordered)
+        in_order(candidates, ids)
     }
 
     /// What is wide of those on the page.
@@ -142,17 +140,6 @@ impl Telemetry {
 /// rest of it in the projection, where it is not (NOT_FOUND_COLUMN_IN_BLOCK).
 pub(super) fn by_key(query: Query) -> Query {
     query.with_setting("optimize_use_projections", "0")
-}
-
-/// The order of events: newest first.
-fn in_order(place: &Position) -> (Reverse<i64>, &str, u128) {
-    (Reverse(place.at_ms), &place.id, place.key)
-}
-
-/// How many of those of the time at which the page begins are before it.
-fn skipped(ordered: &[(Position, Candidate)], at: Paging) -> usize {
-    let newer = ordered.first().map_or(at.offset, |(_, first)| first.newer);
-    usize::try_from(at.offset.saturating_sub(newer)).unwrap_or(usize::MAX).min(ordered.len())
 }
 
 /// Which retrievals may be on a page, by their times: as many as it holds, and all that tie with its first or last. However many
@@ -238,8 +225,7 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
     format!(
         "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
            toUnixTimestamp64Milli(at) AS at_ms, data AS reported, extra AS unknown, \
-           arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles, \
-           at_ms AS last_ms, id AS last_id, event_key AS last_key, toUInt64(0) AS held \
+           arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles \
          FROM ( \
            SELECT *, {may_tell} AS is_told FROM ( \
              SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows} \
@@ -248,9 +234,4 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
         id = id(),
         may_tell = owned.may_tell("link_to", "at"),
     )
-}
-
-/// Whether it comes after the last one of the page before.
-fn is_beyond(place: &Position, last: &Position) -> bool {
-    in_order(place) > in_order(last)
 }

@@ -63,7 +63,7 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
         ("funnel by day", funnel(FunnelBy::Day)),
         ("series", of(&|owned: &Owned| series::owners(owned, Split::Nothing), owned())),
         ("series by agent", of(&|owned: &Owned| series::owners(owned, Split::Agent), owned())),
-        ("agent/events", by(&|filter: &RowFilter| event_page::events(filter, 0))),
+        ("agent/events", by(&event_page::candidates)),
         ("agent/summary", by(&agent_figures::summary)),
         ("agent/series", by(&|filter: &RowFilter| agent_figures::series(filter, OwnSplit::Nothing))),
         ("manifest of a session", session(SessionPart::Disclosable)),

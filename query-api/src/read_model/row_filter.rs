@@ -64,12 +64,10 @@ impl RowFilter {
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
     pub(super) fn on(mut self, walk: &Cursor) -> Self {
-        if let Some(Position { at_ms, id, key }) = &walk.after {
+        if let Some(Position { at_ms, .. }) = &walk.after {
             let late = self.values.text("late", "UInt64", walk.late_version().to_string());
             self.is_late = Some(format!("(version <= {late})"));
             self.values.number("after_ms", *at_ms);
-            self.values.text("after_id", "String", id.clone());
-            self.values.text("after_key", "UInt128", key.to_string());
         }
         self
     }

@@ -3,8 +3,6 @@
 //! Must not decide how anything is shown.
 
 use super::{Telemetry, refused};
-use crate::parameters::cursor::{Cursor, Position};
-use crate::parameters::paging::Paging;
 use clickhouse::query::{Query, RowCursor};
 use serde::Deserialize;
 use service_kit::http::ApiError;
@@ -29,10 +27,6 @@ pub(crate) trait PageRow: clickhouse::RowOwned + clickhouse::RowRead + Send + Sy
     fn total(&self) -> u64;
     /// Whether it is an item.
     fn is_item(&self) -> bool;
-    /// The last item of its page, and how many there are on it, where a list can be walked.
-    fn ending(&self) -> Option<(Position, u64)> {
-        None
-    }
 }
 
 /// A page on its way.
@@ -47,13 +41,6 @@ pub(crate) struct FoundPage<R> {
 }
 
 impl<R: PageRow> FoundPage<R> {
-    /// Says where the next page of a walk begins: after a page that is full.
-    pub(super) fn walked(mut self, walk: &Cursor, at: Paging) -> Self {
-        let ending = self.first.as_ref().and_then(R::ending);
-        self.next = ending.filter(|(_, held)| *held == at.limit).map(|(last, _)| walk.next(&last));
-        self
-    }
-
     /// The next item of the page.
     pub(crate) async fn next(&mut self) -> Result<Option<R>, ApiError> {
         if let Some(first) = self.first.take() {
@@ -99,7 +86,7 @@ where
 }
 
 macro_rules! page_rows {
-    ($($row:ident $({$($more:tt)*})?)*) => {$(
+    ($($row:ident)*) => {$(
         impl PageRow for $row {
             fn total(&self) -> u64 {
                 self.total
@@ -108,19 +95,12 @@ macro_rules! page_rows {
             fn is_item(&self) -> bool {
                 self.is_item == 1
             }
-
-            $($($more)*)?
         }
     )*};
 }
 
 page_rows! {
-    EventRow {
-        fn ending(&self) -> Option<(Position, u64)> {
-            Some((Position { at_ms: self.last_ms, id: self.last_id.clone(), key: self.last_key }, self.held))
-        }
-    }
-    UrlRow CorroborationRow FunnelRow
+    EventRow UrlRow CorroborationRow FunnelRow
 }
 
 /// One event, as its representing observation tells it.
@@ -144,10 +124,6 @@ pub(crate) struct EventRow {
     pub(crate) reported: String,
     pub(crate) unknown: String,
     pub(crate) roles: Vec<u8>,
-    last_ms: i64,
-    last_id: String,
-    last_key: u128,
-    held: u64,
 }
 
 /// One report of an event.
@@ -188,10 +164,6 @@ impl EventRow {
             reported: report.reported.clone(),
             unknown: report.unknown.clone(),
             roles,
-            last_ms: report.at_ms,
-            last_id: String::new(),
-            last_key: 0,
-            held: 1,
         }
     }
 }
