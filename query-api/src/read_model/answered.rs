@@ -44,15 +44,15 @@ impl Fact {
 pub(super) const NAMES_A_BOT: &str = "bot != ''";
 
 /// What is asked of each observation: an expression, one of the same type that says nothing, and whether it says anything.
-pub(super) struct PlanRequest<'a> {
-    pub(super) value: &'a str,
-    pub(super) nothing: &'a str,
-    pub(super) says: &'a str,
+struct PlanRequest<'a> {
+    value: &'a str,
+    nothing: &'a str,
+    says: &'a str,
 }
 
 /// One row per retrieval of `rows`, which name `event_key`, `known` and `kept`: what is `kept`, and what the first of its reports
 /// says that says anything, as `said`.
-pub(super) fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &PlanRequest<'_>) -> String {
+fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &PlanRequest<'_>) -> String {
     let PlanRequest { value, nothing, says } = asked;
     format!(
         "SELECT kept, arraySort(arrayFilter(one -> has(known, (one.2, one.3, one.4)), told))[1].5 AS said \

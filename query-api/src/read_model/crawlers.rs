@@ -4,14 +4,15 @@
 //! the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::Telemetry;
-use super::answered::{NAMES_A_BOT, PlanRequest, said};
+use super::answered::NAMES_A_BOT;
 use super::owned::Owned;
-use super::retrievals::{SEEN_BY_A_SERVER, identities, key, reporter, reports, retrievals, roles, seen_by_servers, shown, with};
+use super::retrievals::{SERVERS, identities, key, reporter, reports_of_seen, retrievals, seen_by_servers, shown, with};
 use super::rows::{FoundPage, PageRow, following};
 use super::statements::ON_PAGE;
 use crate::access::visibility::Visibility;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
+use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
@@ -64,7 +65,7 @@ impl Telemetry {
         mut click: impl FnMut(&str, u64) + Send,
     ) -> Result<FoundPage<CrawlerRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        let query = self.client.query(&statement(&owned));
+        let query = self.client.query(&statement(&owned)).with_setting("join_algorithm", "full_sorting_merge");
         let query = owned.values.bind(query).param("limit", at.limit).param("offset", at.offset);
         let (head, mut rest) = self.begun::<CrawlerRow>(query).await?;
         let first = loop {
@@ -87,17 +88,15 @@ impl Telemetry {
 /// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's. A click goes by
 /// another's token where its session is another's than its reporter's, and led to the host of the token's link.
 fn statement(owned: &Owned) -> String {
-    let asked = PlanRequest {
-        value: "(toString(operator), toString(bot), toString(purpose), toInt8(verified), toUInt64(response_bytes), \
-                toUInt16(response_status))",
-        nothing: "('', '', '', toInt8(0), toUInt64(0), toUInt16(0))",
-        says: NAMES_A_BOT,
-    };
     let parts = format!(
-        "SELECT said.1 AS of, said.2 AS name, said.3 AS why, said.4 AS proved, count() AS fetched, sum(said.5) AS bytes, \
-           countIf(kept) AS corroborated, sumMap([said.6], [toUInt64(1)]) AS statuses \
-         FROM ({said}) WHERE name != '' GROUP BY of, name, why, proved",
-        said = said(owned, &seen(owned), "toUInt8(0)", &asked),
+        "SELECT meaning.1 AS of, meaning.2 AS name, meaning.3 AS why, meaning.4 AS proved, sum(retrievals) AS fetched, \
+           sum(of_bytes) AS bytes, sumIf(retrievals, kept) AS corroborated, sumMap([meaning.5], [retrievals]) AS statuses \
+         FROM ( \
+           SELECT CAST(fact, 'Tuple(String, String, String, Int8, UInt16)') AS meaning, kept, count() AS retrievals, \
+             sum(bytes) AS of_bytes \
+           FROM ({named}) GROUP BY fact, kept) \
+         GROUP BY of, name, why, proved",
+        named = named(owned),
     );
     let clicks = ["event_type", "agent", "link_site", "platform", "org"].map(shown);
     let clicked = format!(
@@ -127,17 +126,37 @@ fn statement(owned: &Owned) -> String {
     )
 }
 
-/// The retrievals that a server saw, because an agent that speaks of itself names no bot; and of each whether an agent claims it
-/// that a server of another organisation saw.
-fn seen(owned: &Owned) -> String {
-    let columns = key().into_iter().chain([shown("event_type"), identities(), roles()]).collect();
+/// One row per retrieval whose request a report names the bot of: what the first of these says, and whether it is `kept`. Reports that
+/// count meet what they say by key and acceptance, both in order, so that what is not in memory is on disk and neither
+/// side is held as a set.
+fn named(owned: &Owned) -> String {
     format!(
-        "SELECT event_key, known, notEmpty(claimants) AND arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), \
-           all_org, all_role) AS kept \
+        "SELECT any(kept) AS kept, argMin(fact, place) AS fact, argMin(bytes, place) AS bytes FROM ( \
+           SELECT event_key, kept, place, fact, bytes FROM ({seen}) AS counted \
+           INNER JOIN ( \
+             SELECT event_key, bitNot(version) AS received, toUInt128(org_id) AS said_by, observer AS said_as, \
+               toString((operator, bot, purpose, toInt8(verified), response_status)) AS fact, response_bytes AS bytes \
+             FROM {OBSERVATIONS} WHERE {on_hosts} AND {NAMES_A_BOT}) AS facts USING (event_key, received) \
+           WHERE org = said_by AND observer = said_as) \
+         GROUP BY event_key",
+        seen = seen(owned),
+        on_hosts = owned.on_hosts,
+    )
+}
+
+/// One row per report of a server, because an agent that speaks of itself names no bot: of retrievals, in which `place` among
+/// their reports, and of each whether an agent claims it that a server of another organisation saw, as `kept`.
+fn seen(owned: &Owned) -> String {
+    let columns = key().into_iter().chain([identities()]).collect();
+    format!(
+        "SELECT event_key, kept, place, one.1 AS received, one.2 AS org, one.3 AS observer \
          FROM ( \
-           SELECT *, arrayFilter((org, role, is_agents) -> role IN (0, 1) AND is_agents, all_org, all_role, are_agents) AS claimants \
-           FROM ({reports}) WHERE event_type = 'content_retrieved' AND {SEEN_BY_A_SERVER})",
-        reports = reports(owned, columns),
+           SELECT event_key, known, all_role, \
+             arrayFilter((org, role, is_agents) -> role IN (0, 1) AND is_agents, all_org, all_role, are_agents) AS claimants, \
+             notEmpty(claimants) AND arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), all_org, all_role) AS kept \
+           FROM ({reports})) \
+         ARRAY JOIN known AS one, arrayEnumerate(known) AS place, all_role AS one_role WHERE one_role IN ({SERVERS})",
+        reports = reports_of_seen(owned, columns),
     )
 }
 

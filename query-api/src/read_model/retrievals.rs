@@ -122,20 +122,37 @@ fn open(owned: &Owned) -> String {
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
-    retrievals_between(owned, &[], columns)
+    found(owned, &[], &[], columns)
 }
 
 /// The same between further ends. The steps before it are [`with_moved`].
 pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Column]) -> String {
+    found(owned, ends, &[], columns)
+}
+
+/// Those of type `content_retrieved` that a server saw.
+fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
+    let is_retrieval = |event_type: &str| format!("{event_type} = 'content_retrieved'");
+    let conditions = [
+        Column { base: is_retrieval("event_type"), open: is_retrieval("told[1].7") },
+        Column { base: SEEN_BY_A_SERVER.to_owned(), open: format!("arrayExists(report -> report.5 IN ({SERVERS}), told)") },
+    ];
+    found(owned, &[], &conditions, columns)
+}
+
+fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column]) -> String {
+    let all = |text: fn(&Column) -> &str| conditions.iter().map(|one| format!(" AND {}", text(one))).collect::<String>();
     let list = |text: fn(&Column) -> &str| columns.iter().map(text).collect::<Vec<_>>().join(", ");
     format!(
         "SELECT {base} FROM retrieval_index FINAL \
          WHERE tier = 'base' AND {on_hosts}{near_window} AND key_low NOT IN (SELECT key_low FROM unmerged) \
-           AND {in_window}{is_wanted} \
+           AND {in_window}{is_wanted}{also} \
          UNION ALL \
-         SELECT {open} FROM open WHERE {open_in_window}{open_is_wanted}",
+         SELECT {open} FROM open WHERE {open_in_window}{open_is_wanted}{open_also}",
         base = list(|column| &column.base),
         open = list(|column| &column.open),
+        also = all(|column| &column.base),
+        open_also = all(|column| &column.open),
         on_hosts = owned.on_hosts,
         near_window = owned.near_window(ends),
         in_window = owned.in_window("site", "at", ends),
@@ -163,9 +180,9 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
 }
 
 /// The roles of servers: edge, origin, index.
-const SERVERS: &str = "2, 3, 4";
+pub(super) const SERVERS: &str = "2, 3, 4";
 /// The same of the bits of [`roles`]: a server is among those that saw it.
-pub(super) const SEEN_BY_A_SERVER: &str = "bitAnd(roles, 28) != 0";
+const SEEN_BY_A_SERVER: &str = "bitAnd(roles, 28) != 0";
 
 fn renamed(field: &str, name: &str) -> Column {
     Column { base: format!("{field} AS {name}"), open: format!("told[1].{} AS {name}", place(field)) }
@@ -180,8 +197,20 @@ pub(super) fn reporter(org: &str) -> String {
 /// `all_org`, `sessions`, `platforms`, `agents`, and whether an agent stands behind it (`are_agents`), without which it names no agent
 /// (docs/api/counting.md#figures). A session is its digest, 0 for none.
 pub(super) fn reports(owned: &Owned, columns: Vec<Column>) -> String {
+    reports_of(owned, &retrievals(owned, &with_reports(columns)))
+}
+
+/// The same of retrievals of type `content_retrieved` that a server saw.
+pub(super) fn reports_of_seen(owned: &Owned, columns: Vec<Column>) -> String {
+    reports_of(owned, &retrieved_and_seen(owned, &with_reports(columns)))
+}
+
+fn with_reports(columns: Vec<Column>) -> Vec<Column> {
     let all = ["role", "org", "platform", "agent", "session", "link_site", "at"].map(of_all);
-    let columns: Vec<Column> = columns.into_iter().chain(all).collect();
+    columns.into_iter().chain(all).collect()
+}
+
+fn reports_of(owned: &Owned, retrievals: &str) -> String {
     format!(
         "SELECT * EXCEPT (all_platform, all_agent, all_session, all_link_site, all_at, are_told), \
            arrayMap((is_told, of) -> is_told * of, are_told, all_session) AS sessions, \
@@ -191,7 +220,6 @@ pub(super) fn reports(owned: &Owned, columns: Vec<Column>) -> String {
          FROM (SELECT *, arrayMap((link, happened) -> {may_tell}, all_link_site, all_at) AS are_told FROM ({retrievals}))",
         reporter = reporter("by"),
         may_tell = owned.may_tell("link", "happened"),
-        retrievals = retrievals(owned, &columns),
     )
 }
 
