@@ -24,6 +24,7 @@ mod row_filter;
 mod rows;
 mod series;
 mod sessions;
+mod shapes;
 mod statements;
 mod values;
 
@@ -81,13 +82,15 @@ pub(crate) enum SummaryRow {
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredFigure {
     figure: String,
-    event_type: String,
     role: u8,
     #[serde(with = "clickhouse::serde::uuid")]
     org: Uuid,
     agent: String,
     events: u64,
     sessions: u64,
+    /// Of everything: types, and a bit for each role that saw them.
+    seen: Vec<(String, u8)>,
+    seen_events: Vec<u64>,
 }
 
 impl Telemetry {
@@ -177,21 +180,27 @@ impl Telemetry {
 impl StoredFigure {
     /// A group that is no figure, observations without a role, is none.
     fn read(self) -> Vec<SummaryRow> {
-        let Self { event_type, events, sessions, .. } = self;
-        let source =
-            |role, events, sessions| SourceRole::from_code(role).map(|role| SummaryRow::Source { role, events, sessions });
+        let Self { events, sessions, .. } = self;
         match self.figure.as_str() {
-            "seen" => {
-                let seen_by = (1..8).filter(|role| self.role >> role & 1 == 1).filter_map(|role| source(role, events, 0));
-                let told = [SummaryRow::Total { events, sessions: 0 }, SummaryRow::Type { event_type, events }];
-                told.into_iter().chain(seen_by).collect()
+            "total" => {
+                let seen = self.seen.into_iter().zip(self.seen_events).flat_map(|((of, roles), events)| seen(of, roles, events));
+                std::iter::once(SummaryRow::Total { events, sessions }).chain(seen).collect()
             }
-            "total" => vec![SummaryRow::Total { events, sessions }],
-            "type" => vec![SummaryRow::Type { event_type, events }],
             "source" => source(self.role, events, sessions).into_iter().collect(),
             _ => vec![SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }],
         }
     }
+}
+
+/// Retrievals of one type that the same roles saw: a bit for each.
+fn seen(event_type: String, roles: u8, events: u64) -> Vec<SummaryRow> {
+    let seen_by = (1..8).filter(|role| roles >> role & 1 == 1).filter_map(|role| source(role, events, 0));
+    let told = [SummaryRow::Total { events, sessions: 0 }, SummaryRow::Type { event_type, events }];
+    told.into_iter().chain(seen_by).collect()
+}
+
+fn source(role: u8, events: u64, sessions: u64) -> Option<SummaryRow> {
+    SourceRole::from_code(role).map(|role| SummaryRow::Source { role, events, sessions })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations_crawlers.sql"),
     include_str!("../clickhouse/retrieval_index.sql"),
     include_str!("../clickhouse/retrieval_index_moved.sql"),
+    include_str!("../clickhouse/retrieval_index_shape.sql"),
     include_str!("../clickhouse/retrieval_index_delta.sql"),
     include_str!("../clickhouse/analyst_leases.sql"),
     include_str!("../clickhouse/publisher_retrievals.sql"),

@@ -67,10 +67,9 @@ pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         found.views.iter().any(|view| view == RETRIEVAL_INDEX_DELTA),
         "view {RETRIEVAL_INDEX_DELTA} of {OBSERVATIONS} does not exist, so reads would miss new reports; DROP TABLE {RETRIEVAL_INDEX}, then {fix}"
     );
-    ensure!(
-        found.create_table_query.contains("`moved` UInt8 MATERIALIZED"),
-        "table {RETRIEVAL_INDEX} has no column moved; {fix}"
-    );
+    for column in ["`moved` UInt8 MATERIALIZED", "`shape` LowCardinality(String) MATERIALIZED"] {
+        ensure!(found.create_table_query.contains(column), "table {RETRIEVAL_INDEX} has no column {column}; {fix}");
+    }
     ensure!(
         found.comment.starts_with(RETRIEVAL_INDEX_COMPLETE),
         "table {RETRIEVAL_INDEX} does not have every observation yet; {fix}, again if it was ended before it was done"

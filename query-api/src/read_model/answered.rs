@@ -8,7 +8,7 @@
 //! Must place each retrieval under exactly one value, and must be made of its own words and of the conditions of [`Owned`] only.
 
 use super::owned::Owned;
-use super::retrievals::{identities, key, reports, shown};
+use super::retrievals::{Column, identities, key, retrievals, sessions, shown};
 use schemas::store::OBSERVATIONS;
 
 /// Something that a server says of a request.
@@ -74,8 +74,8 @@ fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &PlanRequest<'_>) 
 /// One row per retrieval: `at`, the `sessions` of its reports, and `value`; empty where no report says anything.
 pub(super) fn valued(owned: &Owned, fact: Fact) -> String {
     let (value, says) = fact.columns();
-    let columns = key().into_iter().chain([shown("at"), identities()]).collect();
-    let rows = format!("SELECT event_key, known, (at, sessions) AS kept FROM ({})", reports(owned, columns));
+    let columns: Vec<Column> = key().into_iter().chain([shown("at"), identities(), sessions(owned)]).collect();
+    let rows = format!("SELECT event_key, known, (at, sessions) AS kept FROM ({})", retrievals(owned, &columns));
     let nothing_kept = "(toDateTime64(0, 3, 'UTC'), CAST([], 'Array(UInt64)'))";
     let said = said(owned, &rows, nothing_kept, &PlanRequest { value, nothing: "''", says });
     format!("SELECT kept.1 AS at, kept.2 AS sessions, said AS value FROM ({said})")

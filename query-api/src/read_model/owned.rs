@@ -38,6 +38,8 @@ struct Readers {
     verified: String,
     own: String,
     visible_from: String,
+    /// Whether any of them is theirs from some time on only.
+    is_dated: bool,
 }
 
 /// Since when a site is the owner's: what was asked before, or worked out of the hosts that decide.
@@ -122,7 +124,8 @@ impl Owned {
     #[cfg(test)]
     pub(super) fn of_parameter() -> Self {
         let hosts = || "[{site:String}]".to_owned();
-        let readers = Readers { verified: hosts(), own: hosts(), visible_from: format!("[toInt64({FIRST_MS})]") };
+        let visible_from = format!("[toInt64({FIRST_MS})]");
+        let readers = Readers { verified: hosts(), own: hosts(), visible_from, is_dated: false };
         let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
         let (window, wanted, values) = (Vec::new(), Wanted::default(), Values::default());
         Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, values }
@@ -206,6 +209,11 @@ impl Owned {
             since = readers.visible_from(&format!("toString({link_site})")),
         )
     }
+
+    /// Whether what [`Self::may_tell`] says of a site depends on the time.
+    pub(super) fn tells_by_time(&self) -> bool {
+        self.readers.as_ref().is_some_and(|readers| readers.is_dated)
+    }
 }
 
 impl Readers {
@@ -222,12 +230,13 @@ impl Readers {
             verified: values.sites(&format!("{whose}_verified"), own.iter().map(|own| &own.site).chain(foreign)),
             own: values.sites(&format!("{whose}_own"), own.iter().map(|own| &own.site)),
             visible_from: values.numbers(&format!("{whose}_from"), visible_from(own)),
+            is_dated: own.iter().any(|own| own.visible_from_ms.is_some()),
         })
     }
 
     /// Since when a site is theirs, by the longest verified host above it.
     fn visible_from(&self, site: &str) -> String {
-        let Self { verified, own, visible_from } = self;
+        let Self { verified, own, visible_from, .. } = self;
         format!("transform({decider}, {own}, {visible_from}, {NEVER_MS})", decider = decider(verified, site))
     }
 }

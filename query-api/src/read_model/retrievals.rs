@@ -20,6 +20,7 @@ const REPORT: [&str; 12] =
     ["rank", "received", "org", "observer", "role", "at", "event_type", "url", "session", "platform", "agent", "link_site"];
 
 /// Something that is told of a retrieval: of a row of the base, and of an open one.
+#[derive(Clone)]
 pub(super) struct Column {
     base: String,
     open: String,
@@ -46,6 +47,48 @@ fn of_all(field: &str) -> Column {
 pub(super) fn roles() -> Column {
     let open = "toUInt8(arrayReduce('groupBitOr', arrayMap(report -> toUInt8(bitShiftLeft(1, report.5)), told))) AS roles";
     Column { base: "roles".to_owned(), open: open.to_owned() }
+}
+
+/// What it counts as, as `shape`: [`super::shapes`] reads it.
+pub(super) fn shape() -> Column {
+    let open = format!(
+        "CAST(toString((toString(told[1].7), arrayMap(report -> (report.5, {reporter}, report.10, toString(report.11), \
+           toString(report.12), report.9 != 0), told))), 'LowCardinality(String)') AS shape",
+        reporter = reporter("report.3"),
+    );
+    Column { base: "shape".to_owned(), open }
+}
+
+/// The session of the report that represents it, and those of the others: `session` and `others_session`; 0 for none.
+pub(super) fn session_of_each() -> [Column; 2] {
+    let open = "arrayMap(report -> report.9, arraySlice(told, 2)) AS others_session".to_owned();
+    [shown("session"), Column { base: "others.session AS others_session".to_owned(), open }]
+}
+
+/// The sessions of its reports that an owner is told, as `sessions`.
+pub(super) fn sessions(owned: &Owned) -> Column {
+    let base = format!(
+        "arrayFilter(of -> of != 0, arrayPushFront(arrayMap((link, happened, of) -> if({of_others}, of, 0), \
+           others.link_site, others.at, others.session), if({of_first}, session, 0))) AS sessions",
+        of_others = owned.may_tell("link", "happened"),
+        of_first = owned.may_tell("link_site", "at"),
+    );
+    let open = format!(
+        "arrayFilter(of -> of != 0, arrayMap(report -> if({}, report.9, 0), told)) AS sessions",
+        owned.may_tell("report.12", "report.6")
+    );
+    Column { base, open }
+}
+
+/// Of each report, the representing one first, whether an owner is told whose click it was, as `are_told`.
+pub(super) fn told_of_each(owned: &Owned) -> Column {
+    let base = format!(
+        "arrayPushFront(arrayMap((link, happened) -> {of_others}, others.link_site, others.at), {of_first}) AS are_told",
+        of_others = owned.may_tell("link", "happened"),
+        of_first = owned.may_tell("link_site", "at"),
+    );
+    let open = format!("arrayMap(report -> {}, told) AS are_told", owned.may_tell("report.12", "report.6"));
+    Column { base, open }
 }
 
 /// Which reports count, as `known`: when each was received, by whom, and as which observer.

@@ -6,7 +6,7 @@
 use super::Telemetry;
 use super::answered::{Fact, valued};
 use super::owned::Owned;
-use super::retrievals::{reports, shown, with};
+use super::retrievals::{Column, reports, retrievals, sessions, shown, with};
 use super::shown_columns::NONE;
 use super::values::Values;
 use crate::access::visibility::Visibility;
@@ -179,27 +179,40 @@ impl Telemetry {
 }
 
 /// Of the retrievals in the window, in each bucket and under each value, how many there are and how many sessions saw them.
-/// Each session of a value in a bucket is one row first, with how many retrievals it is the first report of that value of.
 pub(super) fn owners(owned: &Owned, split: Split) -> String {
-    let nobody = format!("arrayMap(of -> {NONE}, sessions)");
-    let unnamed = "arrayMap(of -> '', sessions)".to_owned();
-    let all = "arrayMap(of -> toUInt8(1), sessions)".to_owned();
-    // Whether each report stands under a value, whose it is, and its name.
-    let (counted, whose, names) = match split {
-        Split::Nothing => (all, nobody, unnamed),
-        Split::Type => (all, nobody, "arrayMap(role -> toString(event_type), all_role)".to_owned()),
+    let all = |columns: &[Column]| retrievals(owned, &[columns, &[shown("at"), sessions(owned)]].concat());
+    let cells = match split {
+        Split::Nothing => once("''", &all(&[])),
+        Split::Type => once("event_type", &all(&[shown("event_type")])),
+        Split::Answered(fact) => once("value", &valued(owned, fact)),
         Split::Role => {
-            ("arrayMap(role -> role != 0, all_role)".to_owned(), nobody, "arrayMap(role -> toString(role), all_role)".to_owned())
+            under_each(owned, "arrayMap(role -> role != 0, all_role)", NOBODY, "arrayMap(role -> toString(role), all_role)")
         }
-        Split::Agent => ("are_agents".to_owned(), "platforms".to_owned(), "agents".to_owned()),
-        Split::Platform => ("are_agents".to_owned(), "platforms".to_owned(), unnamed),
-        Split::Answered(_) => (all, nobody, "arrayMap(of -> value, sessions)".to_owned()),
+        Split::Agent => under_each(owned, "are_agents", "platforms", "agents"),
+        Split::Platform => under_each(owned, "are_agents", "platforms", "arrayMap(of -> '', sessions)"),
     };
-    let reports = match split {
-        Split::Answered(fact) => valued(owned, fact),
-        _ => reports(owned, vec![shown("at"), shown("event_type")]),
-    };
-    let cells = format!(
+    told(&with(owned, &[]), &cells)
+}
+
+/// Each retrieval under one value, which is a name.
+fn once(value: &str, retrievals: &str) -> String {
+    format!(
+        "SELECT bucket, toUInt8(1) AS is_value, '' AS whose, toString(value) AS name, events, sessions_of_all AS sessions, \
+           toUInt64(0) AS clicks \
+         FROM ( \
+           SELECT {bucket} AS bucket, {value} AS value, count() AS events, uniqExactArray(sessions) AS sessions_of_all \
+           FROM ({retrievals}) GROUP BY bucket, value)",
+        bucket = bucket("at"),
+    )
+}
+
+/// For each report of a retrieval nobody.
+const NOBODY: &str = "arrayMap(of -> toUUID('00000000-0000-0000-0000-000000000000'), sessions)";
+
+/// Each retrieval under the values of its reports: whether each stands under one, whose it is, and its name.
+/// Each session of a value in a bucket is one row first, with how many retrievals it is the first report of that value of.
+fn under_each(owned: &Owned, counted: &str, whose: &str, names: &str) -> String {
+    format!(
         "SELECT bucket, is_value, if(of = {NONE}, '', toString(of)) AS whose, name, sum(begun) AS events, \
            countIf(session != 0) AS sessions, toUInt64(0) AS clicks \
          FROM ( \
@@ -211,8 +224,8 @@ pub(super) fn owners(owned: &Owned, split: Split) -> String {
            GROUP BY bucket, is_value, of, name, session) \
          GROUP BY bucket, is_value, of, name",
         bucket = bucket("at"),
-    );
-    told(&with(owned, &[]), &cells)
+        reports = reports(owned, vec![shown("at")]),
+    )
 }
 
 /// In which bucket a time is.

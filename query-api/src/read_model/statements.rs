@@ -3,59 +3,55 @@
 //!
 //! Must be made of this file's own words and of the conditions of [`Owned`] only: nothing that a caller wrote.
 //!
-//! Every statement counts out of [`super::retrievals`], one row per retrieval, which belongs to the time of the report that
+//! Every statement counts out of [`super::retrievals`], one row per retrieval, or of [`super::shapes`], which counts these, which belongs to the time of the report that
 //! represents it, so that adjacent windows never share a retrieval nor lose one. All of a statement sees the same parts of the
 //! index, so that its totals and its items are of one moment.
 
 use super::owned::Owned;
-use super::retrievals::{claims, reports, retrievals, roles, shown, with};
+use super::retrievals::{retrievals, sessions, shown, with};
+use super::shapes::{counted, counted_by_day, counted_with_sessions};
 use super::shown_columns::NONE;
 
-/// The figures of a summary: retrievals by type and by the set of roles that saw them (`role` holds a bit for each), then sessions
-/// in all, by role and by agent, and each agent's retrievals. A retrieval counts at its first report, and for an agent at that
-/// agent's first.
+/// The figures of a summary: of everything the sessions, and retrievals by type and by the set of roles that saw them (`seen`: a bit
+/// for each role); sessions by role and by agent, and each agent's retrievals. A retrieval counts at its first report, and for an agent
+/// at that agent's first. The sessions of an agent in a role become one set first, out of which all others are made.
 pub(super) fn summary(owned: &Owned) -> String {
     format!(
         "{steps}\
-         SELECT multiIf(grouping(seen_in) = 0, 'seen', grouping(one_role) = 0, 'source', grouping(one_org) = 0, 'agent', 'total') AS figure, \
-           toString(of_type) AS event_type, if(figure = 'seen', seen_in, one_role) AS role, one_org AS org, one_agent AS agent, \
-           multiIf(figure = 'seen', sum(first), figure = 'agent', sum(firsts), 0) AS events, \
-           if(figure = 'seen', 0, uniqExactIfMerge(seen_by)) AS sessions \
+         SELECT multiIf(grouping(one_role) = 0, 'source', grouping(one_org) = 0, 'agent', 'total') AS figure, \
+           one_role AS role, one_org AS org, one_agent AS agent, if(figure = 'agent', sum(firsts), 0) AS events, \
+           uniqExactMerge(seen_by) AS sessions, if(figure = 'total', sumMap(seen_by_type).1, []) AS seen, \
+           if(figure = 'total', sumMap(seen_by_type).2, []) AS seen_events \
          FROM ( \
-           SELECT event_type AS of_type, roles AS seen_in, one_role, one_org, one_agent, sum(toUInt64(place = 1)) AS first, \
-             sum(toUInt64(is_agents AND nth = 1)) AS firsts, uniqExactIfState(session, session != 0) AS seen_by \
-           FROM ({reports}) \
+           SELECT one_role, one_org, one_agent, sum(retrievals * (is_agents AND nth = 1)) AS firsts, \
+             uniqExactMergeStateIf(one_set, is_session) AS seen_by, \
+             sumMapIf([(event_type, {roles})], [retrievals], place = 1) AS seen_by_type \
+           FROM ({shapes}) \
            ARRAY JOIN arrayEnumerate(all_role) AS place, all_role AS one_role, platforms AS one_org, agents AS one_agent, \
-             sessions AS session, are_agents AS is_agents, arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
-           GROUP BY of_type, seen_in, one_role, one_org, one_agent) \
-         GROUP BY GROUPING SETS ((), (one_role), (one_org, one_agent), (of_type, seen_in))",
+             sets AS one_set, have_session AS is_session, are_agents AS is_agents, \
+             arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
+           GROUP BY one_role, one_org, one_agent) \
+         GROUP BY GROUPING SETS ((), (one_role), (one_org, one_agent))",
         steps = with(owned, &[]),
-        reports = reports(owned, vec![shown("event_type"), roles()]),
+        roles = "toUInt8(arrayReduce('groupBitOr', arrayMap(one -> toUInt8(bitShiftLeft(1, one)), all_role)))",
+        shapes = counted_with_sessions(owned),
     )
 }
 
-/// A page of URLs, most events first. Sessions are counted for those on the page only.
+/// A page of URLs, most events first.
 pub(super) fn urls(owned: &Owned) -> String {
     let urls = format!(
-        "SELECT url, sum(of_type) AS events, groupArray(type) AS types, groupArray(of_type) AS per_type, \
-           toUnixTimestamp64Milli(max(last_at)) AS last_ms \
-         FROM ( \
-           SELECT url, toString(event_type) AS type, count() AS of_type, max(at) AS last_at FROM ({retrievals}) GROUP BY url, type) \
-         GROUP BY url",
-        retrievals = retrievals(owned, &[shown("url"), shown("event_type"), shown("at")]),
+        "SELECT url, count() AS events, uniqExactArray(sessions) AS unique_sessions, sumMap(map(event_type, toUInt64(1))) AS by_type, \
+           toUnixTimestamp64Milli(max(at)) AS last_ms \
+         FROM ({retrievals}) GROUP BY url",
+        retrievals = retrievals(owned, &[shown("url"), shown("event_type"), shown("at"), sessions(owned)]),
     );
-    let on_page = format!("SELECT * FROM urls ORDER BY {MOST_FIRST} {ON_PAGE}");
     let items = format!(
-        "SELECT * FROM on_page LEFT JOIN ( \
-           SELECT url, count() AS unique_sessions FROM ( \
-             SELECT url, session FROM ({reports}) ARRAY JOIN sessions AS session \
-             WHERE session != 0 AND url IN (SELECT url FROM on_page) GROUP BY url, session) \
-           GROUP BY url) AS seen_by USING (url)",
-        reports = reports(owned, vec![shown("url")]),
+        "SELECT * EXCEPT (by_type), arrayMap(type -> toString(type), mapKeys(by_type)) AS types, mapValues(by_type) AS per_type \
+         FROM urls ORDER BY {MOST_FIRST} {ON_PAGE}"
     );
     let names = "url, events, unique_sessions, types, per_type, last_ms";
-    let steps = with(owned, &[("urls", &urls), ("on_page", &on_page)]);
-    listed(&steps, &all_of("urls"), &items, names, MOST_FIRST)
+    listed(&with(owned, &[("urls", &urls)]), &all_of("urls"), &items, names, MOST_FIRST)
 }
 
 /// Of a retrieval with its reports: which of them claim it.
@@ -69,14 +65,16 @@ pub(super) const CLAIMED_AND_SEEN: &str = "arrayFilter((org, is_claim) -> is_cla
 /// reporter.
 pub(super) fn corroboration(owned: &Owned) -> String {
     let parts = format!(
-        "SELECT toString(toDate(at)) AS day, platform, agent, count() AS retrievals, \
-           countIf(is_claimed AND is_seen) AS both, countIf(is_claimed AND NOT is_seen) AS claimed_only, \
-           countIf(NOT is_claimed AND is_seen) AS seen_only, countIf(NOT is_claimed AND NOT is_seen) AS neither \
+        "SELECT toString(one.1) AS day, platform, agent, sum(one.2) AS retrievals, \
+           sumIf(one.2, is_claimed AND is_seen) AS both, sumIf(one.2, is_claimed AND NOT is_seen) AS claimed_only, \
+           sumIf(one.2, NOT is_claimed AND is_seen) AS seen_only, sumIf(one.2, NOT is_claimed AND NOT is_seen) AS neither \
          FROM ( \
-           SELECT at, if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent, {CLAIMED_AND_SEEN} \
-           FROM (SELECT *, {CLAIM} FROM ({reports}) WHERE event_type = 'content_retrieved')) \
-         GROUP BY day, platform, agent",
-        reports = reports(owned, vec![shown("at"), shown("event_type")]),
+           SELECT {of_days} AS of_days, if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent, {CLAIMED_AND_SEEN} \
+           FROM (SELECT *, {CLAIM} FROM ({shapes}))) \
+         ARRAY JOIN of_days AS one GROUP BY day, platform, agent",
+        // A condition on the type would be tried on each retrieval, before they are counted.
+        of_days = "if(event_type = 'content_retrieved', days, [])",
+        shapes = counted_by_day(owned),
     );
     let names = "day, platform, agent, retrievals, both, claimed_only, seen_only, neither";
     page(owned, &parts, names, "day DESC, retrievals DESC, toString(platform), agent")
@@ -95,20 +93,29 @@ pub(crate) enum FunnelBy {
 
 /// Content events per agent, URL or day, in the order of what becomes of content.
 pub(super) fn funnel(owned: &Owned, by: FunnelBy) -> String {
-    let columns = || vec![shown("event_type"), shown("at"), shown("url")];
-    let (retrievals, keys, order) = match by {
-        FunnelBy::Agent => {
-            (claims(owned, columns()), "claimant AS of, claimed_by AS name".to_owned(), "whole DESC, toString(platform), name")
-        }
-        FunnelBy::Url => (retrievals(owned, &columns()), format!("{NONE} AS of, url AS name"), "whole DESC, name"),
-        FunnelBy::Day => (retrievals(owned, &columns()), format!("{NONE} AS of, toString(toDate(at)) AS name"), "name DESC"),
+    let each = || {
+        format!(
+            "SELECT *, toUInt64(1) AS retrievals FROM ({})",
+            retrievals(owned, &[shown("event_type"), shown("at"), shown("url")])
+        )
+    };
+    let is_claim = "all_role[1] IN (0, 1) AND are_agents[1]";
+    let (counted, keys, order) = match by {
+        FunnelBy::Agent => (
+            counted(owned),
+            format!("if({is_claim}, platforms[1], {NONE}) AS of, if({is_claim}, agents[1], '') AS name"),
+            "whole DESC, toString(platform), name",
+        ),
+        FunnelBy::Url => (each(), format!("{NONE} AS of, url AS name"), "whole DESC, name"),
+        FunnelBy::Day => (each(), format!("{NONE} AS of, toString(toDate(at)) AS name"), "name DESC"),
     };
     let steps = ["retrieved", "grounded", "cited", "presented", "engaged"];
-    let counts = steps.map(|step| format!("countIf(event_type = 'content_{step}') AS {step}")).join(", ");
+    let counts = steps.map(|step| format!("sumIf(retrievals, event_type = 'content_{step}') AS {step}")).join(", ");
     let types = steps.map(|step| format!("'content_{step}'")).join(", ");
+    // A condition on the type would be tried on each retrieval, before they are counted.
     let parts = format!(
-        "SELECT of AS platform, name, count() AS whole, {counts} \
-         FROM (SELECT {keys}, event_type FROM ({retrievals}) WHERE event_type IN ({types})) GROUP BY of, name"
+        "SELECT of AS platform, name, sumIf(retrievals, event_type IN ({types})) AS whole, {counts} \
+         FROM (SELECT {keys}, event_type, retrievals FROM ({counted})) GROUP BY of, name HAVING whole > 0"
     );
     let names = "platform, name, retrieved, grounded, cited, presented, engaged";
     page(owned, &parts, names, &format!("{order}, whole"))

@@ -4,6 +4,7 @@
 use crate::test_app::{Observation, TestApp, platform, seen};
 use schemas::event::SourceRole::{Agent, Edge};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 async fn summary_of(rows: &[Observation]) -> Value {
     let app = TestApp::new().await;
@@ -35,6 +36,20 @@ async fn an_observer_that_does_not_merge_is_seen_beside_one_that_does() {
         ])
     );
     assert_eq!(summary["events_by_type"], json!([{"event_type": "content_retrieved", "count": 1}]), "the agent tells it");
+}
+
+/// What a retrieval counts as is held as one text, with names in it that reporters choose.
+#[tokio::test]
+async fn names_with_signs_of_any_kind_are_told_as_they_are() {
+    let names = ["it's", "a\\b\\", "'),(1,'x", "[]", "line\nbreak\ttab\r\u{1}", "\\N", "NULL", "\u{fc} \u{2603}", "\"{}\""];
+    let rows: Vec<_> =
+        names.iter().zip(1..).map(|(name, key)| seen("example.com", key).by(10).agent(name).role(Agent).named(name)).collect();
+    let summary = summary_of(&rows).await;
+    let told = |list: &str, name: &str| -> BTreeSet<String> {
+        summary[list].as_array().unwrap().iter().map(|item| item[name].as_str().unwrap().to_owned()).collect()
+    };
+    let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!((told("agents", "agent_id"), told("events_by_type", "event_type")), (names.clone(), names));
 }
 
 #[tokio::test]
