@@ -26,6 +26,10 @@ async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Res
     timeout(STATEMENT_DEADLINE, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
+/// How long after its lease an attempt may still be under way: it begins when the lease is fresh, or not at all
+/// (`attempt`), and its end is written. A lease whose answer got lost stands for longer.
+const UNDER_WAY: Duration = Duration::from_secs(20);
+
 #[derive(Clone)]
 pub(super) struct Queue {
     pub(super) pool: PgPool,
@@ -189,18 +193,19 @@ impl Queue {
         }
     }
 
-    /// An attempt that is under way ends first: what came of it is written, and what is left of it is dropped in a later round.
+    /// An attempt that may be under way ends first: what came of it is written, and what is left of it is dropped in a later round.
     async fn drop_some(&self) -> Result<u64, sqlx::Error> {
         let dropped = sqlx::query(
             "UPDATE webhook_queue SET status = 'dropped', lease = NULL, ended_at = now() + $2 * interval '1 microsecond' \
              WHERE status = 'pending' AND delivery_id = ANY(array( \
                  SELECT q.delivery_id FROM webhook_endpoints e JOIN webhook_queue q ON q.endpoint_id = e.id \
                  WHERE e.disabled_at IS NOT NULL AND q.status = 'pending' \
-                     AND (q.lease IS NULL OR q.due_at <= now() + $2 * interval '1 microsecond') \
+                     AND (q.lease IS NULL OR q.due_at <= now() + ($2 + $3) * interval '1 microsecond') \
                  LIMIT $1 FOR UPDATE OF q SKIP LOCKED))",
         )
         .bind(BATCH)
         .bind(self.ahead.micros())
+        .bind(micros(self.lease.saturating_sub(UNDER_WAY)))
         .execute(&self.pool);
         let dropped = answered(dropped).await?.rows_affected();
         metrics::dropped(dropped);
