@@ -71,14 +71,7 @@ impl fmt::Display for Sums {
 pub(super) async fn reconcile(cluster: &Cluster, front: &Front) -> anyhow::Result<Sums> {
     // past the proxies
     let kafka = &cluster.fresh.addresses.kafka;
-    let deadline = Instant::now() + PATIENCE;
-    let settled = loop {
-        match at_rest(cluster, kafka).await {
-            Ok(settled) => break settled,
-            Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
-            Err(_) => sleep(ASK_AGAIN).await,
-        }
-    };
+    let settled = patiently(|| at_rest(cluster, kafka)).await?;
     let (settings, until) = (kafka.clone(), settled.iter().map(|(partition, settled)| (*partition, settled.next)).collect());
     let logged = spawn_blocking(move || read(&settings, &until)).await??;
     let mut requests = lock(&front.requests).clone();
@@ -100,10 +93,15 @@ async fn at_rest(cluster: &Cluster, kafka: &KafkaSettings) -> anyhow::Result<BTr
 /// Waits until PostgreSQL has every session that events named: a gateway writes what it did not take once more later, and a
 /// session's document is not there before.
 pub(super) async fn sessions_are_written(cluster: &Cluster) -> anyhow::Result<()> {
+    patiently(|| nothing_waits(cluster, SESSIONS_WAITING, "sessions that PostgreSQL does not have")).await
+}
+
+/// Asks until it is so, for [`PATIENCE`]; then says why it is not.
+async fn patiently<T, Fut: Future<Output = anyhow::Result<T>>>(ask: impl Fn() -> Fut) -> anyhow::Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match nothing_waits(cluster, SESSIONS_WAITING, "sessions that PostgreSQL does not have").await {
-            Ok(()) => return Ok(()),
+        match ask().await {
+            Ok(answer) => return Ok(answer),
             Err(error) if Instant::now() > deadline => return Err(error.context(format!("after {PATIENCE:?}"))),
             Err(_) => sleep(ASK_AGAIN).await,
         }
