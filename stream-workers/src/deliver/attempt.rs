@@ -4,7 +4,7 @@
 
 use super::lanes::Lane;
 use super::metrics;
-use super::queue::{Claimed, Ended, Queue};
+use super::queue::{Claimed, Ended, Queue, STATEMENT_DEADLINE, UNDER_WAY};
 use crate::back_off::BackOff;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -31,6 +31,10 @@ const GIVE_BACK_DEADLINE: Duration = Duration::from_secs(1);
 /// How old a lease may be when its attempt begins. Since it was taken the endpoint may have been disabled, and the time that is
 /// signed goes stale. More than a statement may take, or a slow database would let none begin.
 const FRESH: Duration = Duration::from_secs(5);
+const _: () = assert!(
+    UNDER_WAY.as_secs() > FRESH.as_secs() + ATTEMPT_DEADLINE.as_secs() + STATEMENT_DEADLINE.as_secs(),
+    "an attempt under way would be dropped with its endpoint's deliveries"
+);
 
 /// What attempts share; cheap to clone.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use uuid::Uuid;
 const BATCH: i64 = 1_000;
 /// What one statement may take, with the wait for its connection. The server gives it three seconds: only who hears nothing
 /// from the server waits longer.
-const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
+pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// Waits for a statement no longer than it may take. One that did not answer counts as failed, whatever the server has made of
 /// it; its connection is not used again (`stores`).
@@ -28,7 +28,7 @@ async fn answered<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Res
 
 /// How long after its lease an attempt may still be under way: it begins when the lease is fresh, or not at all
 /// (`attempt`), and its end is written. A lease whose answer got lost stands for longer.
-const UNDER_WAY: Duration = Duration::from_secs(20);
+pub(super) const UNDER_WAY: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 pub(super) struct Queue {
