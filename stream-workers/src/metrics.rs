@@ -53,6 +53,9 @@ measures! {
     DELTA_ROWS = Measure::gauge("worker_delta_rows", "reports", "reports in the index that are not compacted yet, or whose part is not dropped yet");
     DELTA_PARTS = Measure::gauge("worker_delta_parts", "parts", "parts that those lie in");
     DELTA_AGE = Measure::gauge("worker_delta_age_seconds", "seconds", "time since this worker first saw the oldest insert into the index that is not compacted");
+    INDEX_ROWS = Measure::gauge("worker_index_rows", "rows", "rows of the base of the index, replaced ones included, as last looked at");
+    INDEX_YOUNG = Measure::gauge("worker_index_young_rows", "rows", "rows of those that no merge has written yet");
+    INDEX_MERGES = Measure::gauge("worker_index_merges_per_row", "merges", "merges that have written a row of the base again, at most and on average");
     COMPACTED = Measure::counter("worker_compaction_reports_total", "reports", "reports that this worker's compactions merged into the base of the index");
     WRITTEN = Measure::counter("worker_compaction_rows_written_total", "rows", "rows of the base that they wrote for those");
     COMPACTIONS_LOST = Measure::counter("worker_compactions_lost_total", "compactions", "times that this worker stood back because another one compacts");
@@ -139,6 +142,12 @@ pub(crate) fn delta(parts: usize, rows: u64, oldest: Duration) {
     gauge!(DELTA_PARTS.name).set(parts as f64);
     gauge!(DELTA_ROWS.name).set(rows as f64);
     gauge!(DELTA_AGE.name).set(oldest);
+}
+
+pub(crate) fn base(rows: u64, young: u64, merges_per_row: f64) {
+    gauge!(INDEX_ROWS.name).set(rows as f64);
+    gauge!(INDEX_YOUNG.name).set(young as f64);
+    gauge!(INDEX_MERGES.name).set(merges_per_row);
 }
 
 pub(crate) fn compacted(reports: u64, written: u64, took: Duration) {

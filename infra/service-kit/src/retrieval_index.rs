@@ -6,7 +6,7 @@
 mod compaction;
 mod fill;
 
-pub use compaction::{Attempt, Compactor, Covered, DeltaPart, STEP_ROWS};
+pub use compaction::{Attempt, Base, Compactor, Covered, DeltaPart, STEP_ROWS};
 pub use fill::{delta_of, fill};
 
 use crate::connections;

@@ -6,7 +6,7 @@
 use crate::back_off::BackOff;
 use crate::metrics;
 use clickhouse::error::Error;
-use service_kit::retrieval_index::{Compactor, DeltaPart, STEP_ROWS};
+use service_kit::retrieval_index::{Base, Compactor, DeltaPart, STEP_ROWS};
 use service_kit::settings::ClickHouseSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -17,6 +17,8 @@ use tokio::time::sleep;
 const TICK: Duration = Duration::from_secs(1);
 /// And so many times what the last one took, so that the store is at rest for most of the time.
 const REST: u32 = 3;
+/// How often the base is looked at: its parts have many rows, which the store counts.
+const LOOK_AT_BASE: Duration = Duration::from_secs(60);
 /// How long a worker stands back when another one compacts: past this nobody is at it.
 const STAND_BACK: Duration = Duration::from_secs(10);
 
@@ -29,6 +31,8 @@ pub(crate) struct Compaction {
     covered: BTreeSet<String>,
     /// When each insert into the delta was first seen, by its number.
     seen: BTreeMap<u64, Instant>,
+    /// When the base was last looked at.
+    base_seen: Option<Instant>,
 }
 
 /// What came of one round.
@@ -43,7 +47,7 @@ enum Round {
 impl Compaction {
     pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
         let compactor = Compactor::connect(settings)?;
-        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new() })
+        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new(), base_seen: None })
     }
 
     /// Compacts again and again. Never ends; dropped at any moment it leaves nothing behind that another would have to mend.
@@ -100,6 +104,11 @@ impl Compaction {
         }
         let oldest = self.seen.values().min().map_or(Duration::ZERO, |first| now - *first);
         metrics::delta(parts.len(), parts.iter().map(|part| part.rows).sum(), oldest);
+        if self.base_seen.is_none_or(|last| now - last >= LOOK_AT_BASE) {
+            let Base { rows, young, merges_per_row } = self.compactor.base().await?;
+            metrics::base(rows, young, merges_per_row);
+            self.base_seen = Some(now);
+        }
         Ok(parts)
     }
 

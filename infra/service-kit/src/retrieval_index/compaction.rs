@@ -33,6 +33,33 @@ const SETTINGS: [(&str, &str); 9] = [
     ("max_execution_time", "600"),
 ];
 
+/// How far the store has merged the base.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Base {
+    /// Its rows, replaced ones included.
+    pub rows: u64,
+    /// Those of them in parts that no merge has written yet.
+    pub young: u64,
+    /// How often merges have written a row, at most and on average.
+    pub merges_per_row: f64,
+}
+
+impl Base {
+    /// Of its parts by name, and their rows.
+    fn of(parts: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let (mut base, mut written) = (Self::default(), 0);
+        for (name, rows) in parts {
+            // How many merges one upon the other made it: each wrote its rows.
+            let level = name.split('_').nth(3).and_then(|level| level.parse().ok()).unwrap_or(0_u64);
+            base.rows += rows;
+            base.young += if level == 0 { rows } else { 0 };
+            written += level * rows;
+        }
+        base.merges_per_row = if base.rows == 0 { 0.0 } else { written as f64 / base.rows as f64 };
+        base
+    }
+}
+
 /// A part of the delta.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeltaPart {
@@ -93,11 +120,20 @@ impl Compactor {
 
     /// The parts of the delta, the oldest inserts first.
     pub async fn parts(&self) -> Result<Vec<DeltaPart>, Error> {
-        let statement = "SELECT toString(_part) AS name, count() FROM retrieval_index WHERE tier = 'delta' GROUP BY name";
-        let found: Vec<(String, u64)> = self.client.query(statement).fetch_all().await?;
+        let found = self.parts_of("delta").await?;
         let mut parts: Vec<_> = found.into_iter().map(|(name, rows)| DeltaPart { name, rows }).collect();
         parts.sort_by_key(DeltaPart::blocks);
         Ok(parts)
+    }
+
+    /// How far the base is merged.
+    pub async fn base(&self) -> Result<Base, Error> {
+        Ok(Base::of(self.parts_of("base").await?))
+    }
+
+    async fn parts_of(&self, tier: &str) -> Result<Vec<(String, u64)>, Error> {
+        let statement = "SELECT toString(_part) AS name, count() FROM retrieval_index WHERE tier = ? GROUP BY name";
+        self.client.query(statement).bind(tier).fetch_all().await
     }
 
     /// One attempt, as the one that follows compaction `epoch`: merges the reports of these parts whose lower half of the key is
@@ -205,6 +241,13 @@ mod tests {
                 assert_eq!(*pair[0].end() + 1, *pair[1].start());
             }
         }
+    }
+
+    #[test]
+    fn parts_say_how_far_the_base_is_merged() {
+        let parts = [("0_1_1_0", 10), ("0_2_5_1", 20), ("0_6_90_4_91", 10)].map(|(name, rows)| (name.to_owned(), rows));
+        assert_eq!(Base::of(parts), Base { rows: 40, young: 10, merges_per_row: 1.5 });
+        assert_eq!(Base::of([]), Base::default());
     }
 
     #[test]
