@@ -93,7 +93,8 @@ pub const FIGURES: &[Figure] = &[
     figure(WORKER, "worker_offsets_missing_total", "partitions", "Partitions that had no offset and are read again")
         .wakes("OffsetsMissing", Limit::Growth),
     figure(WORKER, "worker_commit_failures_total", "commits", "Commits that failed; the next one covers them"),
-    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report that is not compacted"),
+    figure(WORKER, "worker_delta_age_seconds", "seconds", "Age of the oldest report that is not compacted")
+        .wakes("IndexNotCompacted", Limit::Above(30.0)),
     figure(WORKER, "worker_delta_rows", "reports", "Reports that are not compacted"),
     figure(DELIVERER, "webhook_deliveries_pending", "deliveries", "Deliveries that wait"),
     figure(DELIVERER, "webhook_deliveries_overdue_seconds", "seconds", "How long the oldest due delivery has been due")

@@ -16,10 +16,11 @@ use stage::TestApp;
 use std::collections::BTreeSet;
 
 /// What goes wrong, and the alerts that must say so while it is wrong. In this order: some go on while the next begin.
-const FAULTS: [(&str, &[&str]); 17] = [
+const FAULTS: [(&str, &[&str]); 18] = [
     ("a worker reads another topic", &["EventsNotWorkedOff", "EventsUnaccounted"]),
     ("a record cannot be read", &["RecordsSetAside"]),
     ("the table is gone", &["WorkerStopped"]),
+    ("a compaction no longer moves", &["IndexNotCompacted"]),
     ("ClickHouse hangs", &["ClickHouseUnreachable", "ReadsAtLimit", "HighErrorShare"]),
     ("PostgreSQL hangs", &["PostgresUnreachable", "KeysFromMemory"]),
     (

@@ -30,6 +30,7 @@ impl TestApp {
                 self.clickhouse("RENAME TABLE observations TO aside").await;
                 assert_eq!(self.report(1).await, 201);
             }
+            "a compaction no longer moves" => self.hold_compactions().await,
             "ClickHouse hangs" => self.freeze_clickhouse().await,
             "PostgreSQL hangs" => {
                 assert_eq!(self.report(1).await, 201);
@@ -76,6 +77,10 @@ impl TestApp {
                 eventually("the worker reads the topic", || async { self.try_clickhouse(read).await.then_some(()) }).await;
             }
             "the table is gone" => self.clickhouse("RENAME TABLE aside TO observations").await,
+            "a compaction no longer moves" => {
+                let held = "SELECT throwIf(count() > 0) FROM system.processes WHERE startsWith(query_id, 'compact-')";
+                self.clickhouse(held).await;
+            }
             "PostgreSQL hangs" => self.database.resume(),
             "the brokers hang and the folder of the spill is gone" => {
                 std::fs::rename(self.spill().with_extension("elsewhere"), self.spill()).unwrap();
@@ -109,6 +114,19 @@ impl TestApp {
         log.drop_before(all.map(|partition| (partition, Offset::End))).await;
         self.start(WORKER, &[]).await;
         self.beside = Some(self.keep_reporting());
+    }
+
+    /// A statement that is no end of has the place of the one compaction at a time. When its caller leaves it ends, too.
+    async fn hold_compactions(&mut self) {
+        let client = service_kit::stores::clickhouse(&self.stores.clickhouse).unwrap();
+        let place = format!("compact-{}", self.stores.clickhouse.clickhouse_database);
+        let held = client.query("SELECT sum(sleepEachRow(1)) FROM numbers(100000)").with_setting("max_block_size", "1");
+        let held = held.with_setting("query_id", place).with_setting("readonly", "1");
+        let held = held.with_setting("cancel_http_readonly_queries_on_client_close", "1");
+        self.beside = Some(tokio::spawn(async move { while held.clone().execute().await.is_err() {} }));
+        let holds = "SELECT throwIf(count() = 0) FROM system.processes WHERE query LIKE 'SELECT sum(sleepEachRow(1))%'";
+        self.clickhouse(holds).await;
+        assert_eq!(self.report(1).await, 201);
     }
 
     async fn clickhouse(&self, statement: &str) {
