@@ -15,15 +15,16 @@ use super::shown_columns::NONE;
 /// The figures of a summary: of everything the sessions, and retrievals by type and by the set of roles that saw them (`seen`: a bit
 /// for each role); sessions by role and by agent, and each agent's retrievals. A retrieval counts at its first report, and for an agent
 /// at that agent's first. The sessions of an agent in a role become one set first, out of which all others are made.
+/// What a figure is of is a value and no grouping set: ClickHouse analyses a statement with grouping sets a second time.
 pub(super) fn summary(owned: &Owned) -> String {
     format!(
         "{steps}\
-         SELECT multiIf(grouping(one_role) = 0, 'source', grouping(one_org) = 0, 'agent', 'total') AS figure, \
-           one_role AS role, one_org AS org, one_agent AS agent, if(figure = 'agent', sum(firsts), 0) AS events, \
+         SELECT of.1 AS figure, of.2 AS role, of.3 AS org, of.4 AS agent, if(figure = 'agent', sum(firsts), 0) AS events, \
            uniqExactMerge(seen_by) AS sessions, if(figure = 'total', sumMap(seen_by_type).1, []) AS seen, \
            if(figure = 'total', sumMap(seen_by_type).2, []) AS seen_events \
          FROM ( \
-           SELECT one_role, one_org, one_agent, sum(retrievals * (is_agents AND nth = 1)) AS firsts, \
+           SELECT arrayJoin([('total', toUInt8(0), {NONE}, ''), ('source', one_role, {NONE}, ''), ('agent', toUInt8(0), one_org, one_agent)]) AS of, \
+             sum(retrievals * (is_agents AND nth = 1)) AS firsts, \
              uniqExactMergeStateIf(one_set, is_session) AS seen_by, \
              sumMapIf([(event_type, {roles})], [retrievals], place = 1) AS seen_by_type \
            FROM ({shapes}) \
@@ -31,7 +32,7 @@ pub(super) fn summary(owned: &Owned) -> String {
              sets AS one_set, have_session AS is_session, are_agents AS is_agents, \
              arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
            GROUP BY one_role, one_org, one_agent) \
-         GROUP BY GROUPING SETS ((), (one_role), (one_org, one_agent))",
+         GROUP BY of",
         steps = with(owned, &[]),
         roles = "toUInt8(arrayReduce('groupBitOr', arrayMap(one -> toUInt8(bitShiftLeft(1, one)), all_role)))",
         shapes = counted_with_sessions(owned),
