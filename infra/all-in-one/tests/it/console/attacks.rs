@@ -121,7 +121,7 @@ async fn u4_nothing_that_a_stranger_writes_runs_or_becomes_a_part_of_any_page() 
     let demo = demo_with_an_event().await;
     plant_names(&demo).await;
     plant_reports(&demo).await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH})).await;
     browser.open(&demo.url("/sign-in")).await;
     browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=ran(0)>')").await;
@@ -161,7 +161,7 @@ async fn u4_nothing_that_a_stranger_writes_runs_or_becomes_a_part_of_any_page() 
 #[tokio::test]
 async fn u4_what_a_name_server_answers_is_counted_and_shown_only_where_it_is_a_token() {
     let (demo, zone, _dns) = demo_with_a_zone().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH})).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/domains", demo.env("OWNER_ORG_ID")))).await;
@@ -199,7 +199,7 @@ async fn foreign_page(demo: &Demo) -> (u16, tokio::task::JoinHandle<()>) {
 async fn u4_a_page_of_somebody_else_neither_frames_the_console_nor_sends_its_forms() {
     let demo = Demo::start().await;
     let (port, serving) = foreign_page(&demo).await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     let names = || async {
         let listed = demo.get(demo.env("OWNER_KEY"), "/api/v1/identity/api-keys").await.body;
         listed.as_array().unwrap().iter().map(|key| key["name"].clone()).collect::<Vec<_>>()

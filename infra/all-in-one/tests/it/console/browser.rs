@@ -44,9 +44,8 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    pub(super) async fn start(is_dark: bool) -> Self {
-        let dark = ["--blink-settings=preferredColorScheme=0"];
-        Self::start_with(if is_dark { &dark } else { &[] }).await
+    pub(super) async fn start() -> Self {
+        Self::start_with(&[]).await
     }
 
     /// With more arguments than the usual ones.
@@ -172,6 +171,13 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &screen).await;
     }
 
+    /// Shows pages in the light scheme or the dark one, without motion.
+    pub(super) async fn prefer(&self, scheme: &str) {
+        let wanted = json!({"features": [
+            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]});
+        self.devtools("Emulation.setEmulatedMedia", &wanted).await;
+    }
+
     /// What is on the screen, as a PNG.
     pub(super) async fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", &json!({"format": "png"})).await;
@@ -205,6 +211,8 @@ const CHECK: &str = "const done = arguments[arguments.length - 1];\
     axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(\
     found => done(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))),\
     error => done([String(error)]));";
+
+const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
 
 pub(super) async fn demo_with_an_event() -> Demo {
     let demo = Demo::start().await;
@@ -261,7 +269,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
     page + sizes.iter().sum::<u64>()
 }
 
-/// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, and has no barrier.
+/// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, has no barrier in either scheme, and fits its screen.
 async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
@@ -271,37 +279,32 @@ async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     let whole = bytes_of(browser, address).await;
     assert!(whole <= MAX_BYTES, "{address} takes {whole} bytes");
     assert!(browser.run("return document.title").await.as_str().is_some_and(|title| title.ends_with("Content Telemetry")));
+    browser.run(axe).await;
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme).await;
+        assert_eq!(browser.run(IS_DARK).await, scheme == "dark", "the browser shows what was asked for");
+        let barriers = browser.run_until_done(CHECK).await;
+        assert_eq!(barriers, json!([]), "{address}, {scheme}");
+    }
+    for narrow in NARROW_WIDTHS {
+        browser.be_narrow(narrow).await;
+        let width = browser.run("return document.documentElement.scrollWidth").await;
+        assert_eq!(width, narrow, "{address}: no page is wider than its screen");
+    }
+    browser.devtools("Emulation.clearDeviceMetricsOverride", &json!({})).await;
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
-    browser.run(axe).await;
-    let barriers = browser.run_until_done(CHECK).await;
-    assert_eq!(barriers, json!([]), "{address}");
 }
 
 #[tokio::test]
 async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_any_page() {
     let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
-    for is_dark in [false, true] {
-        let browser = Browser::start(is_dark).await;
-        let shown = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches").await;
-        assert_eq!(shown, is_dark, "the browser shows what was asked for");
-        for (session, addresses) in &addresses {
-            browser.sign_in(&demo, session).await;
-            for address in addresses {
-                look_at(&browser, &demo, &axe, address).await;
-            }
-        }
-        for narrow in NARROW_WIDTHS {
-            browser.be_narrow(narrow).await;
-            for (session, addresses) in &addresses {
-                browser.sign_in(&demo, session).await;
-                for address in addresses {
-                    browser.open(address).await;
-                    let width = browser.run("return document.documentElement.scrollWidth").await;
-                    assert_eq!(width, narrow, "{address}: no page is wider than its screen");
-                }
-            }
+    let browser = Browser::start().await;
+    for (session, addresses) in &addresses {
+        browser.sign_in(&demo, session).await;
+        for address in addresses {
+            look_at(&browser, &demo, &axe, address).await;
         }
     }
 }
@@ -318,7 +321,7 @@ const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filt
 #[tokio::test]
 async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_paper() {
     let (demo, _) = demo_with_data().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
     for screen in ["overview?period=90d", "crawlers?period=90d", "events?period=90d&live=1", "corroboration?period=90d"] {
@@ -351,7 +354,7 @@ const WIDE: &str = "const wide = [...document.querySelectorAll('.scroll')].find(
 #[tokio::test]
 async fn u2_figures_fill_their_rows_and_a_wide_table_shows_whose_row_it_is_and_that_it_goes_on() {
     let demo = demo_with_an_event().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;
@@ -381,7 +384,7 @@ async fn u2_figures_fill_their_rows_and_a_wide_table_shows_whose_row_it_is_and_t
 #[tokio::test]
 async fn u5_the_first_event_arrives_without_reloading() {
     let demo = Demo::start().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/start", demo.env("OWNER_ORG_ID")))).await;
     browser.run("window.isTheSamePage = true").await;
@@ -412,7 +415,7 @@ async fn new_drain(demo: &Demo) -> (String, String) {
 async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
     let demo = Demo::start().await;
     let (address, key) = new_drain(&demo).await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&address).await;
     browser.run("window.isTheSamePage = true").await;
@@ -437,7 +440,7 @@ async fn u5_the_first_lines_of_a_drain_arrive_without_reloading() {
 #[tokio::test]
 async fn u5_new_events_appear_on_the_live_page_without_reloading() {
     let demo = Demo::start().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/events?live=1", demo.env("OWNER_ORG_ID")))).await;
     browser.run("window.isTheSamePage = true").await;
@@ -468,7 +471,7 @@ async fn u5_new_events_appear_on_the_live_page_without_reloading() {
 #[tokio::test]
 async fn u4_an_open_page_whose_session_ended_leads_to_the_sign_in_page_by_itself() {
     let demo = Demo::start().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     let seed = service_kit::testing::Seed(&demo.stores.pool);
     for address in [new_drain(&demo).await.0, own("events?live=1"), own("start")] {

@@ -126,22 +126,25 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// An address without what differs between things of one kind: ids, days and how far a list was read.
-fn shape(address: &str) -> String {
-    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+/// A page without what differs between things of one kind: their ids.
+fn kind(address: &str) -> String {
+    let path = address.split('?').next().unwrap_or_default();
     let step = |step: &str| {
         let is_id =
             step.len() == 36 && step.contains('-') || path.contains("/event/") && !["console", "o", "event"].contains(&step);
         if is_id { "{}".to_owned() } else { step.to_owned() }
     };
-    let path: Vec<String> = path.split('/').map(step).collect();
-    let kept = ["by", "split"];
-    let names = query.split('&').map(|pair| {
+    path.split('/').map(step).collect::<Vec<_>>().join("/")
+}
+
+/// What an address asks of its kind of page: each of its parameters, by its value where it chooses among a few views.
+fn asked_of_page(address: &str) -> BTreeSet<(String, String)> {
+    let (kind, query) = (kind(address), address.split_once('?').map_or("", |(_, query)| query));
+    let asked = query.split('&').map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if kept.contains(&name) { pair.to_owned() } else { format!("{name}{}", if value.is_empty() { "" } else { "=" }) }
+        if ["by", "split"].contains(&name) { pair.to_owned() } else { format!("{name}{}", if value.is_empty() { "" } else { "=" }) }
     });
-    let names: BTreeSet<String> = names.collect();
-    format!("{}?{}", path.join("/"), names.into_iter().collect::<Vec<_>>().join("&"))
+    asked.map(|asked| (kind.clone(), asked)).collect()
 }
 
 /// What a person types into the fields of the console's forms.
@@ -177,9 +180,9 @@ const SHOWING: [&str; 13] = [
     "/sessions/",
 ];
 
-/// Everything that a person reaches from the first page, or each page with forms in one view only; the forms that stand there, each on its page.
+/// Everything that a person reaches from the first page, each page with each of its parameters, or pages with forms in one view only; the forms that stand there, each on its page.
 async fn walk(reader: &mut Reader, who: &str, in_every_view: bool) -> Vec<(Page, String)> {
-    let shape = |address: &str| shape(if in_every_view { address } else { address.split('?').next().unwrap_or_default() });
+    let view = |address: &str| asked_of_page(if in_every_view { address } else { address.split('?').next().unwrap_or_default() });
     let (mut waiting, mut known) = (VecDeque::from(["/console".to_owned()]), BTreeSet::new());
     let (mut forms, mut pressed) = (Vec::new(), BTreeSet::new());
     while let Some(address) = waiting.pop_front() {
@@ -188,12 +191,14 @@ async fn walk(reader: &mut Reader, who: &str, in_every_view: bool) -> Vec<(Page,
         assert_eq!(page.status, 200, "{who}: {address}: {}", page.html);
         for to in led_to(&page) {
             let is_passed_over = to.starts_with("/assets/") || !in_every_view && SHOWING.iter().any(|screen| to.contains(screen));
-            if !is_passed_over && known.insert(shape(&to)) {
+            let known_before = known.len();
+            known.extend(view(&to).into_iter().filter(|_| !is_passed_over));
+            if known.len() > known_before {
                 waiting.push_back(to);
             }
         }
         for action in page.actions() {
-            if pressed.insert(shape(&action)) {
+            if pressed.insert(kind(&action)) {
                 let copy = Page { headers: page.headers.clone(), address: page.address.clone(), html: page.html.clone(), ..page };
                 forms.push((copy, action));
             }
@@ -205,15 +210,15 @@ async fn walk(reader: &mut Reader, who: &str, in_every_view: bool) -> Vec<(Page,
 
 /// Presses every button once; what they make may bring others, which are found by walking again.
 async fn press_all(reader: &mut Reader, who: &str) -> BTreeSet<String> {
-    let mut pressed = BTreeSet::from([shape("/sign-out")]);
+    let mut pressed = BTreeSet::from([kind("/sign-out")]);
     let is_first_walk = |pressed: &BTreeSet<String>| pressed.len() <= 2;
     // What somebody founds brings the screens of an owner, which the owner walks.
     if who != "OWNER_SESSION" {
-        pressed.insert(shape("/console/organizations"));
+        pressed.insert(kind("/console/organizations"));
     }
     loop {
         let mut forms = walk(reader, who, is_first_walk(&pressed)).await;
-        forms.retain(|(_, action)| !pressed.contains(&shape(action)));
+        forms.retain(|(_, action)| !pressed.contains(&kind(action)));
         let turn = |(_, action): &(Page, String)| {
             LATER.iter().position(|ends| ends.iter().any(|end| action.ends_with(end))).map_or(0, |turn| turn + 1)
         };
@@ -222,7 +227,7 @@ async fn press_all(reader: &mut Reader, who: &str) -> BTreeSet<String> {
         for (page, action) in forms {
             let there = reader.press(&page, &action, &TYPED).await;
             assert!(there.status < 500 && there.status != 404, "{who}: {action}: {}: {}", there.status, there.html);
-            pressed.insert(shape(&action));
+            pressed.insert(kind(&action));
         }
     }
 }

@@ -51,7 +51,7 @@ async fn until_it_says(browser: &Browser, text: &str) {
 #[tokio::test]
 async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browser() {
     let (demo, zone, _dns) = demo_with_a_zone().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     sign_in(&browser, &demo, "publisher@first-steps.test").await;
 
     browser.shows("Create an organisation").await;
@@ -89,7 +89,7 @@ async fn u5_a_publisher_comes_from_the_first_mail_to_the_first_event_in_a_browse
 #[tokio::test]
 async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came_of_it_in_browsers() {
     let demo = Demo::start().await;
-    let (developer, operator) = (Browser::start(false).await, Browser::start(false).await);
+    let (developer, operator) = (Browser::start().await, Browser::start().await);
     sign_in(&developer, &demo, "developer@first-steps.test").await;
     developer.press("Ask for its organisation").await;
     developer.shows("An operator reviews each request").await;

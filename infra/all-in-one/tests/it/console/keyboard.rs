@@ -55,7 +55,7 @@ async fn walk(browser: &Browser, address: &str) {
 #[tokio::test]
 async fn u3_every_page_is_walked_by_keyboard_in_its_order_without_a_trap_and_with_the_focus_seen() {
     let demo = demo_with_an_event().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": STAY})).await;
     for (session, addresses) in addresses(&demo).await {
         browser.sign_in(&demo, session).await;

@@ -103,7 +103,7 @@ fn kept(name: &str) -> PathBuf {
 
 /// A browser in which nothing depends on the machine.
 async fn browser() -> Browser {
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     let (package, version) = FONTS;
     let folder = npm_package(package, version, env!("CARGO_TARGET_TMPDIR").as_ref()).join("node_modules").join(package);
     let fonts = [TEXT, CODE].map(|name| {
@@ -120,12 +120,6 @@ async fn browser() -> Browser {
         browser.devtools(command, &parameters).await;
     }
     browser
-}
-
-async fn shows(browser: &Browser, scheme: &str) {
-    let wanted = json!({"features": [
-        {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]});
-    browser.devtools("Emulation.setEmulatedMedia", &wanted).await;
 }
 
 /// The pages, by the names of their pictures: those of days on which nothing happened before those of days on which it did.
@@ -191,10 +185,10 @@ async fn report_a_month(demo: &Demo) {
 /// Every picture of the pages, by name.
 async fn take(browser: &Browser, pages: &[(&'static str, String)]) -> Vec<(String, Vec<u8>)> {
     let mut taken = Vec::new();
-    for scheme in SCHEMES {
-        shows(browser, scheme).await;
-        for (name, address) in pages {
-            browser.open(address).await;
+    for (name, address) in pages {
+        browser.open(address).await;
+        for scheme in SCHEMES {
+            browser.prefer(scheme).await;
             for (width, height) in SIZES {
                 browser.be_wide(width, height).await;
                 browser.run_until_done_with(PAINTED, &json!([])).await;

@@ -29,7 +29,7 @@ async fn the_picture_of_the_readme_is_one_of_the_console_and_small() {
 
 async fn overview() -> Vec<u8> {
     let (demo, _) = demo_with_data().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.devtools("Emulation.setScrollbarsHidden", &json!({"hidden": true})).await;
     browser.sign_in(&demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/overview", demo.env("OWNER_ORG_ID")))).await;

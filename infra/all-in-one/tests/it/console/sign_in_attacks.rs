@@ -58,7 +58,7 @@ async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
 async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_device_that_opens_it() {
     let demo = Demo::start().await;
     let foreign = Foreign::serving(String::new()).await;
-    let (asking, opening) = (Browser::start(false).await, Browser::start(false).await);
+    let (asking, opening) = (Browser::start().await, Browser::start().await);
     let link = asked_for_a_link(&asking, &demo).await;
     opening.open(&link).await;
     opening.shows("You opened a link from your mail").await;
@@ -88,7 +88,7 @@ async fn u4_the_link_of_a_mail_is_told_to_nobody_works_once_and_signs_in_the_dev
 #[tokio::test]
 async fn u4_a_planted_session_ends_at_the_sign_in_and_no_foreign_page_signs_anybody_in() {
     let demo = Demo::start().await;
-    let browser = Browser::start(false).await;
+    let browser = Browser::start().await;
     browser.sign_in(&demo, "USER_SESSION").await;
     let link = asked_for_a_link(&browser, &demo).await;
     browser.open(&link).await;
