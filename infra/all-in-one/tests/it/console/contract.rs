@@ -142,7 +142,11 @@ fn asked_of_page(address: &str) -> BTreeSet<(String, String)> {
     let (kind, query) = (kind(address), address.split_once('?').map_or("", |(_, query)| query));
     let asked = query.split('&').map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if ["by", "split"].contains(&name) { pair.to_owned() } else { format!("{name}{}", if value.is_empty() { "" } else { "=" }) }
+        if ["by", "split"].contains(&name) {
+            pair.to_owned()
+        } else {
+            format!("{name}{}", if value.is_empty() { "" } else { "=" })
+        }
     });
     asked.map(|asked| (kind.clone(), asked)).collect()
 }
