@@ -38,15 +38,19 @@ impl TestStores {
         SWEPT.get_or_init(|| sweep(&servers)).await;
         let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
 
-        let (postgres, pool) = fresh_database(&servers, &name).await;
         let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
-        stores::apply_clickhouse_ddl(&clickhouse).await.expect("the tables are created");
         let kafka = KafkaSettings {
             topic: name.clone(),
             rejected_topic: format!("{name}.rejected"),
             ..KafkaSettings::at(&servers.kafka_brokers)
         };
-        kafka::create_topics(&kafka).await.expect("the topics are created");
+        let ((postgres, pool), tables, topics) = tokio::join!(
+            fresh_database(&servers, &name),
+            stores::apply_clickhouse_ddl(&clickhouse),
+            kafka::create_topics(&kafka),
+        );
+        tables.expect("the tables are created");
+        topics.expect("the topics are created");
         Self { pool, postgres, clickhouse, kafka, name }
     }
 
