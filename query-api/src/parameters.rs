@@ -3,6 +3,7 @@
 //! Must not know who asks.
 
 pub(crate) mod period;
+pub(crate) mod sort;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;

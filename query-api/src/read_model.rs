@@ -31,6 +31,7 @@ mod values;
 use crate::access::visibility::Visibility;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
+use crate::parameters::sort::Sort;
 use crate::read_limiter::ReadSettings;
 use caps::Times;
 use clickhouse::query::Query;
@@ -54,7 +55,7 @@ pub use plans::{PlanRequest, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, ReportRow, Rows, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
-pub(crate) use statements::FunnelBy;
+pub(crate) use statements::{CORROBORATION_SORTABLE, FunnelBy, URLS_SORTABLE};
 
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -107,9 +108,15 @@ impl Telemetry {
     }
 
     /// A page of URLs.
-    pub(crate) async fn urls(&self, seen: &Visibility, period: &Period, at: Paging) -> Result<FoundPage<UrlRow>, ApiError> {
+    pub(crate) async fn urls(
+        &self,
+        seen: &Visibility,
+        period: &Period,
+        sort: Option<Sort>,
+        at: Paging,
+    ) -> Result<FoundPage<UrlRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        self.page(&statements::urls(&owned), owned.values, at).await
+        self.page(&statements::urls(&owned, sort), owned.values, at).await
     }
 
     /// A page of who saw the retrievals.
@@ -117,10 +124,11 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
+        sort: Option<Sort>,
         at: Paging,
     ) -> Result<FoundPage<CorroborationRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        self.page(&statements::corroboration(&owned), owned.values, at).await
+        self.page(&statements::corroboration(&owned, sort), owned.values, at).await
     }
 
     /// A page of a funnel.
@@ -128,11 +136,11 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
-        by: FunnelBy,
+        (by, sort): (FunnelBy, Option<Sort>),
         at: Paging,
     ) -> Result<FoundPage<FunnelRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        self.page(&statements::funnel(&owned, by), owned.values, at).await
+        self.page(&statements::funnel(&owned, by, sort), owned.values, at).await
     }
 
     /// The conditions of an owner's read. A site that is first reported on after its sites were asked for is in the next answer.

@@ -55,7 +55,7 @@ use key::KeyNoun;
 use options::Options;
 use org::OrgNoun;
 use profile::ProfileNoun;
-use reads::{Funnel, List, Series, Summary, Whole};
+use reads::{Funnel, List, Series, Sorted, Summary, Whole};
 use service_kit::clock::Clock;
 use session::SessionNoun;
 use settings::SettingsNoun;
@@ -101,7 +101,7 @@ pub enum Command {
     /// Events over time
     Series(On<Series>),
     /// Pages by events
-    Urls(On<List>),
+    Urls(On<Sorted>),
     /// Bots that fetched, and what came back
     Crawlers(On<List>),
     /// Hours of which anything is known
@@ -109,7 +109,7 @@ pub enum Command {
     /// Retrieved, grounded, cited, presented, engaged
     Funnel(On<Funnel>),
     /// Retrievals that both an agent and a server tell of, or one of them
-    Corroboration(On<List>),
+    Corroboration(On<Sorted>),
     /// Sessions of an agent
     Session(On<SessionNoun>),
     /// Say what is right between here and the first event, and what to do about what is not

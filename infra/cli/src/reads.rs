@@ -16,7 +16,7 @@ mod arguments;
 mod series;
 mod summary;
 
-pub(crate) use arguments::{List, Part, Whole, Window};
+pub(crate) use arguments::{List, Part, Sorted, Whole, Window};
 pub(crate) use series::{Series, series};
 pub(crate) use summary::{Summary, summary};
 
@@ -24,9 +24,7 @@ pub(crate) use summary::{Summary, summary};
 #[derive(Args, Clone, Debug)]
 pub struct Funnel {
     #[command(flatten)]
-    window: Window,
-    #[command(flatten)]
-    part: Part,
+    list: Sorted,
     /// One row for each of these
     #[arg(long, value_enum, default_value_t = Row::Day)]
     by: Row,
@@ -83,13 +81,13 @@ const STAGES: [Column; 5] = [
 ];
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
 
-pub(crate) async fn urls(context: &Context, what: &List) -> Result<(), Failure> {
-    let parameters = [what.window.parameters(context), what.part.parameters()].concat();
+pub(crate) async fn urls(context: &Context, what: &Sorted) -> Result<(), Failure> {
+    let parameters = what.parameters(context);
     list(context, "/content-owners/urls", &parameters, &URLS).await.map(drop)
 }
 
-pub(crate) async fn corroboration(context: &Context, what: &List) -> Result<(), Failure> {
-    let parameters = [what.window.parameters(context), what.part.parameters()].concat();
+pub(crate) async fn corroboration(context: &Context, what: &Sorted) -> Result<(), Failure> {
+    let parameters = what.parameters(context);
     if let Some(answer) = list(context, "/content-owners/corroboration", &parameters, &CORROBORATION).await? {
         say(answer["note"].as_str().unwrap_or_default());
     }
@@ -97,7 +95,7 @@ pub(crate) async fn corroboration(context: &Context, what: &List) -> Result<(), 
 }
 
 pub(crate) async fn funnel(context: &Context, what: &Funnel) -> Result<(), Failure> {
-    let mut parameters = [what.window.parameters(context), what.part.parameters()].concat();
+    let mut parameters = what.list.parameters(context);
     parameters.push(("by", name(&what.by)));
     let row: &[Column] = match what.by {
         Row::Day => &[column("day", "/day")],

@@ -50,14 +50,14 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
     let own = || RowFilter::of_party(&own, &period);
     let of = |text: &dyn Fn(&Owned) -> String, owned: Owned| (text(&owned), owned.values);
     let by = |text: &dyn Fn(&RowFilter) -> String| (text(&own()), own().values);
-    let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by), owned());
+    let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by, None), owned());
     let session = |part| (sessions::statement(part), Values::default());
     let statements: Vec<(&str, (String, Values))> = vec![
         ("summary", of(&statements::summary, owned())),
         ("events", of(&owners_page::candidates, owned())),
         ("events after the page before", of(&owners_page::candidates, owned().on(&walk))),
-        ("urls", of(&statements::urls, owned())),
-        ("corroboration", of(&statements::corroboration, owned())),
+        ("urls", of(&|owned: &Owned| statements::urls(owned, None), owned())),
+        ("corroboration", of(&|owned: &Owned| statements::corroboration(owned, None), owned())),
         ("funnel by agent", funnel(FunnelBy::Agent)),
         ("funnel by url", funnel(FunnelBy::Url)),
         ("funnel by day", funnel(FunnelBy::Day)),

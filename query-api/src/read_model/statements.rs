@@ -11,6 +11,7 @@ use super::owned::Owned;
 use super::retrievals::{retrievals, sessions, shown, with};
 use super::shapes::{counted, counted_by_day, counted_with_sessions};
 use super::shown_columns::NONE;
+use crate::parameters::sort::{Sort, Sortable, order_by};
 
 /// The figures of a summary: of everything the sessions, and retrievals by type and by the set of roles that saw them (`seen`: a bit
 /// for each role); sessions by role and by agent, and each agent's retrievals. A retrieval counts at its first report, and for an agent
@@ -39,21 +40,46 @@ pub(super) fn summary(owned: &Owned) -> String {
     )
 }
 
-/// A page of URLs, most events first.
-pub(super) fn urls(owned: &Owned) -> String {
+/// A page of URLs, most events first when nothing else was asked for.
+pub(super) fn urls(owned: &Owned, sort: Option<Sort>) -> String {
     let urls = format!(
         "SELECT url, count() AS events, uniqExactArray(sessions) AS unique_sessions, sumMap(map(event_type, toUInt64(1))) AS by_type, \
            toUnixTimestamp64Milli(max(at)) AS last_ms \
          FROM ({retrievals}) GROUP BY url",
         retrievals = retrievals(owned, &[shown("url"), shown("event_type"), shown("at"), sessions(owned)]),
     );
+    let order = order_by(sort, "events DESC, url");
     let items = format!(
         "SELECT * EXCEPT (by_type), arrayMap(type -> toString(type), mapKeys(by_type)) AS types, mapValues(by_type) AS per_type \
-         FROM urls ORDER BY {MOST_FIRST} {ON_PAGE}"
+         FROM urls ORDER BY {order} {ON_PAGE}"
     );
     let names = "url, events, unique_sessions, types, per_type, last_ms";
-    listed(&with(owned, &[("urls", &urls)]), &all_of("urls"), &items, names, MOST_FIRST)
+    listed(&with(owned, &[("urls", &urls)]), &all_of("urls"), &items, names, &order)
 }
+
+/// What URLs can be sorted by: their members, and how many of their events are of a type.
+pub(crate) const URLS_SORTABLE: &Sortable = &[
+    ("content_url", "url"),
+    ("total_events", "events"),
+    ("unique_sessions", "unique_sessions"),
+    ("last_seen", "last_ms"),
+    ("content_retrieved", "arraySum((type, one) -> one * (type = 'content_retrieved'), types, per_type)"),
+    ("content_grounded", "arraySum((type, one) -> one * (type = 'content_grounded'), types, per_type)"),
+    ("content_cited", "arraySum((type, one) -> one * (type = 'content_cited'), types, per_type)"),
+    ("content_presented", "arraySum((type, one) -> one * (type = 'content_presented'), types, per_type)"),
+    ("content_engaged", "arraySum((type, one) -> one * (type = 'content_engaged'), types, per_type)"),
+];
+
+/// What the rows of corroboration can be sorted by.
+pub(crate) const CORROBORATION_SORTABLE: &Sortable = &[
+    ("day", "day"),
+    ("agent_id", "agent"),
+    ("retrievals", "retrievals"),
+    ("seen_by_both", "both"),
+    ("claimed_by_agent_only", "claimed_only"),
+    ("seen_by_server_only", "seen_only"),
+    ("seen_by_neither", "neither"),
+];
 
 /// Of a retrieval with its reports: which of them claim it.
 pub(super) const CLAIM: &str = "arrayMap((role, is_agents) -> role IN (0, 1) AND is_agents, all_role, are_agents) AS claim";
@@ -64,7 +90,7 @@ pub(super) const CLAIMED_AND_SEEN: &str = "arrayFilter((org, is_claim) -> is_cla
 
 /// Retrievals per day and agent, by who saw them. A server of the very organisation that claims a retrieval is no second
 /// reporter.
-pub(super) fn corroboration(owned: &Owned) -> String {
+pub(super) fn corroboration(owned: &Owned, sort: Option<Sort>) -> String {
     let parts = format!(
         "SELECT toString(one.1) AS day, platform, agent, sum(one.2) AS retrievals, \
            sumIf(one.2, is_claimed AND is_seen) AS both, sumIf(one.2, is_claimed AND NOT is_seen) AS claimed_only, \
@@ -78,7 +104,7 @@ pub(super) fn corroboration(owned: &Owned) -> String {
         shapes = counted_by_day(owned),
     );
     let names = "day, platform, agent, retrievals, both, claimed_only, seen_only, neither";
-    page(owned, &parts, names, "day DESC, retrievals DESC, toString(platform), agent")
+    page(owned, &parts, names, &order_by(sort, "day DESC, retrievals DESC, toString(platform), agent"))
 }
 
 /// What a funnel is split by.
@@ -92,8 +118,28 @@ pub(crate) enum FunnelBy {
     Day,
 }
 
+impl FunnelBy {
+    /// What its rows can be sorted by.
+    pub(crate) fn sortable(self) -> &'static Sortable {
+        match self {
+            Self::Agent => &[("agent_id", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+            Self::Url => &[("content_url", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+            Self::Day => &[("day", "name"), STEPS[0], STEPS[1], STEPS[2], STEPS[3], STEPS[4]],
+        }
+    }
+}
+
+/// The steps of a funnel, each by the column of its name.
+const STEPS: [(&str, &str); 5] = [
+    ("retrieved", "retrieved"),
+    ("grounded", "grounded"),
+    ("cited", "cited"),
+    ("presented", "presented"),
+    ("engaged", "engaged"),
+];
+
 /// Content events per agent, URL or day, in the order of what becomes of content.
-pub(super) fn funnel(owned: &Owned, by: FunnelBy) -> String {
+pub(super) fn funnel(owned: &Owned, by: FunnelBy, sort: Option<Sort>) -> String {
     let each = || {
         format!(
             "SELECT *, toUInt64(1) AS retrievals FROM ({})",
@@ -110,7 +156,7 @@ pub(super) fn funnel(owned: &Owned, by: FunnelBy) -> String {
         FunnelBy::Url => (each(), format!("{NONE} AS of, url AS name"), "whole DESC, name"),
         FunnelBy::Day => (each(), format!("{NONE} AS of, toString(toDate(at)) AS name"), "name DESC"),
     };
-    let steps = ["retrieved", "grounded", "cited", "presented", "engaged"];
+    let steps = STEPS.map(|(step, _)| step);
     let counts = steps.map(|step| format!("sumIf(retrievals, event_type = 'content_{step}') AS {step}")).join(", ");
     let types = steps.map(|step| format!("'content_{step}'")).join(", ");
     // A condition on the type would be tried on each retrieval, before they are counted.
@@ -119,11 +165,9 @@ pub(super) fn funnel(owned: &Owned, by: FunnelBy) -> String {
          FROM (SELECT {keys}, event_type, retrievals FROM ({counted})) GROUP BY of, name HAVING whole > 0"
     );
     let names = "platform, name, retrieved, grounded, cited, presented, engaged";
-    page(owned, &parts, names, &format!("{order}, whole"))
+    page(owned, &parts, names, &order_by(sort, &format!("{order}, whole")))
 }
 
-/// The order of URLs.
-const MOST_FIRST: &str = "events DESC, url";
 /// What of an order is on the page.
 pub(super) const ON_PAGE: &str = "LIMIT {limit:UInt64} OFFSET {offset:UInt64}";
 

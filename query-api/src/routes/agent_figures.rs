@@ -30,7 +30,7 @@ pub(crate) async fn read_own_summary(
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&asked.view.given())?;
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let own = OwnReports::of(&reading.reader)?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;

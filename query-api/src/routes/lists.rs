@@ -10,9 +10,10 @@ use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::{FilterParameters, ReportedBy};
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
+use crate::parameters::sort::Sort;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
-use crate::read_model::{CorroborationRow, EventRow, FunnelBy, FunnelRow, UrlRow};
+use crate::read_model::{CORROBORATION_SORTABLE, CorroborationRow, EventRow, FunnelBy, FunnelRow, URLS_SORTABLE, UrlRow};
 use crate::respond::page::{self, Answering, Format};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -40,6 +41,7 @@ pub(crate) struct ListParameters {
     after: Option<String>,
     by: Option<String>,
     split: Option<String>,
+    sort: Option<String>,
     #[serde(flatten)]
     filter: FilterParameters,
 }
@@ -47,8 +49,8 @@ pub(crate) struct ListParameters {
 impl ListParameters {
     /// What is no list has no parts.
     pub(crate) fn refuse_parts(&self) -> Result<(), ApiError> {
-        let Self { limit, offset, after, by, split, .. } = self;
-        let others = [("limit", limit), ("offset", offset), ("after", after), ("by", by), ("split", split)];
+        let Self { limit, offset, after, by, split, sort, .. } = self;
+        let others = [("limit", limit), ("offset", offset), ("after", after), ("by", by), ("split", split), ("sort", sort)];
         refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
         refuse_others(&self.filter.given())
     }
@@ -77,7 +79,7 @@ impl ListRequest {
     }
 
     async fn of(state: &State, reading: AdmittedReader, asked: ListParameters, page: u64) -> Result<Self, ApiError> {
-        refuse_others(&[("split", asked.split.as_ref())])?;
+        refuse_others(&[("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
         refuse_others(&asked.filter.given())?;
         let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), page)?;
         let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
@@ -147,10 +149,11 @@ pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
+    let sort = Sort::parse(asked.sort.take().as_deref(), URLS_SORTABLE)?;
     let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
-    let found = state.telemetry.urls(&asked.visibility, &asked.period, asked.paging).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, sort, asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
 }
@@ -163,7 +166,7 @@ pub(crate) async fn read_own_events(
     Parameters(asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     refuse_others(&asked.view.given())?;
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
     refuse_others(&asked.filter.given_of_owners())?;
     let reported_by = asked.filter.reported_by()?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
@@ -188,10 +191,11 @@ pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
+    let sort = Sort::parse(asked.sort.take().as_deref(), CORROBORATION_SORTABLE)?;
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, asked.paging).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, sort, asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
@@ -213,7 +217,7 @@ pub(crate) async fn read_funnel(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
-    Parameters(asked): Parameters<ListParameters>,
+    Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     let (by, columns): (_, &[&str]) = match asked.by.as_deref() {
         None | Some("agent") => {
@@ -224,8 +228,9 @@ pub(crate) async fn read_funnel(
         Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, url, day.")),
     };
     refuse_others(&[("after", asked.after.as_ref())])?;
+    let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.funnel(&asked.visibility, &asked.period, by, asked.paging).await?;
+    let found = state.telemetry.funnel(&asked.visibility, &asked.period, (by, sort), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, columns), at, found, move |row| funnel(row, by)).await
 }

@@ -31,6 +31,7 @@ pub(crate) struct SummaryParameters {
     pub(crate) view: ViewParameters,
     pub(crate) by: Option<String>,
     pub(crate) split: Option<String>,
+    pub(crate) sort: Option<String>,
     #[serde(flatten)]
     pub(crate) filter: FilterParameters,
 }
@@ -50,7 +51,7 @@ pub(crate) async fn read_summary(
     reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;
@@ -67,7 +68,7 @@ pub(crate) async fn read_coverage(
     reading: AdmittedReader,
     Parameters(asked): Parameters<SummaryParameters>,
 ) -> Result<Response, ApiError> {
-    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref())])?;
+    refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
     refuse_others(&asked.filter.given())?;
     let period = Period::parse(asked.since.as_deref(), asked.until.as_deref())?;
     let visibility = Visibility::establish(&state.directory, &reading.reader, &asked.view).await?;

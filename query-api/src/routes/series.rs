@@ -41,6 +41,7 @@ pub(crate) struct SeriesParameters {
     limit: Option<String>,
     offset: Option<String>,
     after: Option<String>,
+    sort: Option<String>,
     #[serde(flatten)]
     filter: FilterParameters,
 }
@@ -48,7 +49,9 @@ pub(crate) struct SeriesParameters {
 impl SeriesParameters {
     /// A series is told whole: it has no pages and no filter.
     pub(crate) fn refuse_pages(&self) -> Result<(), ApiError> {
-        refuse_others(&[("limit", self.limit.as_ref()), ("offset", self.offset.as_ref()), ("after", self.after.as_ref())])?;
+        let Self { limit, offset, after, sort, .. } = self;
+        let others = [("limit", limit), ("offset", offset), ("after", after), ("sort", sort)];
+        refuse_others(&others.map(|(name, value)| (name, value.as_ref())))?;
         refuse_others(&self.filter.given())
     }
 

@@ -118,7 +118,8 @@ async fn r8_what_is_no_value_of_a_parameter_is_refused_before_any_statement() {
     heard.take();
     for (number, text) in corpus.iter().enumerate() {
         let path = OWNERS[number % OWNERS.len()];
-        let name = ["domain", "since", "until", "limit", "offset", "by", "split", "delegated_from"][number / OWNERS.len() % 8];
+        let name =
+            ["domain", "since", "until", "limit", "offset", "by", "split", "sort", "delegated_from"][number / OWNERS.len() % 9];
         let (path, name) = match (path, name) {
             ("/content-owners/summary", "limit" | "offset") => (path, "domain"),
             other => other,

@@ -144,6 +144,39 @@ fn narrowed(items: &[Value], random: &mut StdRng) -> (Vec<Value>, Vec<(&'static 
     (items.iter().filter(has).cloned().collect(), asked)
 }
 
+/// A value by which items are put in order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Number(u64),
+    Text(String),
+}
+
+/// Of an item: one of its members, or how many of its events are of a type.
+fn key_of(item: &Value, member: &str) -> Key {
+    if let Some(number) = item[member].as_u64() {
+        return Key::Number(number);
+    }
+    let types = item["event_types"].as_array().into_iter().flatten();
+    let of_type = || types.filter(|counted| counted["event_type"] == member).map(|counted| counted["count"].as_u64().unwrap());
+    item[member].as_str().map_or_else(|| Key::Number(of_type().sum()), |text| Key::Text(text.to_owned()))
+}
+
+/// The items by one of these members, equals in the usual order, and how that is asked for.
+fn sorted(items: &[Value], members: &[&str], random: &mut StdRng) -> (Vec<Value>, String) {
+    let (member, is_descending) = (members[random.random_range(0..members.len())], random.random_bool(0.5));
+    let mut items = items.to_vec();
+    items.sort_by(|one, other| {
+        let order = key_of(one, member).cmp(&key_of(other, member));
+        if is_descending { order.reverse() } else { order }
+    });
+    (items, format!("{}{member}", if is_descending { "-" } else { "" }))
+}
+
+const URL_MEMBERS: [&str; 6] =
+    ["content_url", "total_events", "unique_sessions", "last_seen", "content_retrieved", "content_engaged"];
+const CORROBORATION_MEMBERS: [&str; 7] =
+    ["day", "agent_id", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
+
 fn urls(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     let mut urls: BTreeMap<&str, Vec<&Retrieval<'_>>> = BTreeMap::new();
     for observations in retrievals {
@@ -294,11 +327,20 @@ async fn every_list_equals_the_model() {
             assert_eq!(answer.status, status, "{event_id} {trace}: {}", answer.text);
             assert_eq!(Some(answer.json()).filter(|_| status == StatusCode::OK), expected, "{event_id} {trace}");
         }
-        expect(&app, key, "/content-owners/urls", &query, &urls(&seen), limit, &trace).await;
-        expect(&app, key, "/content-owners/corroboration", &query, &corroboration(&seen), limit, &trace).await;
-        for by in ["agent", "url", "day"] {
-            let query = [&query[..], &[("by", by)]].concat();
-            expect(&app, key, "/content-owners/funnel", &query, &funnel(&seen, by), limit, &trace).await;
+        let (by_url, by_agent) = (urls(&seen), corroboration(&seen));
+        expect(&app, key, "/content-owners/urls", &query, &by_url, limit, &trace).await;
+        let (items, sort) = sorted(&by_url, &URL_MEMBERS, &mut random);
+        expect(&app, key, "/content-owners/urls", &[&query[..], &[("sort", &sort)]].concat(), &items, limit, &trace).await;
+        expect(&app, key, "/content-owners/corroboration", &query, &by_agent, limit, &trace).await;
+        let (items, sort) = sorted(&by_agent, &CORROBORATION_MEMBERS, &mut random);
+        let asked = [&query[..], &[("sort", &sort)]].concat();
+        expect(&app, key, "/content-owners/corroboration", &asked, &items, limit, &trace).await;
+        for by in [["agent", "agent_id"], ["url", "content_url"], ["day", "day"]] {
+            let ([by, name], query) = (by, [&query[..], &[("by", by[0])]].concat());
+            let of = funnel(&seen, by);
+            expect(&app, key, "/content-owners/funnel", &query, &of, limit, &trace).await;
+            let (items, sort) = sorted(&of, &[name, "retrieved", "cited", "engaged"], &mut random);
+            expect(&app, key, "/content-owners/funnel", &[&query[..], &[("sort", &sort)]].concat(), &items, limit, &trace).await;
         }
         compared += seen.len();
     }

@@ -67,6 +67,9 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         asked.extend(["/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "example.com"))));
     }
     asked.extend(["by", "split"].map(|name| ("/agent/summary", &agent.key, (name, "day"))));
+    let unsorted = ["/content-owners/events", "/content-owners/summary", "/content-owners/coverage"];
+    asked.extend(unsorted.map(|path| (path, &owner.key, ("sort", "total_events"))));
+    asked.extend(["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, ("sort", "day"))));
     for name in ["event_type", "agent_id", "platform_id", "reported_by"] {
         let whole = ["/content-owners/summary", "/content-owners/series", "/content-owners/coverage"];
         let narrowed = if name == "reported_by" { "/agent/events" } else { "/content-owners/events" };
@@ -74,13 +77,15 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         let agents = ["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "")));
         asked.extend(owners.chain(agents).filter(|(path, ..)| *path != narrowed));
     }
-    assert_eq!(asked.len(), 27 + 4 * 9);
+    assert_eq!(asked.len(), 33 + 4 * 9);
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");
         assert_eq!(problem["detail"], format!("This read has no parameter {name}."), "{path}");
         assert_eq!(app.page(key, path, &[("as_of", "now")]).await["items"].as_array().map(Vec::len).unwrap_or(1), 1, "{path}");
     }
+    let (status, _) = app.get(&owner.key, "/content-owners/crawlers", &[("sort", "bot")]).await.problem();
+    assert_eq!(status, StatusCode::BAD_REQUEST, "bots are told in one order");
     let (status, _) = app.get("", "/agent/events", &[("domain", "example.com")]).await.problem();
     assert_eq!(status, StatusCode::UNAUTHORIZED, "who asks is decided first");
 }

@@ -103,12 +103,13 @@ async fn what_is_no_series_is_refused_with_the_way_out() {
     let (owner, agent) = (app.seed().owner_of("example.com").await, app.seed().org("Agent", OrgType::Agent).await);
     let long = [("since", "2000-01-01"), ("until", "2026-01-01"), ("by", "hour")];
     for (path, key) in [(OWNERS, &owner.key), ("/agent/series", &agent.key)] {
-        let refused: [(&[(&str, &str)], &str); 7] = [
+        let refused: [(&[(&str, &str)], &str); 8] = [
             (&[("by", "week")], "The parameter by is none of hour, day."),
             (&[("split", "url")], "The parameter split is none of none, type, role, agent, "),
             (&[("limit", "10")], "This read has no parameter limit."),
             (&[("offset", "0")], "This read has no parameter offset."),
             (&[("after", "x")], "This read has no parameter after."),
+            (&[("sort", "start")], "This read has no parameter sort."),
             (&long, "Ask by=day, or for a shorter time with since and until."),
             (&[("since", "2026-01-02"), ("until", "2026-01-01")], "The parameter since is after until."),
         ];

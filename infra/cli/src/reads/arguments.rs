@@ -70,3 +70,22 @@ pub struct List {
     #[command(flatten)]
     pub(super) part: Part,
 }
+
+/// A read of a list that can be sorted.
+#[derive(Args, Clone, Debug)]
+pub struct Sorted {
+    #[command(flatten)]
+    window: Window,
+    #[command(flatten)]
+    part: Part,
+    /// Member of an item by which the list is sorted, smallest first; largest first behind a -
+    #[arg(long, value_name = "MEMBER", allow_hyphen_values = true)]
+    sort: Option<String>,
+}
+
+impl Sorted {
+    pub(super) fn parameters(&self, context: &Context) -> Parameters {
+        let sort = self.sort.iter().map(|member| ("sort", member.clone()));
+        [self.window.parameters(context), self.part.parameters(), sort.collect()].concat()
+    }
+}

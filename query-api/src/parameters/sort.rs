@@ -1,0 +1,66 @@
+//! `sort`: the member by which the items of a list are put in order.
+//!
+//! Must give a statement only the columns that the list names, never a text of the caller's.
+
+use schemas::problem::Code;
+use service_kit::http::ApiError;
+
+/// The members that a list can be sorted by, each with its column in the statement.
+pub(crate) type Sortable = [(&'static str, &'static str)];
+
+/// An order that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sort {
+    column: &'static str,
+    is_descending: bool,
+}
+
+impl Sort {
+    /// Reads `member` (smallest first) or `-member` (largest first); none is the usual order of the list.
+    pub(crate) fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
+        let Some(asked) = asked else { return Ok(None) };
+        let (member, is_descending) = asked.strip_prefix('-').map_or((asked, false), |member| (member, true));
+        match sortable.iter().find(|(name, _)| *name == member) {
+            Some((_, column)) => Ok(Some(Self { column, is_descending })),
+            None => Err(unknown(sortable)),
+        }
+    }
+}
+
+/// The text of `ORDER BY`: what was asked for, and among equals the usual order.
+pub(crate) fn order_by(sort: Option<Sort>, usual: &str) -> String {
+    match sort {
+        Some(Sort { column, is_descending }) => format!("{column} {}, {usual}", if is_descending { "DESC" } else { "ASC" }),
+        None => usual.to_owned(),
+    }
+}
+
+fn unknown(sortable: &Sortable) -> ApiError {
+    let names = sortable.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    ApiError::new(Code::InvalidParameter, format!("The parameter sort is none of {names}, with or without a - before it."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SORTABLE: &Sortable = &[("day", "day"), ("total_events", "events")];
+
+    fn order(asked: &str) -> Option<String> {
+        Sort::parse(Some(asked), SORTABLE).ok().map(|sort| order_by(sort, "url"))
+    }
+
+    #[test]
+    fn a_member_sorts_by_its_column_and_a_minus_turns_the_order_round() {
+        assert_eq!(order("total_events").unwrap(), "events ASC, url");
+        assert_eq!(order("-total_events").unwrap(), "events DESC, url");
+        assert_eq!(order_by(Sort::parse(None, SORTABLE).unwrap(), "url"), "url");
+    }
+
+    #[test]
+    fn what_is_no_member_of_the_list_sorts_nothing() {
+        for bad in ["", "-", "--day", "+day", "events", "Day", " day", "day DESC", "day,total_events", "1"] {
+            assert_eq!(order(bad), None, "{bad}");
+        }
+    }
+}
