@@ -21,6 +21,7 @@ mod query;
 mod routes;
 mod screens;
 mod session;
+mod sort;
 mod window;
 
 pub use navigation::SIGN_IN;

@@ -126,7 +126,7 @@ impl Filters {
         asked: &PeriodParameters,
     ) -> Result<Self, Failure> {
         let window = Window::of(asked, state.clock.now())?;
-        let kept = [("by", &asked.by), ("split", &asked.split)];
+        let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
         Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None })

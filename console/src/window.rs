@@ -35,6 +35,8 @@ pub(crate) struct PeriodParameters {
     #[serde(default)]
     pub(crate) split: String,
     #[serde(default)]
+    pub(crate) sort: String,
+    #[serde(default)]
     pub(crate) event_type: String,
     #[serde(default)]
     pub(crate) agent_id: String,

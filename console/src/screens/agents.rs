@@ -11,6 +11,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -21,12 +22,25 @@ use std::sync::Arc;
 pub(crate) struct Agents {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     chart: Chart,
     agents: Vec<AgentCount>,
     total_events: Count,
     behind: Behind,
     behind_agents: Behind,
+}
+
+impl AgentCount {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "agent" => Some(Key::text(&self.agent_id)),
+            "platform" => Some(Key::text(&self.platform_id)),
+            "events" => Some(Key::number(self.event_count.0)),
+            "sessions" => Some(Key::number(self.session_count.0)),
+            _ => None,
+        }
+    }
 }
 
 /// `GET /console/o/{organization}/agents`
@@ -38,12 +52,15 @@ pub(crate) async fn show(
     let filters = Filters::read(&state, &member, "agents", &asked).await?;
     let (api, window) = (member.api(), &filters.window);
     let (all, split) = (window.parameters(), window.parameters_and(&[("by", window.bucket()), ("split", "agent")]));
-    let (summary, series) = tokio::try_join!(
+    let (mut summary, series) = tokio::try_join!(
         api.get::<Summary>("/content-owners/summary", &all),
         api.get::<Series>("/content-owners/series", &split),
     )?;
     let name = |agent: &str| if agent.is_empty() { "not named".to_owned() } else { agent.to_owned() };
+    let headings = Headings::over(&filters, &asked, &[], "-events");
+    headings.sort(&mut summary.agents, AgentCount::key);
     Ok(Page(Agents {
+        headings,
         frame: member.frame("Agents", &window.query()),
         home: member.organization.home(),
         chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id))

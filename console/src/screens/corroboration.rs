@@ -10,6 +10,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Count, Share};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::Headings;
 use crate::window::PeriodParameters;
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -24,6 +25,7 @@ const LIMIT: u64 = 50;
 pub(crate) struct CorroborationPage {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     /// Over the whole period.
     claims: Share,
@@ -97,15 +99,16 @@ pub(crate) async fn show(
 ) -> Result<Page<CorroborationPage>, Failure> {
     let filters = Filters::read(&state, &member, "corroboration", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
+    let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let api = member.api();
     let page: Corroboration = api.get("/content-owners/corroboration", &parameters).await?;
     let claims = match page.items.len() as u64 == page.total {
         true => overview::claims(&page.items),
         false => overview::claims(&overview::corroboration(&api, &filters.window).await?),
     };
-    let address = format!("{}?{}", filters.here, filters.window.query());
+    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
     Ok(Page(CorroborationPage {
+        headings: Headings::over(&filters, &asked, &[], "-day"),
         frame: member.frame("Corroboration", &filters.window.query()),
         home: member.organization.home(),
         claims,

@@ -13,6 +13,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Bytes, Count, Ratio, Share};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key};
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
@@ -75,6 +76,32 @@ impl Crawler {
     fn purpose_told(&self) -> &str {
         purpose(&self.purpose)
     }
+
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "bot" => Some(Key::text(&self.bot)),
+            "operator" => Some(Key::text(&self.operator)),
+            "purpose" => Some(Key::text(self.purpose_told())),
+            "verified" => Some(Key::known(self.verified.map(u64::from))),
+            "retrievals" => Some(Key::number(self.retrievals.0)),
+            "bytes" => Some(Key::number(self.bytes.0)),
+            "corroborated" => Some(Key::share(self.corroborated_share())),
+            "refused" => Some(Key::known(self.refused.map(|refused| refused.0))),
+            _ => None,
+        }
+    }
+}
+
+impl Refused {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "operator" => Some(Key::text(&self.operator)),
+            "bot" => Some(Key::text(&self.bot)),
+            "status" => Some(Key::number(self.status.into())),
+            "requests" => Some(Key::number(self.count.0)),
+            _ => None,
+        }
+    }
 }
 
 /// What several rows come to.
@@ -108,6 +135,22 @@ struct Operator {
     name: String,
     sum: Sum,
     retrievals_per_click: Option<Ratio>,
+}
+
+impl Operator {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "operator" => Some(Key::text(&self.name)),
+            "retrievals" => Some(Key::number(self.sum.retrievals.0)),
+            "bytes" => Some(Key::number(self.sum.bytes.0)),
+            "corroborated" => Some(Key::share(self.sum.corroborated_share())),
+            "clicks" => Some(Key::number(self.sum.clicks.0)),
+            "per_click" if self.retrievals_per_click.is_none() => Some(Key::Unknown),
+            // By what the ratio is of, so that no fraction is compared.
+            "per_click" => Some(Key::share(Share::of(self.sum.retrievals, self.sum.clicks))),
+            _ => None,
+        }
+    }
 }
 
 /// Most retrievals first, and what all of them come to.
@@ -177,6 +220,7 @@ fn over_time(split: &str, mut items: Vec<SeriesItem>, is_hourly: bool) -> Chart 
 pub(crate) struct Crawlers {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     splits: [(&'static str, &'static str); 3],
     split: &'static str,
@@ -221,9 +265,15 @@ pub(crate) async fn show(
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("operator");
     let over = filters.window.parameters_and(&[("by", filters.window.bucket()), ("split", split)]);
     let api = member.api();
-    let (answer, series) = tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
-    let (operators, total) = by_operator(&answer.items);
+    let (mut answer, series) =
+        tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
+    let (mut operators, total) = by_operator(&answer.items);
+    let headings = Headings::over(&filters, &asked, &[("split", split)], "-retrievals");
+    headings.sort(&mut operators, Operator::key);
+    headings.sort(&mut answer.items, Crawler::key);
+    headings.sort(answer.refused.as_deref_mut().unwrap_or_default(), Refused::key);
     Ok(Page(Crawlers {
+        headings,
         frame: member.frame("Crawlers", &filters.window.query()),
         home: member.organization.home(),
         splits: SPLITS,

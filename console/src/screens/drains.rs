@@ -12,6 +12,7 @@ use crate::numbers::{Count, Time};
 use crate::platforms::{self, Platform};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key};
 use askama::Template;
 use axum::extract::State as Shared;
 use axum::response::{IntoResponse, Response};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 #[template(path = "drains.html")]
 pub(crate) struct Drains {
     frame: Frame,
+    headings: Headings,
     home: String,
     may_change: bool,
     is_owner_of_content: bool,
@@ -43,6 +45,17 @@ struct Fared {
     kept: Count,
 }
 
+fn key((drain, fared): &(Drain, Fared), column: &str) -> Option<Key> {
+    match column {
+        "name" => Some(Key::text(&drain.name)),
+        "provider" => Some(Key::text(&drain.provider)),
+        "last" => Some(Key::time(fared.last_batch_at)),
+        "lines" => Some(Key::number(fared.lines.0)),
+        "kept" => Some(Key::number(fared.kept.0)),
+        _ => None,
+    }
+}
+
 /// What was typed before it was refused.
 #[derive(Default)]
 struct Typed {
@@ -55,11 +68,13 @@ struct Typed {
 pub(crate) struct Chosen {
     #[serde(default)]
     with: String,
+    #[serde(default)]
+    sort: String,
 }
 
 /// `GET /console/o/{organization}/drains`, and with `?with=` the form of a platform.
-pub(crate) async fn list(member: Member, Query(Chosen { with }): Query<Chosen>) -> Result<Page<Drains>, Failure> {
-    view(&member, platforms::named(&with), Typed::default(), None).await
+pub(crate) async fn list(member: Member, Query(asked): Query<Chosen>) -> Result<Page<Drains>, Failure> {
+    view(&member, &asked.sort, platforms::named(&asked.with), (Typed::default(), None)).await
 }
 
 /// `POST /console/o/{organization}/drains`: the page of the new drain, with its key.
@@ -77,7 +92,7 @@ pub(crate) async fn create(Shared(state): Shared<Arc<State>>, member: Member, fo
     }
     match form.once.make::<Drain>(&member.api(), DRAINS, &asked).await {
         Ok((made, sent)) => Ok((sent, made_page(&state, &member, made, platform).await?).into_response()),
-        Err(failure) => Ok(view(&member, Some(platform), typed, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(&member, "", Some(platform), (typed, Some(failure.refusal()?))).await?.into_response()),
     }
 }
 
@@ -93,20 +108,24 @@ async fn made_page(
 
 async fn view(
     member: &Member,
+    sort: &str,
     chosen: Option<&'static Platform>,
-    typed: Typed,
-    problem: Outcome,
+    (typed, problem): (Typed, Outcome),
 ) -> Result<Page<Drains>, Failure> {
     let (api, none) = (member.api(), Vec::new());
     let drains: Vec<Drain> = api.get(DRAINS, &none).await?;
     let paths: Vec<String> = drains.iter().map(|drain| format!("{DRAINS}/{}/health", drain.id)).collect();
     let fared: Vec<Fared> = try_join_all(paths.iter().map(|path| api.get(path, &none))).await?;
+    let mut drains: Vec<(Drain, Fared)> = drains.into_iter().zip(fared).collect();
+    let headings = Headings::of(format!("{}/drains", member.organization.home()), sort, "");
+    headings.sort(&mut drains, key);
     Ok(Page(Drains {
+        headings,
         frame: member.frame("Drains", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
         is_owner_of_content: member.is_owner_of_content(),
-        drains: drains.into_iter().zip(fared).collect(),
+        drains,
         platforms: platforms::all(),
         chosen,
         typed,

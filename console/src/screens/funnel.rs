@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::Headings;
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -22,6 +23,7 @@ const BY: [(&str, &str); 3] = [("agent", "By agent"), ("url", "By page"), ("day"
 pub(crate) struct Funnel {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     ways: [(&'static str, &'static str); 3],
     by: &'static str,
@@ -48,10 +50,12 @@ pub(crate) async fn show(
     let filters = Filters::read(&state, &member, "funnel", &asked).await?;
     let by = BY.iter().map(|(name, _)| *name).find(|name| *name == asked.by).unwrap_or("agent");
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let parameters = filters.window.parameters_and(&[("by", by), ("limit", &limit), ("offset", &offset)]);
+    let parameters = filters.window.parameters_and(&[("by", by), ("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let page: List<FunnelItem> = member.api().get("/content-owners/funnel", &parameters).await?;
-    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("by", by)]));
+    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("by", by), ("sort", &asked.sort)]));
+    let headings = Headings::over(&filters, &asked, &[("by", by)], if by == "day" { "-day" } else { "" });
     Ok(Page(Funnel {
+        headings,
         frame: member.frame("Funnel", &filters.window.query()),
         home: member.organization.home(),
         ways: BY,

@@ -8,7 +8,9 @@ use crate::answers::ApiKey;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
 use axum::extract::{Path, State as Shared};
 use axum::http::Method;
@@ -34,6 +36,7 @@ const USUAL: [&str; 2] = ["telemetry:write", "telemetry:read"];
 #[template(path = "keys.html")]
 pub(crate) struct Keys {
     frame: Frame,
+    headings: Headings,
     home: String,
     may_change: bool,
     /// Who mints keys, where the reader may not.
@@ -64,19 +67,34 @@ impl ApiKey {
     fn maker(&self) -> &str {
         self.created_by.name.as_deref().unwrap_or(&self.created_by.kind)
     }
+
+    fn key_of(&self, column: &str) -> Option<Key> {
+        match column {
+            "name" => Some(Key::text(self.title())),
+            "prefix" => Some(Key::text(&self.prefix)),
+            "maker" => Some(Key::text(self.maker())),
+            "made" => Some(Key::time(Some(self.created_at))),
+            "used" => Some(Key::time(self.last_used_at)),
+            _ => None,
+        }
+    }
 }
 
 /// `GET /console/o/{organization}/keys`
-pub(crate) async fn show(Shared(state): Shared<Arc<State>>, member: Member) -> Result<Page<Keys>, Failure> {
-    view(&state, &member, None, None).await
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    member: Member,
+    Query(SortParameter { sort }): Query<SortParameter>,
+) -> Result<Page<Keys>, Failure> {
+    view(&state, &member, &sort, (None, None)).await
 }
 
 /// `POST /console/o/{organization}/keys`
 pub(crate) async fn mint(Shared(state): Shared<Arc<State>>, member: Member, form: Form) -> Result<Response, Failure> {
     let asked = json!({"name": form.text("name"), "scopes": form.all("scope")});
     match form.once.make::<ApiKey>(&member.api(), KEYS, &asked).await {
-        Ok((minted, sent)) => Ok((sent, view(&state, &member, Some(minted), None).await?).into_response()),
-        Err(failure) => Ok(view(&state, &member, None, Some(failure.refusal()?)).await?.into_response()),
+        Ok((minted, sent)) => Ok((sent, view(&state, &member, "", (Some(minted), None)).await?).into_response()),
+        Err(failure) => Ok(view(&state, &member, "", (None, Some(failure.refusal()?))).await?.into_response()),
     }
 }
 
@@ -89,7 +107,7 @@ pub(crate) async fn revoke(
     let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
     match member.api().send(Method::DELETE, &format!("{KEYS}/{id}"), None).await {
         Ok(_) => Ok(Redirect::to(&format!("{}/keys", member.organization.home())).into_response()),
-        Err(failure) => Ok(view(&state, &member, None, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(&state, &member, "", (None, Some(failure.refusal()?))).await?.into_response()),
     }
 }
 
@@ -105,10 +123,19 @@ pub(crate) fn report(state: &State, key: &str, domain: &str) -> String {
     )
 }
 
-async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: Outcome) -> Result<Page<Keys>, Failure> {
+async fn view(
+    state: &State,
+    member: &Member,
+    sort: &str,
+    (minted, problem): (Option<ApiKey>, Outcome),
+) -> Result<Page<Keys>, Failure> {
     let api = member.api();
     let mut keys = super::beside_secret(minted.is_some(), api.get::<Vec<ApiKey>>(KEYS, &Vec::new()).await)?;
-    keys.iter_mut().for_each(|keys| keys.sort_by_key(|key| key.revoked_at.is_some()));
+    let headings = Headings::of(format!("{}/keys", member.organization.home()), sort, "");
+    for keys in keys.iter_mut() {
+        headings.sort(keys, ApiKey::key_of);
+        keys.sort_by_key(|key| key.revoked_at.is_some());
+    }
     let (mut trial, mut needs_proof) = (String::new(), false);
     if let Some(minted) = minted.as_ref().filter(|minted| minted.scopes.iter().any(|scope| scope == "telemetry:write")) {
         let own = if member.is_owner_of_content() { super::proved_domains(&api).await } else { Ok(Vec::new()) };
@@ -118,6 +145,7 @@ async fn view(state: &State, member: &Member, minted: Option<ApiKey>, problem: O
         trial = own.first().map(|domain| report(state, &minted.key, domain)).unwrap_or_default();
     }
     Ok(Page(Keys {
+        headings,
         frame: member.frame("API keys", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),

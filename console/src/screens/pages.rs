@@ -1,6 +1,6 @@
 //! Pages: each URL with how often it was used, and when last.
 //!
-//! Must keep the order of the API: most events first.
+//! Must keep the order of the API: most events first, or by the column that was chosen.
 
 use super::{Behind, Filters, Pager};
 use crate::State;
@@ -10,6 +10,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::Headings;
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -22,6 +23,7 @@ const LIMIT: u64 = 50;
 pub(crate) struct Pages {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     pages: Vec<UrlMetric>,
     pager: Pager,
@@ -43,10 +45,11 @@ pub(crate) async fn show(
 ) -> Result<Page<Pages>, Failure> {
     let filters = Filters::read(&state, &member, "pages", &asked).await?;
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let parameters = filters.window.parameters_and(&[("limit", &limit), ("offset", &offset)]);
+    let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let page: List<UrlMetric> = member.api().get("/content-owners/urls", &parameters).await?;
-    let address = format!("{}?{}", filters.here, filters.window.query());
+    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
     Ok(Page(Pages {
+        headings: Headings::over(&filters, &asked, &[], "-total_events"),
         frame: member.frame("Pages", &filters.window.query()),
         home: member.organization.home(),
         pager: Pager::numbered(address, page.total, asked.offset, LIMIT),

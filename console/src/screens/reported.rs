@@ -12,6 +12,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::Count;
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -44,6 +45,17 @@ struct OwnAgent {
     session_count: Count,
 }
 
+impl OwnAgent {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "agent" => Some(Key::text(&self.agent_id)),
+            "events" => Some(Key::number(self.event_count.0)),
+            "sessions" => Some(Key::number(self.session_count.0)),
+            _ => None,
+        }
+    }
+}
+
 impl Summary {
     fn is_empty(&self) -> bool {
         self.total_events.0 + self.clicks.total_events.0 + self.outcomes.total.0 == 0
@@ -55,6 +67,7 @@ impl Summary {
 pub(crate) struct Reported {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     summary: Summary,
     chart: Chart,
@@ -74,8 +87,12 @@ pub(crate) async fn show(
     let (api, window) = (member.api(), &filters.window);
     let split = window.parameters_and(&[("by", window.bucket()), ("split", "type")]);
     let whole = window.parameters();
-    let (summary, series) = tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
+    let (mut summary, series) =
+        tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
+    let headings = Headings::over(&filters, &asked, &[], "-events");
+    headings.sort(&mut summary.agents, OwnAgent::key);
     Ok(Page(Reported {
+        headings,
         frame: member.frame("Reported", &window.query()),
         home: member.organization.home(),
         summary,

@@ -61,6 +61,16 @@ fn told(answer: &Value, names: &[&str]) -> Vec<Vec<String>> {
     items.map(|item| names.iter().map(|name| text(&item[*name])).collect()).collect()
 }
 
+/// The end of an address that sorts by one of these, in either order, or the usual one.
+fn order(random: &mut StdRng, columns: &[&str]) -> String {
+    let column = columns[random.random_range(0..columns.len())];
+    match random.random_range(0..3) {
+        0 => String::new(),
+        1 => format!("&sort={column}"),
+        _ => format!("&sort=-{column}"),
+    }
+}
+
 #[tokio::test]
 async fn u1_every_figure_on_a_page_is_the_apis() {
     let demo = Demo::start().await;
@@ -108,18 +118,21 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
             assert!(overview.html.contains(&legend), "{context}: {legend} in {}", overview.html);
         }
 
-        let urls = api(&format!("/content-owners/urls?{window}&limit=50")).await;
-        let page = reader.open(&format!("{home}/pages?{window}")).await;
+        let sort = order(&mut random, &["total_events", "unique_sessions", "content_url", "content_retrieved"]);
+        let urls = api(&format!("/content-owners/urls?{window}{sort}&limit=50")).await;
+        let page = reader.open(&format!("{home}/pages?{window}{sort}")).await;
         assert_eq!(shown(&page, &[0, 1, 6]), told(&urls, &["content_url", "total_events", "unique_sessions"]), "{context}");
 
         for by in ["url", "day", "agent"] {
-            let funnel = api(&format!("/content-owners/funnel?{window}&by={by}&limit=50")).await;
-            let page = reader.open(&format!("{home}/funnel?{window}&by={by}")).await;
+            let sort = order(&mut random, &STEPS);
+            let funnel = api(&format!("/content-owners/funnel?{window}&by={by}{sort}&limit=50")).await;
+            let page = reader.open(&format!("{home}/funnel?{window}&by={by}{sort}")).await;
             assert_eq!(shown(&page, &[1, 2, 3, 4, 5]), told(&funnel, &STEPS), "{context}: funnel by {by}");
         }
 
-        let seen = api(&format!("/content-owners/corroboration?{window}&limit=50")).await;
-        let page = reader.open(&format!("{home}/corroboration?{window}")).await;
+        let sort = order(&mut random, &PARTS);
+        let seen = api(&format!("/content-owners/corroboration?{window}{sort}&limit=50")).await;
+        let page = reader.open(&format!("{home}/corroboration?{window}{sort}")).await;
         assert_eq!(shown(&page, &[2, 4, 5, 6, 7]), told(&seen, &PARTS), "{context}: corroboration");
         let all = api(&format!("/content-owners/corroboration?{window}&limit=1000")).await;
         let sum = |part: &str| all["items"].as_array().unwrap().iter().map(|item| item[part].as_u64().unwrap()).sum::<u64>();
@@ -218,6 +231,25 @@ async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_
             let legend = format!("</span>{name} <strong><data value=\"{sum}\">");
             assert!(page.html.contains(&legend), "seed {seed}: {legend} in {}", page.html);
         }
+    }
+    for (heading, sort) in [("Bytes", "bytes"), ("Bytes", "-bytes"), ("Bot", "bot")] {
+        let mut page = reader.open(&format!("{home}/crawlers?{window}&sort={sort}")).await;
+        page.html = page.html.split_off(page.html.find("Bot by bot").unwrap());
+        let order = if sort.starts_with('-') { "descending" } else { "ascending" };
+        let is_marked =
+            |head: &&str| head.contains(&format!("aria-sort=\"{order}\"")) && head.contains(&format!(">{heading}</a>"));
+        assert_eq!(page.html.split("<th ").filter(is_marked).count(), 1, "seed {seed}, {sort}: {}", page.html);
+        let mut expected = told(&told_of, &["bot", "operator", "retrievals", "bytes"]);
+        expected.sort_by_key(|row| {
+            if sort == "bot" { (0, row[0].to_lowercase()) } else { (row[3].parse::<u64>().unwrap(), String::new()) }
+        });
+        let mut shown = shown(&page, &[0, 1, 4, 5]);
+        if order == "descending" {
+            shown.reverse();
+        }
+        let keys =
+            |rows: &[Vec<String>]| rows.iter().map(|row| row[if sort == "bot" { 0 } else { 3 }].clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&shown), keys(&expected), "seed {seed}, {sort}");
     }
     let file = reader.open(&format!("{home}/export/crawlers.csv?{window}")).await;
     let lines = csv::Reader::from_reader(file.html.as_bytes()).into_records().count();

@@ -1,0 +1,179 @@
+//! By which column a table is sorted, as the address of its page says it: `sort=column`, or `sort=-column` for the largest first.
+//!
+//! Must leave a table as it is for a column that it does not have.
+
+use crate::numbers::{Share, Time};
+use crate::screens::Filters;
+use crate::window::PeriodParameters;
+use askama::filters::HtmlSafe;
+use serde::Deserialize;
+use std::cmp::Ordering;
+use std::fmt::{Display, Formatter};
+
+/// The parameter of pages that show no period.
+#[derive(Default, Deserialize)]
+pub(crate) struct SortParameter {
+    #[serde(default)]
+    pub(crate) sort: String,
+}
+
+/// A value by which rows are sorted; what is not known comes before every value.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Unknown,
+    Number(u128),
+    Text(String),
+}
+
+impl Key {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.to_lowercase())
+    }
+
+    pub(crate) fn number(number: u64) -> Self {
+        Self::Number(number.into())
+    }
+
+    pub(crate) fn known(number: Option<u64>) -> Self {
+        number.map_or(Self::Unknown, Self::number)
+    }
+
+    pub(crate) fn time(time: Option<Time>) -> Self {
+        Self::known(time.map(|time| time.0.timestamp_millis().try_into().unwrap_or_default()))
+    }
+
+    /// No share of nothing.
+    pub(crate) fn share(share: Share) -> Self {
+        const PARTS: u128 = 1 << 64;
+        (u128::from(share.part) * PARTS).checked_div(share.whole.into()).map_or(Self::Unknown, Self::Number)
+    }
+}
+
+/// The headings of a page's tables, which sort them.
+pub(crate) struct Headings {
+    /// The address of the page without its order.
+    address: String,
+    asked: String,
+    /// The order without `sort`.
+    usual: &'static str,
+}
+
+impl Headings {
+    /// Of a page at `address`.
+    pub(crate) fn of(address: String, asked: &str, usual: &'static str) -> Self {
+        Self { address, asked: asked.to_owned(), usual }
+    }
+
+    /// Of a screen that shows a period; `more` is what its address says besides.
+    pub(crate) fn over(filters: &Filters, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Self {
+        Self::of(format!("{}?{}", filters.here, filters.window.query_and(more)), &asked.sort, usual)
+    }
+
+    /// The heading of a column of texts: the smallest first.
+    pub(crate) fn text(&self, column: &'static str, label: &'static str) -> Heading {
+        self.heading(column, label, false)
+    }
+
+    /// The heading of a column of numbers: the largest first.
+    pub(crate) fn number(&self, column: &'static str, label: &'static str) -> Heading {
+        Heading { is_number: true, ..self.heading(column, label, true) }
+    }
+
+    /// The heading of a column of times: the latest first.
+    pub(crate) fn time(&self, column: &'static str, label: &'static str) -> Heading {
+        self.heading(column, label, true)
+    }
+
+    fn heading(&self, column: &'static str, label: &'static str, is_first_descending: bool) -> Heading {
+        let (sorted_by, is_descending) = parts(if self.asked.is_empty() { self.usual } else { &self.asked });
+        let order = (sorted_by == column).then_some(if is_descending { "descending" } else { "ascending" });
+        let is_next_descending = order.map_or(is_first_descending, |_| !is_descending);
+        let sign = if self.address.contains('?') { '&' } else { '?' };
+        let minus = if is_next_descending { "-" } else { "" };
+        let href = format!("{}{sign}sort={minus}{column}", self.address).replace('&', "&amp;");
+        Heading { label, href, order, is_number: false }
+    }
+
+    /// Sorts rows that are all there are, where that was asked for; equals stay as they were. `key` is none for a column that the rows do not have.
+    pub(crate) fn sort<T>(&self, rows: &mut [T], key: impl Fn(&T, &str) -> Option<Key>) {
+        let (column, is_descending) = parts(&self.asked);
+        rows.sort_by(|one, other| match (key(one, column), key(other, column)) {
+            (Some(one), Some(other)) if is_descending => other.cmp(&one),
+            (Some(one), Some(other)) => one.cmp(&other),
+            _ => Ordering::Equal,
+        });
+    }
+}
+
+/// The column, and whether its largest come first.
+fn parts(sort: &str) -> (&str, bool) {
+    sort.strip_prefix('-').map_or((sort, false), |column| (column, true))
+}
+
+/// A heading whose link sorts the table, and turns its order round where it is sorted by it.
+pub(crate) struct Heading {
+    label: &'static str,
+    href: String,
+    order: Option<&'static str>,
+    is_number: bool,
+}
+
+impl HtmlSafe for Heading {}
+
+impl Display for Heading {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<th scope=\"col\"")?;
+        if self.is_number {
+            f.write_str(" class=\"number\"")?;
+        }
+        if let Some(order) = self.order {
+            write!(f, " aria-sort=\"{order}\"")?;
+        }
+        write!(f, "><a href=\"{}\">{}</a></th>", self.href, self.label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(asked: &str) -> Vec<&'static str> {
+        let mut rows = ["b", "Ä", "a", "cc"];
+        let headings = Headings::of("/".to_owned(), asked, "");
+        headings.sort(&mut rows, |row, column| match column {
+            "name" => Some(Key::text(row)),
+            "length" => Some(Key::number(row.chars().count() as u64)),
+            "known" => Some(Key::known(row.strip_prefix('c').map(|_| 1))),
+            _ => None,
+        });
+        rows.to_vec()
+    }
+
+    #[test]
+    fn rows_are_sorted_by_the_column_and_equals_stay_as_they_were() {
+        assert_eq!(sorted("name"), ["a", "b", "cc", "Ä"]);
+        assert_eq!(sorted("-name"), ["Ä", "cc", "b", "a"]);
+        assert_eq!(sorted("-length"), ["cc", "b", "Ä", "a"]);
+        assert_eq!(sorted("known"), ["b", "Ä", "a", "cc"]);
+        for unknown in ["", "-", "other", "--name", "NAME"] {
+            assert_eq!(sorted(unknown), ["b", "Ä", "a", "cc"], "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_heading_links_to_the_order_that_it_would_make_next() {
+        let heading = |asked: &str, usual: &'static str| {
+            let headings = Headings::of("/pages?a=1&b=2".to_owned(), asked, usual);
+            [headings.text("name", "Name").to_string(), headings.number("events", "Events").to_string()]
+        };
+        let [name, events] = heading("", "-events");
+        assert_eq!(name, "<th scope=\"col\"><a href=\"/pages?a=1&amp;b=2&amp;sort=name\">Name</a></th>");
+        let linked = "<a href=\"/pages?a=1&amp;b=2&amp;sort=events\">Events</a></th>";
+        assert_eq!(events, format!("<th scope=\"col\" class=\"number\" aria-sort=\"descending\">{linked}"));
+        let [name, events] = heading("name", "-events");
+        assert!(name.contains("aria-sort=\"ascending\"") && name.contains("sort=-name\""), "{name}");
+        assert!(!events.contains("aria-sort") && events.contains("sort=-events\""), "{events}");
+        let plain = Headings::of("/keys".to_owned(), "\"><script>", "").text("name", "Name").to_string();
+        assert_eq!(plain, "<th scope=\"col\"><a href=\"/keys?sort=name\">Name</a></th>");
+    }
+}
