@@ -54,11 +54,16 @@ const MEANS: &str = "const [encoded, side, done] = arguments;\
         const whole = canvas.getContext('2d');\
         whole.drawImage(picture, 0, 0);\
         const pixels = whole.getImageData(0, 0, picture.width, picture.height).data;\
-        const [sums, counts] = [new Float64Array(width * height * 3), new Uint32Array(width * height)];\
-        for (let y = 0; y < picture.height; y += 1) for (let x = 0; x < picture.width; x += 1) {\
-            const [block, pixel] = [Math.floor(y / side) * width + Math.floor(x / side), (y * picture.width + x) * 4];\
-            counts[block] += 1;\
-            for (let colour = 0; colour < 3; colour += 1) sums[block * 3 + colour] += pixels[pixel + colour];\
+        const sums = new Uint32Array(width * height * 3);\
+        const counts = new Uint32Array(width * height);\
+        let pixel = 0;\
+        for (let y = 0; y < picture.height; y += 1) for (let column = 0; column < width; column += 1) {\
+            const block = Math.floor(y / side) * width + column;\
+            const end = pixel + 4 * Math.min(side, picture.width - column * side);\
+            let red = 0, green = 0, blue = 0;\
+            counts[block] += (end - pixel) / 4;\
+            for (; pixel < end; pixel += 4) { red += pixels[pixel]; green += pixels[pixel + 1]; blue += pixels[pixel + 2]; }\
+            sums[3 * block] += red; sums[3 * block + 1] += green; sums[3 * block + 2] += blue;\
         }\
         const means = Array.from(sums, (sum, at) => Math.round(sum / counts[Math.floor(at / 3)]));\
         [canvas.width, canvas.height] = [width, height];\
