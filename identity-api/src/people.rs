@@ -8,6 +8,7 @@ pub mod mail;
 pub(crate) mod removal;
 pub(crate) mod organizations;
 pub mod pipeline;
+pub(crate) mod webhooks;
 
 use crate::State;
 use crate::access::actor::SignedIn;

@@ -77,6 +77,9 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
         .route("/api/v1/identity/operator/organizations", get(people::organizations::list_all_organizations))
         .route("/api/v1/identity/operator/pipeline", get(people::pipeline::show_pipeline))
+        .route("/api/v1/identity/operator/webhooks", get(people::webhooks::list_all_webhooks))
+        .route("/api/v1/identity/operator/webhooks/{id}", get(people::webhooks::show_any_webhook))
+        .route("/api/v1/identity/operator/webhooks/{id}/deliveries", get(people::webhooks::list_any_deliveries))
         // a key with partner:provision of a trusted partner
         .route("/api/v1/identity/partner/organizations", post(partners::provision_organization))
         .route("/api/v1/identity/partner/organizations/{id}/domains/{domain_id}/attest", post(partners::attest_domain))

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// What is shown of an endpoint.
-const COLUMNS: &str = "\
+pub(crate) const COLUMNS: &str = "\
     id, url, event_types, created_at, disabled_at, \
     (SELECT to_json(latest) FROM ( \
         SELECT last_attempt_at AS at, last_outcome AS outcome, last_status_code AS status_code, \
@@ -45,8 +45,8 @@ const COLUMNS: &str = "\
         ORDER BY last_attempt_at DESC LIMIT 1) latest) AS last_attempt";
 
 #[derive(sqlx::FromRow)]
-struct Row {
-    id: Uuid,
+pub(crate) struct Row {
+    pub(crate) id: Uuid,
     url: String,
     event_types: Vec<String>,
     created_at: DateTime<Utc>,
@@ -92,7 +92,7 @@ pub(crate) async fn show_webhook(
     row.map(|row| Json(row.into())).ok_or_else(not_found)
 }
 
-fn not_found() -> ApiError {
+pub(crate) fn not_found() -> ApiError {
     ApiError::new(Code::NotFound, "There is no such webhook endpoint.")
 }
 

@@ -1,4 +1,4 @@
-//! The audit trail: who changed what, written in the transaction of the change.
+//! The audit trail: who changed what, written in the transaction of the change; and what an operator read of a customer's.
 //!
 //! Must hold no secret, and must never be updated. Reading it is `trail`; beside it, why
 //! reports were refused is `refused_reports`.
@@ -21,6 +21,13 @@ pub(crate) struct Change {
     pub(crate) object_id: Uuid,
     /// What the object's own row does not keep.
     pub(crate) detail: Value,
+}
+
+/// What an operator was shown of customers' objects: each by its id and whose it is.
+pub(crate) struct Read<'a> {
+    pub(crate) action: &'static str,
+    pub(crate) object_kind: &'static str,
+    pub(crate) of: &'a [(Uuid, Uuid)],
 }
 
 /// Who changed it.
@@ -89,6 +96,33 @@ pub(crate) async fn record_by(
     .bind(change.object_id)
     .bind(change.detail)
     .execute(transaction)
+    .await?;
+    Ok(())
+}
+
+/// Writes down what an operator read, for whose it is: of each object once a day for each operator, however often they look.
+pub(crate) async fn record_reads(
+    connection: &mut PgConnection,
+    operator: UserId,
+    at: DateTime<Utc>,
+    read: Read<'_>,
+) -> Result<(), sqlx::Error> {
+    let (kind, id) = Author::Operator(operator).name();
+    let (objects, organizations): (Vec<Uuid>, Vec<Uuid>) = read.of.iter().copied().unzip();
+    sqlx::query(
+        "INSERT INTO audit_log (at, actor_kind, actor_id, organization_id, action, object_kind, object_id) \
+         SELECT $1, $2, $3, organization, $4, $5, object FROM unnest($6::uuid[], $7::uuid[]) AS told (object, organization) \
+         WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.object_kind = $5 AND a.object_id = object AND a.action = $4 \
+                           AND a.actor_kind = $2 AND a.actor_id = $3 AND a.at > $1 - interval '1 day')",
+    )
+    .bind(at)
+    .bind(kind)
+    .bind(id)
+    .bind(read.action)
+    .bind(read.object_kind)
+    .bind(objects)
+    .bind(organizations)
+    .execute(connection)
     .await?;
     Ok(())
 }

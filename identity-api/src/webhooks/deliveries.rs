@@ -78,6 +78,19 @@ pub(crate) struct Filter {
     offset: Option<i64>,
 }
 
+/// Those that stand so, or all, and which part.
+pub(crate) type Which = (Option<DeliveryStatus>, Paging);
+
+impl Filter {
+    pub(crate) fn parse(&self) -> Result<Which, ApiError> {
+        let status = self.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {
+            let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
+            ApiError::new(Code::InvalidParameter, format!("status must be one of {names}."))
+        })?;
+        Ok((status, Paging::parse(self.limit, self.offset)?))
+    }
+}
+
 /// `GET /api/v1/identity/webhooks/{id}/deliveries`: newest first, also of a disabled endpoint.
 pub(crate) async fn list_deliveries(
     Shared(state): Shared<Arc<State>>,
@@ -86,11 +99,7 @@ pub(crate) async fn list_deliveries(
     Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
     let endpoint: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let status = which.status.as_deref().map(str::parse::<DeliveryStatus>).transpose().map_err(|_| {
-        let names = DeliveryStatus::ALL.map(DeliveryStatus::as_str).join(", ");
-        ApiError::new(Code::InvalidParameter, format!("status must be one of {names}."))
-    })?;
-    let paging = Paging::parse(which.limit, which.offset)?;
+    let which = which.parse()?;
     let is_there: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT FROM webhook_endpoints WHERE id = $1 AND organization_id = $2)")
             .bind(endpoint.0)
@@ -100,18 +109,28 @@ pub(crate) async fn list_deliveries(
     if !is_there {
         return Err(not_found());
     }
+    log_of(&state.pool, endpoint, actor.org_id, which).await.map(Json)
+}
+
+/// The log of an organisation's endpoint, newest first.
+pub(crate) async fn log_of(
+    store: impl PgExecutor<'_>,
+    endpoint: WebhookEndpointId,
+    org: OrgId,
+    (status, paging): Which,
+) -> Result<Vec<LoggedDelivery>, ApiError> {
     let listed = format!(
         "SELECT * FROM ({LOGGED}) l WHERE $3::text IS NULL OR status = $3 ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5"
     );
     let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(listed))
         .bind(endpoint.0)
-        .bind(actor.org_id.0)
+        .bind(org.0)
         .bind(status.map(DeliveryStatus::as_str))
         .bind(paging.limit)
         .bind(paging.offset)
-        .fetch_all(&state.pool)
+        .fetch_all(store)
         .await?;
-    Ok(Json(rows.into_iter().map(LoggedDelivery::try_from).collect::<Result<_, _>>()?))
+    rows.into_iter().map(LoggedDelivery::try_from).collect()
 }
 
 /// `POST /api/v1/identity/webhooks/{id}/deliveries/{delivery_id}/redeliver`: 202; the same body under the same id, from the first

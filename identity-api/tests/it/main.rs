@@ -39,6 +39,7 @@ mod oidc;
 mod oidc_attacks;
 mod onboarding_races;
 mod onboarding_routes;
+mod operator_webhooks;
 mod operators;
 mod organizations;
 mod outbox;

@@ -6,7 +6,7 @@ use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route with an empty object as the body, and the id of nothing where it takes one. What operators and partners get
 /// is in `onboarding_routes`.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 65] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 68] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/api-keys", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
@@ -66,6 +66,9 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 65] = [
     ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/organizations", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/pipeline", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/webhooks", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/webhooks/{id}", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/webhooks/{id}/deliveries", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/partner/organizations", [401, 403, 403, 403, 401, 401, 401, 401, 403, 403]),
     (
         "POST",

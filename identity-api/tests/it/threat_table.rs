@@ -56,7 +56,9 @@ const TESTS: &[ThreatTest] = &[
     ("W3", WEBHOOKS, "w1_w2_w3_a_receiver_is_a_public_https_server_by_name"),
     ("W4", RACES, "s12_an_organisation_never_has_more_than_ten_active_endpoints"),
     ("W5", WEBHOOKS, "w5_a_secret_is_shown_once_and_stored_sealed"),
+    ("W5", WATCHED, "w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_or_the_query"),
     ("W6", WEBHOOKS, "w6_an_endpoint_is_its_organisations_only"),
+    ("W6", WATCHED, "w6_nobody_but_an_operator_sees_endpoints_of_others_and_a_refusal_is_no_look"),
     ("W7", WEBHOOKS, "w7_a_subscription_names_known_types"),
     ("W7", "identity-api/tests/it/outbox.rs", "w7_everybody_concerned_is_told_and_only_of_what_they_subscribed_to"),
     ("W8", "identity-api/tests/it/outbox.rs", "w8_nothing_is_written_for_a_disabled_endpoint"),
@@ -140,6 +142,7 @@ const RESOLVE: &str = "query-api/tests/it/resolve.rs";
 const ROUTES: &str = "identity-api/tests/it/routes.rs";
 const TWO_PROCESSES: &str = "identity-api/tests/it/two_processes.rs";
 const USER_SESSIONS: &str = "identity-api/tests/it/user_sessions.rs";
+const WATCHED: &str = "identity-api/tests/it/operator_webhooks.rs";
 const WEBHOOKS: &str = "identity-api/tests/it/webhooks.rs";
 
 #[test]

@@ -5,12 +5,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 impl TestApp {
-    async fn switch(&self, key: &str, endpoint: &Answer, disabled: bool) -> Answer {
+    pub(crate) async fn switch(&self, key: &str, endpoint: &Answer, disabled: bool) -> Answer {
         let path = format!("{WEBHOOKS}/{}", endpoint.text("id"));
         self.send(Method::PATCH, Shows::Key(key), &path, json!({"disabled": disabled}).to_string()).await
     }
 
-    async fn test_webhook(&self, key: &str, endpoint: &Answer) -> Answer {
+    pub(crate) async fn test_webhook(&self, key: &str, endpoint: &Answer) -> Answer {
         self.post(Shows::Key(key), &format!("{WEBHOOKS}/{}/test", endpoint.text("id")), &json!({})).await
     }
 

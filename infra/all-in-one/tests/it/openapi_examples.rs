@@ -44,6 +44,7 @@ const STORY: &[(&str, &str)] = &[
     ("rotate_drain_key", "OWNER_KEY"),
     ("delete_drain", "OWNER_KEY"),
     ("change_settings", "OWNER_KEY"), ("show_settings", "OWNER_KEY"),
+    ("list_all_webhooks", "OPERATOR_SESSION"), ("show_any_webhook", "OPERATOR_SESSION"), ("list_any_deliveries", "OPERATOR_SESSION"),
     ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
     ("rotate_webhook_secret", "OWNER_KEY"), ("change_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
     ("list_audit_entries", "OWNER_SESSION"), ("list_refused_reports", "AGENT_SESSION"),

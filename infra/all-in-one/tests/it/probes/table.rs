@@ -187,6 +187,9 @@ pub(super) const PROBES: &[Probe] = &[
     // identity: operators and partners
     probe("POST", "/api/v1/identity/operator/access-requests/{it}/approve", "{}", AccessRequest, EVERYBODY),
     probe("POST", "/api/v1/identity/operator/access-requests/{it}/reject", "{}", AccessRequest, EVERYBODY),
+    get("/api/v1/identity/operator/webhooks/{it}", Webhook, EVERYBODY),
+    get("/api/v1/identity/operator/webhooks/{it}/deliveries", Webhook, EVERYBODY),
+    get("/api/v1/identity/operator/webhooks?organization_id={it}", Organization, EVERYBODY),
     probe("POST", "/api/v1/identity/partner/organizations/{it}/domains/{domain_id}/attest", "", Organization, EVERYBODY),
     probe("POST", "/api/v1/identity/partner/organizations/{organization}/domains/{it}/attest", "", DomainId, EVERYBODY),
     probe("POST", "/api/v1/identity/partner/organizations/{it}/invites", r#"{"email":"a@a.example"}"#, Organization, EVERYBODY),

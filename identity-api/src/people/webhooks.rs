@@ -1,0 +1,215 @@
+//! What operators see of webhook endpoints: where each is, how it stands, and why its deliveries fail (docs/api/identity.md#operators).
+//!
+//! Must serve operators only, must show nothing that signs or was sent (no secret, no payload, no query of the URL), and must leave
+//! in the audit trail of whose it is that an operator looked.
+
+use super::Operator;
+use crate::State;
+use crate::access::audit::{self, Read};
+use crate::request::bodies::paging::Paging;
+use crate::webhooks::deliveries;
+use crate::webhooks::{COLUMNS, Row, not_found};
+use axum::Json;
+use axum::extract::{Path, State as Shared};
+use chrono::{DateTime, Utc};
+use schemas::ids::{OrgId, UserId, WebhookEndpointId};
+use schemas::webhook::progress::{LastAttempt, LoggedDelivery};
+use schemas::webhook::{EventType, WebhookEndpoint};
+use serde::{Deserialize, Serialize};
+use service_kit::http::{ApiError, Parameters};
+use sqlx::{PgConnection, PgPool};
+use std::sync::Arc;
+use url::Url;
+use uuid::Uuid;
+
+/// Endpoints, newest first, $4 of them after $5: the one of the id $1, deleted or not, or all that are not deleted; only those of the
+/// organisation $2; only those that fail, or only others, as $3 says. What is looked up of each is looked up of those of the page.
+fn watched() -> String {
+    format!(
+        "WITH listed AS ( \
+             SELECT * FROM ( \
+                 SELECT w.*, o.name AS organization_name, \
+                        coalesce(w.disabled_at IS NULL AND w.last_attempt ->> 'outcome' <> 'delivered', false) AS is_failing \
+                 FROM (SELECT {COLUMNS}, organization_id, deleted_at FROM webhook_endpoints \
+                       WHERE (($1::uuid IS NULL AND deleted_at IS NULL) OR id = $1) \
+                         AND ($2::uuid IS NULL OR organization_id = $2)) w \
+                 JOIN organizations o ON o.id = w.organization_id) e \
+             WHERE $3::boolean IS NULL OR is_failing = $3 \
+             ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5) \
+         SELECT l.*, \
+                (SELECT actor_kind FROM audit_log \
+                 WHERE l.disabled_at IS NOT NULL AND object_kind = 'webhook_endpoint' AND object_id = l.id \
+                   AND action IN ('webhook.disabled', 'webhook.deleted') \
+                 ORDER BY at DESC, audit_log.id DESC LIMIT 1) AS disabled_by, \
+                (SELECT count(*) FROM webhook_queue \
+                 WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending') AS waiting \
+         FROM listed l ORDER BY l.created_at DESC, l.id DESC"
+    )
+}
+
+#[derive(sqlx::FromRow)]
+struct Found {
+    #[sqlx(flatten)]
+    endpoint: Row,
+    organization_id: Uuid,
+    organization_name: String,
+    deleted_at: Option<DateTime<Utc>>,
+    disabled_by: Option<String>,
+    is_failing: bool,
+    waiting: i64,
+}
+
+/// An endpoint as operators see it.
+#[derive(Serialize)]
+pub(crate) struct Watched {
+    id: WebhookEndpointId,
+    organization_id: OrgId,
+    organization_name: String,
+    /// With the port where it is not 443.
+    host: String,
+    path: String,
+    event_types: Vec<EventType>,
+    #[serde(with = "schemas::instant")]
+    created_at: DateTime<Utc>,
+    #[serde(with = "schemas::instant::optional")]
+    disabled_at: Option<DateTime<Utc>>,
+    #[serde(with = "schemas::instant::optional")]
+    deleted_at: Option<DateTime<Utc>>,
+    /// Which kind of actor disabled or deleted it; the trail says more.
+    disabled_by: Option<String>,
+    is_failing: bool,
+    last_attempt: Option<LastAttempt>,
+    waiting: i64,
+}
+
+impl TryFrom<Found> for Watched {
+    type Error = ApiError;
+
+    fn try_from(found: Found) -> Result<Self, ApiError> {
+        let endpoint = WebhookEndpoint::from(found.endpoint);
+        let (host, path) = place_of(&endpoint.url).map_err(ApiError::internal)?;
+        Ok(Self {
+            id: endpoint.id,
+            organization_id: OrgId(found.organization_id),
+            organization_name: found.organization_name,
+            host,
+            path,
+            event_types: endpoint.event_types,
+            created_at: endpoint.created_at,
+            disabled_at: endpoint.disabled_at,
+            deleted_at: found.deleted_at,
+            disabled_by: found.disabled_by,
+            is_failing: found.is_failing,
+            last_attempt: endpoint.last_attempt,
+            waiting: found.waiting,
+        })
+    }
+}
+
+/// Host and path alone: user name, password, query and fragment may be secrets.
+fn place_of(url: &str) -> Result<(String, String), url::ParseError> {
+    let url = Url::parse(url)?;
+    let host = url.host_str().ok_or(url::ParseError::EmptyHost)?;
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Ok((format!("{host}{port}"), url.path().to_owned()))
+}
+
+/// Which endpoints.
+#[derive(Deserialize)]
+pub(crate) struct Filter {
+    organization_id: Option<Uuid>,
+    failing: Option<bool>,
+    limit: Option<i64>,
+    offset: Option<i64>,
+}
+
+/// `GET /api/v1/identity/operator/webhooks`: newest first.
+pub(crate) async fn list_all_webhooks(
+    Shared(state): Shared<Arc<State>>,
+    Operator(operator): Operator,
+    Parameters(which): Parameters<Filter>,
+) -> Result<Json<Vec<Watched>>, ApiError> {
+    let paging = Paging::parse(which.limit, which.offset)?;
+    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched()))
+        .bind(None::<Uuid>)
+        .bind(which.organization_id)
+        .bind(which.failing)
+        .bind(paging.limit)
+        .bind(paging.offset)
+        .fetch_all(&state.pool)
+        .await?;
+    told(&state.pool, operator, rows, state.now()).await.map(Json)
+}
+
+/// `GET /api/v1/identity/operator/webhooks/{id}`: also a deleted one.
+pub(crate) async fn show_any_webhook(
+    Shared(state): Shared<Arc<State>>,
+    Operator(operator): Operator,
+    Path(id): Path<String>,
+) -> Result<Json<Watched>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched()))
+        .bind(id.0)
+        .bind(None::<Uuid>)
+        .bind(None::<bool>)
+        .bind(1_i64)
+        .bind(0_i64)
+        .fetch_all(&state.pool)
+        .await?;
+    let shown = told(&state.pool, operator, rows, state.now()).await?.pop();
+    shown.map(Json).ok_or_else(not_found)
+}
+
+/// What is answered is on record before.
+async fn told(pool: &PgPool, operator: UserId, rows: Vec<Found>, now: DateTime<Utc>) -> Result<Vec<Watched>, ApiError> {
+    let read: Vec<(Uuid, Uuid)> = rows.iter().map(|row| (row.endpoint.id, row.organization_id)).collect();
+    let mut connection = pool.acquire().await?;
+    note(&mut connection, operator, "webhook.read", &read, now).await?;
+    rows.into_iter().map(Watched::try_from).collect()
+}
+
+/// `GET /api/v1/identity/operator/webhooks/{id}/deliveries`: the log as its owner reads it, newest first.
+pub(crate) async fn list_any_deliveries(
+    Shared(state): Shared<Arc<State>>,
+    Operator(operator): Operator,
+    Path(id): Path<String>,
+    Parameters(which): Parameters<deliveries::Filter>,
+) -> Result<Json<Vec<LoggedDelivery>>, ApiError> {
+    let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
+    let which = which.parse()?;
+    let organization: Option<Uuid> = sqlx::query_scalar("SELECT organization_id FROM webhook_endpoints WHERE id = $1")
+        .bind(id.0)
+        .fetch_optional(&state.pool)
+        .await?;
+    let organization = organization.ok_or_else(not_found)?;
+    let log = deliveries::log_of(&state.pool, id, OrgId(organization), which).await?;
+    let mut connection = state.pool.acquire().await?;
+    note(&mut connection, operator, "webhook.deliveries_read", &[(id.0, organization)], state.now()).await?;
+    Ok(Json(log))
+}
+
+async fn note(
+    connection: &mut PgConnection,
+    operator: UserId,
+    action: &'static str,
+    of: &[(Uuid, Uuid)],
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    audit::record_reads(connection, operator, now, Read { action, object_kind: "webhook_endpoint", of }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_url_host_port_and_path_are_told_and_nothing_else() {
+        for (url, host, path) in [
+            ("https://hooks.a.test/in/x%2Fy", "hooks.a.test", "/in/x%2Fy"),
+            ("https://user:secret@hooks.a.test:8443/in;p=1?token=secret#secret", "hooks.a.test:8443", "/in;p=1"),
+            ("https://hooks.a.test?secret", "hooks.a.test", "/"),
+        ] {
+            assert_eq!(place_of(url), Ok((host.to_owned(), path.to_owned())), "{url}");
+        }
+    }
+}

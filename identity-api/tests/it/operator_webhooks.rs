@@ -1,0 +1,317 @@
+//! What operators see of webhook endpoints and their deliveries, and what they do not. What a deliverer would write is written here by
+//! hand; that real receivers end up so is tested with the whole service.
+
+use crate::test_app::{Answer, NOBODY, Shows, TestApp, WEBHOOKS};
+use chrono::TimeDelta;
+use reqwest::Method;
+use schemas::identity::{OrgType, Scope};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const ALL: &str = "/api/v1/identity/operator/webhooks";
+const FAILED: &str = "attempts = 1, last_attempt_at = '2026-11-01T10:00:00Z', last_outcome = 'bad_status', \
+                      last_status_code = 500, last_duration_ms = 12";
+const REFUSED: &str = "status = 'dead_letter', ended_at = now(), attempts = 8, last_attempt_at = '2026-11-01T11:00:00Z', \
+                       last_outcome = 'unreachable', last_duration_ms = 3";
+const TAKEN: &str = "status = 'delivered', ended_at = now(), attempts = 1, last_attempt_at = '2026-11-01T12:00:00Z', \
+                     last_outcome = 'delivered', last_status_code = 204, last_duration_ms = 2";
+
+impl TestApp {
+    async fn hook(&self, key: &str, url: &str) -> Answer {
+        let created = self.post(Shows::Key(key), WEBHOOKS, &json!({"url": url, "event_types": ["invite.claimed"]})).await;
+        assert_eq!(created.status, 201, "{}", created.body);
+        created
+    }
+
+    /// A delivery of an endpoint, as a deliverer leaves it.
+    async fn attempted(&self, key: &str, hook: &Answer, set: &'static str) -> String {
+        let sent = self.test_webhook(key, hook).await;
+        assert_eq!(sent.status, 202, "{}", sent.body);
+        let written = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE webhook_queue SET {set} WHERE delivery_id = $1")))
+            .bind(sent.text("id").parse::<Uuid>().unwrap())
+            .execute(&self.stores.pool)
+            .await
+            .unwrap();
+        assert_eq!(written.rows_affected(), 1);
+        sent.text("id").to_owned()
+    }
+
+    async fn listed(&self, shows: Shows<'_>, path: &str) -> Vec<Value> {
+        let listed = self.get(shows, path).await;
+        assert_eq!(listed.status, 200, "{path}: {}", listed.body);
+        listed.body.as_array().unwrap().clone()
+    }
+
+    /// What the trail of a key's organisation says of operators, oldest first.
+    async fn looked_at(&self, key: &str) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let trail = self.trail_of(key, "").await;
+        let of_operators = trail.iter().rev().filter(|entry| entry["actor"]["kind"] == "operator");
+        of_operators
+            .map(|entry| {
+                let nobody = json!({"kind": "operator", "id": null, "name": null});
+                assert_eq!((&entry["actor"], &entry["object_kind"]), (&nobody, &json!("webhook_endpoint")));
+                (text(&entry["action"]), text(&entry["object_id"]))
+            })
+            .collect()
+    }
+}
+
+fn of(hook: &Answer, rest: &str) -> String {
+    format!("{ALL}/{}{rest}", hook.text("id"))
+}
+
+fn ids(listed: &[Value]) -> Vec<&str> {
+    listed.iter().map(|one| one["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_operator_sees_every_endpoint_and_finds_those_that_fail() {
+    let app = TestApp::open_at_a_standstill().await;
+    let operator = app.operator("op@svc.test").await;
+    assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
+    let ((org, owner), (other, stranger)) = (app.org("First Publisher").await, app.org("Second Publisher").await);
+    let mut hooks = Vec::new();
+    for (key, url) in [
+        (&owner, "https://fails.a.test/in/here"),
+        (&owner, "https://works.a.test/"),
+        (&stranger, "https://refuses.b.test/in"),
+        (&stranger, "https://new.b.test/in"),
+    ] {
+        hooks.push(app.hook(key, url).await);
+        app.clock.advance(TimeDelta::seconds(1));
+    }
+    let [fails, works, refuses, new] = hooks.as_slice() else { panic!("four endpoints") };
+    app.attempted(&owner, fails, FAILED).await;
+    assert_eq!(app.test_webhook(&owner, fails).await.status, 202);
+    app.attempted(&owner, works, FAILED).await;
+    app.attempted(&owner, works, TAKEN).await;
+    app.attempted(&stranger, refuses, REFUSED).await;
+
+    let all = app.listed(operator.shows(), ALL).await;
+    assert_eq!(ids(&all), [new, refuses, works, fails].map(|hook| hook.text("id")), "newest first");
+    let expected = json!({
+        "id": fails.text("id"), "organization_id": org, "organization_name": "First Publisher",
+        "host": "fails.a.test", "path": "/in/here", "event_types": ["invite.claimed"],
+        "created_at": fails.body["created_at"], "disabled_at": null, "deleted_at": null, "disabled_by": null,
+        "is_failing": true, "waiting": 2,
+        "last_attempt": {"at": "2026-11-01T10:00:00.000Z", "outcome": "bad_status", "status_code": 500, "duration_ms": 12},
+    });
+    assert_eq!(all[3], expected);
+    let stands = |one: &Value| (one["is_failing"].clone(), one["waiting"].clone(), one["last_attempt"]["outcome"].clone());
+    assert_eq!(stands(&all[2]), (json!(false), json!(1), json!("delivered")), "the latest attempt counts, whatever waits");
+    assert_eq!(stands(&all[1]), (json!(true), json!(0), json!("unreachable")));
+    assert_eq!(stands(&all[0]), (json!(false), json!(0), Value::Null), "what was never tried does not fail");
+    for (query, expected) in [
+        ("?failing=true".to_owned(), vec![refuses, fails]),
+        ("?failing=false".to_owned(), vec![new, works]),
+        (format!("?organization_id={other}"), vec![new, refuses]),
+        (format!("?organization_id={other}&failing=true"), vec![refuses]),
+        (format!("?organization_id={NOBODY}"), vec![]),
+        ("?limit=1&offset=2".to_owned(), vec![works]),
+        ("?failing=true&limit=1&offset=1".to_owned(), vec![fails]),
+    ] {
+        let listed = app.listed(operator.shows(), &format!("{ALL}{query}")).await;
+        assert_eq!(ids(&listed), expected.iter().map(|hook| hook.text("id")).collect::<Vec<_>>(), "{query}");
+    }
+    for query in ["?failing=yes", "?limit=0", "?offset=-1", "?organization_id=x", "?failing=true&failing=false"] {
+        let refused = app.get(operator.shows(), &format!("{ALL}{query}")).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
+    }
+    for hook in &hooks {
+        let shown = app.get(operator.shows(), &of(hook, "")).await;
+        assert!(shown.status == 200 && all.contains(&shown.body), "{}", shown.body);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_sees_who_disabled_an_endpoint_and_one_that_is_deleted_by_its_id_alone() {
+    let app = TestApp::open().await;
+    let operator = app.operator("op@svc.test").await;
+    let (org, owner) = app.org("owner").await;
+    let hook = app.hook(&owner, "https://hooks.a.test/in").await;
+    app.attempted(&owner, &hook, FAILED).await;
+    let stands = async || {
+        let shown = app.get(operator.shows(), &of(&hook, "")).await.body;
+        ["disabled_by", "is_failing", "waiting"].map(|name| shown[name].clone())
+    };
+    assert_eq!(stands().await, [Value::Null, json!(true), json!(1)]);
+    app.switch(&owner, &hook, true).await;
+    assert_eq!(
+        stands().await,
+        [json!("key"), json!(false), json!(0)],
+        "what is disabled does not fail, and nothing waits for it"
+    );
+    let dropped = app.listed(operator.shows(), &of(&hook, "/deliveries")).await;
+    assert_eq!((&dropped[0]["status"], &dropped[0]["next_attempt_at"]), (&json!("dropped"), &Value::Null));
+    app.switch(&owner, &hook, false).await;
+    assert_eq!(stands().await, [Value::Null, json!(true), json!(0)]);
+    let member = app.session("member@a.test", &[org]).await;
+    let path = format!("{WEBHOOKS}/{}", hook.text("id"));
+    let body = r#"{"disabled": true}"#;
+    assert_eq!(app.send(Method::PATCH, Shows::Session(&member), &path, body).await.status, 200);
+    assert_eq!(stands().await[0], "user");
+    assert_eq!(app.listed(operator.shows(), ALL).await.len(), 1, "a disabled one is listed");
+    assert_eq!(app.delete(Shows::Key(&owner), &path).await.status, 204);
+    assert_eq!(app.listed(operator.shows(), ALL).await, Vec::<Value>::new());
+    let deleted = app.get(operator.shows(), &of(&hook, "")).await;
+    assert!(deleted.status == 200 && deleted.body["deleted_at"].is_string(), "{}", deleted.body);
+    assert_eq!(deleted.body["disabled_by"], "key", "who deleted it came last");
+    assert_eq!(app.listed(operator.shows(), &of(&hook, "/deliveries")).await.len(), 1, "its log stays as long as any");
+}
+
+#[tokio::test]
+async fn an_operator_reads_the_log_of_an_endpoint_as_its_owner_does() {
+    let app = TestApp::open_at_a_standstill().await;
+    let operator = app.operator("op@svc.test").await;
+    let (_, owner) = app.org("owner").await;
+    let hook = app.hook(&owner, "https://hooks.a.test/in").await;
+    let mut sent = Vec::new();
+    for set in [REFUSED, FAILED, TAKEN] {
+        sent.push(app.attempted(&owner, &hook, set).await);
+        app.clock.advance(TimeDelta::seconds(1));
+    }
+    let own = format!("{WEBHOOKS}/{}/deliveries", hook.text("id"));
+    for query in ["", "?status=pending", "?status=dead_letter", "?status=dropped", "?limit=1", "?limit=2&offset=1", "?offset=9"] {
+        let (theirs, shown) = (
+            app.listed(Shows::Key(&owner), &format!("{own}{query}")).await,
+            app.listed(operator.shows(), &of(&hook, &format!("/deliveries{query}"))).await,
+        );
+        assert_eq!(theirs, shown, "{query}");
+    }
+    let all = app.listed(operator.shows(), &of(&hook, "/deliveries")).await;
+    assert_eq!(ids(&all), [&sent[2], &sent[1], &sent[0]].map(String::as_str));
+    let expected = json!({
+        "id": sent[0], "event_type": "webhook.test", "status": "dead_letter", "attempts": 8,
+        "created_at": all[2]["created_at"], "next_attempt_at": null,
+        "last_attempt": {"at": "2026-11-01T11:00:00.000Z", "outcome": "unreachable", "status_code": null, "duration_ms": 3},
+    });
+    assert_eq!(all[2], expected);
+    assert!(all[1]["next_attempt_at"].is_string() && all[1]["status"] == "pending", "{}", all[1]);
+    for query in ["?status=dead", "?limit=0"] {
+        let refused = app.get(operator.shows(), &of(&hook, &format!("/deliveries{query}"))).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
+    }
+}
+
+/// Planted in the secret, in what was sent, and in every part of the URL but its host and path.
+#[tokio::test]
+async fn w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_or_the_query() {
+    const MARK: &str = "pl4nted";
+    let app = TestApp::open().await;
+    let operator = app.operator("op@svc.test").await;
+    let (_, owner) = app.org("owner").await;
+    let hook = app.hook(&owner, &format!("https://hooks.a.test/in?token={MARK}&{MARK}=1")).await;
+    let delivery = app.attempted(&owner, &hook, FAILED).await;
+    let (hook_id, delivery): (Uuid, Uuid) = (hook.text("id").parse().unwrap(), delivery.parse().unwrap());
+    // By no way of the API: the table takes what another build may have let in.
+    let url = format!("https://{MARK}:{MARK}@hooks.a.test/in?token={MARK}#{MARK}");
+    let sealed = app.sealer.seal(&format!("whsec_{MARK}"), hook_id.as_bytes()).unwrap();
+    for set in [
+        sqlx::query("UPDATE webhook_endpoints SET url = $2, secret_sealed = $3 WHERE id = $1")
+            .bind(hook_id)
+            .bind(url)
+            .bind(&sealed),
+        sqlx::query("UPDATE webhook_deliveries SET body = $2 WHERE id = $1").bind(delivery).bind(format!("{{\"{MARK}\":1}}")),
+    ] {
+        set.execute(&app.stores.pool).await.unwrap();
+    }
+    let owners = app.get(Shows::Key(&owner), WEBHOOKS).await.body;
+    assert!(owners.to_string().contains(MARK), "the owner sees the URL whole: {owners}");
+    let secret = &hook.text("secret")["whsec_".len()..];
+    let sealed = sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for path in [ALL.to_owned(), of(&hook, ""), of(&hook, "/deliveries")] {
+        let answered = app.get(operator.shows(), &path).await;
+        let text = answered.body.to_string();
+        assert!(answered.status == 200 && text.contains(&hook_id.to_string()) != path.ends_with("/deliveries"), "{text}");
+        for planted in [MARK, secret, "whsec_", &sealed[..16], "token", "secret", "body", "data"] {
+            assert!(!text.contains(planted), "{path}: {planted} in {text}");
+        }
+    }
+    let trail = app.trail_of(&owner, "?action=webhook.read").await;
+    assert_eq!((trail.len(), &trail[0]["detail"]), (1, &json!({})));
+}
+
+#[tokio::test]
+async fn w6_nobody_but_an_operator_sees_endpoints_of_others_and_a_refusal_is_no_look() {
+    let app = TestApp::open().await;
+    let (org, owner) = app.org("owner").await;
+    let hook = app.hook(&owner, "https://hooks.a.test/in").await;
+    app.attempted(&owner, &hook, FAILED).await;
+    let (_, other) = app.org("other").await;
+    let agent = app.seed().org("agent", OrgType::Agent).await.id;
+    let agents_key = app.seed().key(agent, OrgType::Agent, &Scope::ALL).await;
+    let (member, agents) = (app.session("member@a.test", &[org]).await, app.session("agent@b.test", &[agent]).await);
+    let somebody = app.person("somebody@c.test").await;
+    let operator = app.operator("op@svc.test").await;
+    let Shows::Session(operators) = operator.shows() else { panic!("a person shows a session") };
+    let (denied, unknown) = ((403, "forbidden"), (401, "unauthenticated"));
+    for path in [ALL.to_owned(), of(&hook, ""), of(&hook, "/deliveries"), format!("{ALL}?organization_id={org}")] {
+        for (who, shows, refusal) in [
+            ("the owner", Shows::Session(&member), denied),
+            ("somebody of an agent", Shows::Session(&agents), denied),
+            ("somebody of no organisation", somebody.shows(), denied),
+            ("a key of the owner's", Shows::Key(&owner), unknown),
+            ("a key of another organisation", Shows::Key(&other), unknown),
+            ("an agent's key", Shows::Key(&agents_key), unknown),
+            ("a key beside an operator's session", Shows::Both(&owner, operators), unknown),
+            ("nobody", Shows::Nothing, unknown),
+        ] {
+            let refused = app.get(shows, &path).await;
+            assert_eq!(refused.refusal(), refusal, "{who} at {path}: {}", refused.body);
+            assert!(!refused.body.to_string().contains("hooks.a.test"), "{who} at {path}");
+        }
+    }
+    assert_eq!(app.looked_at(&owner).await, [], "nobody has seen anything");
+    for id in [NOBODY, "x", "%00"] {
+        for rest in ["", "/deliveries"] {
+            let refused = app.get(operator.shows(), &format!("{ALL}/{id}{rest}")).await;
+            assert_eq!(refused.refusal(), (404, "not_found"), "{id}{rest}");
+        }
+    }
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE actor_kind = 'operator'").await, 0);
+    for method in [Method::POST, Method::PATCH, Method::DELETE] {
+        assert_eq!(app.send(method, operator.shows(), &of(&hook, ""), "{}").await.status, 405, "operators only look");
+    }
+}
+
+#[tokio::test]
+async fn that_an_operator_looked_stands_in_the_trail_of_the_owner_once_a_day_for_each_operator() {
+    let app = TestApp::open_at_a_standstill().await;
+    let (operator, second) = (app.operator("op@svc.test").await, app.operator("two@svc.test").await);
+    let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);
+    let (first, next) = (app.hook(&owner, "https://one.a.test/").await, app.hook(&owner, "https://two.a.test/").await);
+    let others = app.hook(&other, "https://hooks.b.test/").await;
+    let entry = |action: &str, hook: &Answer| (action.to_owned(), hook.text("id").to_owned());
+    let look = async |path: &str| app.listed(operator.shows(), path).await;
+
+    // Only what is shown is on record: the other organisation's stands on another page.
+    look(&format!("{ALL}?limit=2&offset=1")).await;
+    let mut expected = vec![entry("webhook.read", &first), entry("webhook.read", &next)];
+    let sorted = |mut entries: Vec<(String, String)>| {
+        entries.sort();
+        entries
+    };
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()));
+    assert_eq!(app.looked_at(&other).await, []);
+    look(ALL).await;
+    assert_eq!(app.looked_at(&other).await, [entry("webhook.read", &others)], "each organisation is told of its own");
+    app.get(operator.shows(), &of(&first, "")).await;
+    assert_eq!(app.looked_at(&owner).await.len(), 2, "once a day, however often they look");
+
+    look(&of(&first, "/deliveries")).await;
+    look(&of(&first, "/deliveries?status=dropped")).await;
+    expected.push(entry("webhook.deliveries_read", &first));
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "the log is another thing");
+    app.listed(second.shows(), &of(&first, "/deliveries")).await;
+    expected.push(entry("webhook.deliveries_read", &first));
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected.clone()), "another operator is somebody else");
+    let who = "SELECT count(DISTINCT actor_id) FROM audit_log WHERE action = 'webhook.deliveries_read'";
+    assert_eq!(app.count(who).await, 2);
+
+    app.clock.advance(TimeDelta::hours(25));
+    let operator = app.back(&operator).await;
+    app.listed(operator.shows(), &of(&first, "/deliveries")).await;
+    expected.push(entry("webhook.deliveries_read", &first));
+    assert_eq!(sorted(app.looked_at(&owner).await), sorted(expected), "another day");
+}
