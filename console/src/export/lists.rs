@@ -151,6 +151,10 @@ pub(crate) struct FileParameters {
     seen_by: String,
     #[serde(default)]
     q: String,
+    #[serde(default)]
+    trusted_partner: String,
+    #[serde(default)]
+    provisioned_by: String,
 }
 
 impl FileParameters {
@@ -174,6 +178,8 @@ impl FileParameters {
             ("until", &self.until),
             ("seen_by", &self.seen_by),
             ("q", &self.q),
+            ("trusted_partner", &self.trusted_partner),
+            ("provisioned_by", &self.provisioned_by),
         ];
         said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
     }

@@ -157,4 +157,8 @@ async fn every_table_of_every_page_is_a_file_and_shows_the_call_behind_it() {
     assert_eq!(Reader::signed_in(&demo, "OWNER_SESSION").open(operators).await.status, 403);
     let found = Reader::signed_in(&demo, "OPERATOR_SESSION").open(&format!("{operators}?q=Example+Publisher")).await;
     assert!(found.html.contains("Example Publisher") && found.html.lines().count() == 2, "{}", found.html);
+    for nobody in ["trusted_partner=true", "provisioned_by=01900000-0000-7000-8000-000000000000"] {
+        let found = Reader::signed_in(&demo, "OPERATOR_SESSION").open(&format!("{operators}?{nobody}")).await;
+        assert_eq!((found.status, found.html.lines().count()), (200, 1), "{nobody}: {}", found.html);
+    }
 }
