@@ -63,6 +63,7 @@ const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "All organisations", "/console/operator/organizations"),
     ("Operator", "Trusted partners", "/console/operator/organizations?trusted_partner=true"),
     ("Operator", "Pipeline", "/console/operator/pipeline"),
+    ("Operator", "All webhooks", "/console/operator/webhooks"),
 ];
 
 /// The screens of an organisation, and those of the person.

@@ -3,9 +3,9 @@
 //! Must hold no logic.
 
 use crate::screens::{
-    agents, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite, keys, members,
-    operator, organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings, sign_in, start,
-    webhooks,
+    agents, all_webhooks, audit, clicks, corroboration, crawlers, domains, drain, drains, event, events, funnel, home, invite,
+    keys, members, operator, organizations, overview, pages, partners, pipeline, refused, reported, reports, requests, settings,
+    sign_in, start, webhooks,
 };
 use crate::{State, assets, export, failure, forms, language};
 use axum::Router;
@@ -36,12 +36,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
         .route("/console/requests", get(requests::show).post(requests::ask))
-        // an operator
-        .route("/console/operator/requests", get(operator::reviews))
-        .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
-        .route("/console/operator/organizations", get(operator::organizations))
-        .route("/console/operator/pipeline", get(pipeline::show))
-        .route("/console/operator/export/{file}", get(export::serve_operator))
+        .merge(of_operators())
         // a member of an organisation
         .route("/console/o/{organization}", get(home::organization))
         .route("/console/o/{organization}/overview", get(overview::show))
@@ -95,6 +90,18 @@ pub fn routes(state: Arc<State>) -> Router {
         .route_layer(middleware::from_fn(language::of_reader))
         .route_layer(middleware::map_response(with_policy))
         .with_state(state)
+}
+
+/// What operators alone see.
+fn of_operators() -> Router<Arc<State>> {
+    Router::new()
+        .route("/console/operator/requests", get(operator::reviews))
+        .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
+        .route("/console/operator/organizations", get(operator::organizations))
+        .route("/console/operator/pipeline", get(pipeline::show))
+        .route("/console/operator/webhooks", get(all_webhooks::list))
+        .route("/console/operator/webhooks/{id}", get(all_webhooks::show))
+        .route("/console/operator/export/{file}", get(export::serve_operator))
 }
 
 async fn with_policy(mut response: Response) -> Response {

@@ -3,6 +3,7 @@
 //! Must ask the API only through the reader's own [`crate::api::Asker`].
 
 pub(crate) mod agents;
+pub(crate) mod all_webhooks;
 pub(crate) mod audit;
 pub(crate) mod clicks;
 pub(crate) mod corroboration;
@@ -182,7 +183,8 @@ impl Behind {
 
     /// What an operator asks, and a list of `export`'s for operators.
     pub(crate) fn of_operator(state: &State, list: &str, path: &str, query: &str) -> Self {
-        let address = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let is_named = query.starts_with("webhook=");
+        let address = if query.is_empty() || is_named { path.to_owned() } else { format!("{path}?{query}") };
         let call = format!("curl -sS '{}{address}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
         Self { list: list.to_owned(), home: "/console/operator".to_owned(), query: query.to_owned(), call }
     }

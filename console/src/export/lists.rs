@@ -93,6 +93,21 @@ const REPORTS: &[&str] = &[
 ];
 const ORGANIZATIONS: &[&str] =
     &["id", "name", "org_type", "domains", "members", "is_trusted_partner", "provisioned_by", "created_at"];
+const ALL_WEBHOOKS: &[&str] = &[
+    "id",
+    "organization_id",
+    "organization_name",
+    "host",
+    "path",
+    "event_types",
+    "created_at",
+    "disabled_at",
+    "deleted_at",
+    "disabled_by",
+    "is_failing",
+    "last_attempt",
+    "waiting",
+];
 const TARGETS: &[&str] = &["address", "is_reachable", "problem", "processes", "dependencies", "figures"];
 
 const SUMMARY: &str = "/content-owners/summary";
@@ -128,6 +143,8 @@ const LISTS: &[Known] = &[
 const OF_OPERATORS: &[Known] = &[
     known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
     known("pipeline", "/api/v1/identity/operator/pipeline", TARGETS, Kind::Within("/targets")),
+    known("webhooks", "/api/v1/identity/operator/webhooks", ALL_WEBHOOKS, Kind::Paged(&["id"])),
+    known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
 ];
 
 /// What the address of a file says beside its name; each belongs to some of the lists.
@@ -137,6 +154,9 @@ pub(crate) struct FileParameters {
     webhook: Option<Uuid>,
     #[serde(default)]
     drain: Option<Uuid>,
+    /// Of operators' lists; of an organisation's it is the address that says whose.
+    #[serde(default)]
+    organization_id: Option<Uuid>,
     #[serde(default)]
     event: String,
     #[serde(default)]
@@ -155,6 +175,8 @@ pub(crate) struct FileParameters {
     trusted_partner: String,
     #[serde(default)]
     provisioned_by: String,
+    #[serde(default)]
+    failing: String,
 }
 
 impl FileParameters {
@@ -180,6 +202,7 @@ impl FileParameters {
             ("q", &self.q),
             ("trusted_partner", &self.trusted_partner),
             ("provisioned_by", &self.provisioned_by),
+            ("failing", &self.failing),
         ];
         said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
     }
@@ -222,7 +245,10 @@ impl File {
     /// The same of operators.
     pub(super) fn of_operators(person: &SignedIn, list: &str, is_csv: bool, asked: &FileParameters) -> Option<Self> {
         let known = OF_OPERATORS.iter().find(|known| known.name == list)?;
-        Some(Self::from(known, person.api.clone(), known.path.to_owned(), asked.parameters(), is_csv))
+        let path = asked.path(known, "")?;
+        let organization = asked.organization_id.map(|id| ("organization_id", id.to_string()));
+        let parameters = asked.parameters().into_iter().chain(organization).collect();
+        Some(Self::from(known, person.api.clone(), path, parameters, is_csv))
     }
 
     fn from(known: &Known, api: Asker, path: String, parameters: Parameters, is_csv: bool) -> Self {
@@ -364,7 +390,8 @@ mod tests {
             let list = place.split('/').skip(1).fold(meant(answer), |here, step| meant(&here["properties"][step]));
             let item = meant(&list["items"]);
             let mut members: Vec<&String> = item["properties"].as_object().unwrap().keys().collect();
-            members.retain(|name| *name != "organization_id");
+            // Whose it is goes without saying but in operators' lists.
+            members.retain(|name| *name != "organization_id" || known.columns.contains(&"organization_id"));
             let mut columns = known.columns.to_vec();
             columns.sort_unstable();
             assert_eq!(members, columns, "{}", known.name);

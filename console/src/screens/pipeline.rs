@@ -80,6 +80,13 @@ struct Process<'a> {
     figures: Vec<&'a Figure>,
 }
 
+impl Process<'_> {
+    /// Whether its figures are of webhooks, which have a page of their own.
+    fn delivers_webhooks(&self) -> bool {
+        self.figures.iter().any(|figure| figure.metric.starts_with("webhook_"))
+    }
+}
+
 /// The share of a pipeline's figures that is worth a sentence.
 #[derive(Default)]
 struct Standing {

@@ -43,17 +43,17 @@ pub(crate) struct Endpoint {
 #[derive(Deserialize)]
 pub(crate) struct Delivery {
     id: Uuid,
-    event_type: String,
+    pub(crate) event_type: String,
     status: String,
-    attempts: u64,
-    created_at: Time,
-    next_attempt_at: Option<Time>,
-    last_attempt: Option<Attempt>,
+    pub(crate) attempts: u64,
+    pub(crate) created_at: Time,
+    pub(crate) next_attempt_at: Option<Time>,
+    pub(crate) last_attempt: Option<Attempt>,
 }
 
 #[derive(Clone, Deserialize)]
-struct Attempt {
-    at: Time,
+pub(crate) struct Attempt {
+    pub(crate) at: Time,
     outcome: String,
     status_code: Option<u16>,
     duration_ms: u64,
@@ -68,7 +68,7 @@ impl Endpoint {
 
 impl Attempt {
     /// What happened, in words.
-    fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         match (self.outcome.as_str(), self.status_code) {
             ("delivered", Some(code)) => format!("answered {code} after {} ms", self.duration_ms),
             ("bad_status", Some(code)) => format!("answered {code}, which is no success"),
@@ -80,22 +80,44 @@ impl Attempt {
             ("tls_not_yet_valid", _) => "its certificate is not valid yet".to_owned(),
             ("tls_unknown_authority", _) => "nobody known has signed its certificate".to_owned(),
             ("tls_other_name", _) => "its certificate is for another name".to_owned(),
+            ("tls_authority_as_server", _) => "its certificate is an authority's, and no server's".to_owned(),
+            ("tls", _) => "TLS with it did not come about".to_owned(),
             (other, _) => other.replace('_', " "),
         }
     }
 }
 
+/// With a capital letter at its beginning.
+pub(crate) fn sentence(told: &str) -> String {
+    let mut letters = told.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 impl Delivery {
     /// The state in words: a delivery that has failed and is tried again is pending to the API.
-    fn state(&self) -> &str {
+    pub(crate) fn state(&self) -> &str {
         if self.status == "pending" && self.attempts > 0 { "failed, tried again" } else { &self.status }
     }
 
-    fn badge(&self) -> &'static str {
+    pub(crate) fn badge(&self) -> &'static str {
         match self.status.as_str() {
             "delivered" => "good",
             "pending" => "warn",
             _ => "bad",
+        }
+    }
+
+    /// What became of it and why, as one sentence.
+    pub(crate) fn why(&self) -> String {
+        let attempt = self.last_attempt.as_ref().map(|attempt| sentence(&attempt.told()));
+        match (self.status.as_str(), attempt) {
+            ("pending", None) => "Not tried yet.".to_owned(),
+            ("pending", Some(told)) => format!("{told}; it is tried again."),
+            ("dead_letter", Some(told)) => format!("{told}; given up after eight attempts."),
+            ("dropped", Some(told)) => format!("{told}; the endpoint was disabled before it was tried again."),
+            ("dropped", None) => "The endpoint was disabled, or too many waited for it.".to_owned(),
+            (_, Some(told)) => format!("{told}."),
+            (other, None) => sentence(&other.replace('_', " ")) + ".",
         }
     }
 }
@@ -226,4 +248,46 @@ async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome
     let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
     let (home, behind) = (member.organization.home(), Behind::identity(member, "deliveries", &log, &format!("webhook={id}")));
     Ok(Page(Webhook { frame, home, may_change, endpoint, made, deliveries, behind, problem }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::webhook::progress::{AttemptOutcome, DeliveryStatus};
+
+    fn delivery(status: &str, attempt: Option<(&str, Option<u16>)>) -> Delivery {
+        let attempt = attempt.map(|(outcome, status_code)| {
+            json!({"at": "2026-11-01T10:00:00.000Z", "outcome": outcome, "status_code": status_code, "duration_ms": 7})
+        });
+        let delivery = json!({"id": Uuid::nil(), "event_type": "webhook.test", "status": status, "attempts": 1,
+            "created_at": "2026-11-01T10:00:00.000Z", "next_attempt_at": null, "last_attempt": attempt});
+        serde_json::from_value(delivery).unwrap()
+    }
+
+    #[test]
+    fn every_way_in_which_an_attempt_ends_and_every_state_has_words_and_no_name_of_the_api() {
+        for outcome in AttemptOutcome::ALL.map(AttemptOutcome::as_str) {
+            let code = ["delivered", "bad_status"].contains(&outcome).then_some(500);
+            for status in DeliveryStatus::ALL.map(DeliveryStatus::as_str) {
+                let why = delivery(status, Some((outcome, code))).why();
+                assert!(!why.contains('_') && why.ends_with('.') && why.len() > 12, "{status} {outcome}: {why}");
+                assert!(why.contains(' ') && why.chars().next().is_some_and(char::is_uppercase), "{status} {outcome}: {why}");
+                let spelt = outcome.replace('_', " ");
+                assert!(!why.to_lowercase().starts_with(&format!("{spelt};")), "{outcome} has no words: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_delivery_says_why_it_failed_and_what_comes_next() {
+        for (status, attempt, why) in [
+            ("pending", None, "Not tried yet."),
+            ("pending", Some(("bad_status", Some(500))), "Answered 500, which is no success; it is tried again."),
+            ("dead_letter", Some(("unreachable", None)), "Nobody answered the connection; given up after eight attempts."),
+            ("delivered", Some(("delivered", Some(204))), "Answered 204 after 7 ms."),
+            ("dropped", None, "The endpoint was disabled, or too many waited for it."),
+        ] {
+            assert_eq!(delivery(status, attempt).why(), why);
+        }
+    }
 }

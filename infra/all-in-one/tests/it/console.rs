@@ -17,6 +17,7 @@ mod languages;
 mod looks;
 mod more_figures;
 mod one_event;
+mod operator_webhooks;
 mod partners;
 mod picture;
 mod plain_members;

@@ -18,7 +18,7 @@ const IDENTITY: &str = "/api/v1/identity";
 /// Path, headers and body of a request, and what follows of the body.
 pub(crate) type Letter = (String, HashMap<String, String>, Vec<u8>);
 
-async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
+pub(crate) async fn read(stream: &mut TlsStream<TcpStream>) -> Option<Letter> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);

@@ -85,6 +85,20 @@ async fn u4_each_page_is_shown_to_whom_it_belongs_and_to_nobody_else() {
         let by_agent = Reader::with_session(&demo, agent).open(&format!("{agents}/{screen}")).await.status;
         told += &format!(" | {by_agent}\n");
     }
+    let hook = json!({"url": "https://receiver.example.net/shown-to-operators", "event_types": ["delegation.created"]});
+    let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
+    let hook = crate::demo::answer(hook).await.body["id"].as_str().unwrap().to_owned();
+    for screen in ["requests", "organizations", "pipeline", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
+        told += &format!("operator/{screen}");
+        for who in [owner, &member, &partner, agent, operator, somebody, ""] {
+            let mut reader = if who.is_empty() { Reader::nobody(&demo) } else { Reader::with_session(&demo, who) };
+            let page = reader.open(&format!("/console/operator/{}", screen.replace("{id}", &hook))).await;
+            let seen = if page.address == "/sign-in" { "sign-in".to_owned() } else { page.status.to_string() };
+            told += &format!(" {seen}");
+            assert!(page.status == 200 || !page.html.contains("shown-to-operators"), "{told}");
+        }
+        told += "\n";
+    }
     let columns = "owner, plain member, partner by delegation, agent, operator, somebody, nobody | the agent at home";
     assert_eq!(told, include_str!("roles.txt"), "{columns}");
 }
@@ -94,8 +108,10 @@ async fn an_address_that_cannot_be_read_is_answered_with_a_page() {
     let demo = Demo::start().await;
     let (own, mut owner) = (home(&demo, "OWNER_ORG_ID"), Reader::signed_in(&demo, "OWNER_SESSION"));
     let mut addresses = vec!["/sign-in?token=a&token=b".to_owned(), "/sign-in/invite?token=a&token=b".to_owned()];
-    addresses
-        .extend(["/console/operator/requests?status=a&status=b", "/console/operator/organizations?offset=x"].map(str::to_owned));
+    addresses.extend(
+        ["requests?status=a&status=b", "organizations?offset=x", "webhooks?offset=x"]
+            .map(|screen| format!("/console/operator/{screen}")),
+    );
     let of_organization =
         ["overview?offset=-1", "events?live=1&live=2", "audit?offset=x", "refused?offset=x", "export/events.csv?offset=x"];
     addresses.extend(of_organization.map(|screen| format!("{own}/{screen}")));

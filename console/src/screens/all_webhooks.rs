@@ -1,0 +1,211 @@
+//! For operators: every organisation's webhook endpoints, those that fail before all, and why each delivery of one failed.
+//!
+//! Must leave it to the API who is an operator and what they are shown; must offer nothing that changes an endpoint.
+
+use super::webhooks::{Attempt, Delivery, sentence};
+use super::{Behind, Pager};
+use crate::State;
+use crate::api::Parameters;
+use crate::failure::Failure;
+use crate::frame::{Frame, Page};
+use crate::numbers::{Count, Time};
+use crate::query::Query;
+use crate::session::SignedIn;
+use askama::Template;
+use axum::extract::{Path, State as Shared};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const ALL: &str = "/api/v1/identity/operator/webhooks";
+const HERE: &str = "/console/operator/webhooks";
+/// What can be chosen: in addresses, and in words.
+const CHOICES: [(&str, &str); 2] = [("failing", "Failing"), ("all", "All")];
+const LIMIT: u64 = 50;
+const DELIVERIES: &str = "50";
+
+#[derive(Deserialize)]
+struct Watched {
+    id: Uuid,
+    organization_id: Uuid,
+    organization_name: String,
+    host: String,
+    path: String,
+    event_types: Vec<String>,
+    created_at: Time,
+    disabled_at: Option<Time>,
+    deleted_at: Option<Time>,
+    disabled_by: Option<String>,
+    is_failing: bool,
+    last_attempt: Option<Attempt>,
+    waiting: Count,
+}
+
+impl Watched {
+    fn place(&self) -> String {
+        format!("{}{}", self.host, self.path)
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.deleted_at.is_some(), self.disabled_at.is_some(), self.is_failing, self.last_attempt.is_some()) {
+            (true, ..) => "deleted",
+            (_, true, ..) => "disabled",
+            (_, _, true, _) => "failing",
+            (.., true) => "works",
+            _ => "not tried",
+        }
+    }
+
+    fn badge(&self) -> &'static str {
+        match self.state() {
+            "works" => "good",
+            "not tried" => "",
+            _ => "bad",
+        }
+    }
+
+    /// How it stands and why, as one sentence.
+    fn told(&self) -> String {
+        let by = match self.disabled_by.as_deref() {
+            Some("user") => " by somebody of the organisation",
+            Some("key") => " by a key of the organisation",
+            Some("operator") => " by an operator",
+            Some("system") => " by the service",
+            _ => "",
+        };
+        match (self.state(), &self.last_attempt) {
+            (gone @ ("deleted" | "disabled"), _) => format!("{}{by}; nothing is sent to it.", sentence(gone)),
+            ("failing", Some(attempt)) => format!("{}.", sentence(&attempt.told())),
+            (_, Some(attempt)) => format!("It works: the latest attempt {}.", attempt.told()),
+            (_, None) => "Nothing has been tried yet.".to_owned(),
+        }
+    }
+
+    /// The list of organisations, narrowed to its own.
+    fn organization(&self) -> String {
+        let named = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &self.organization_name).finish();
+        format!("/console/operator/organizations?{named}")
+    }
+}
+
+#[derive(Template)]
+#[template(path = "all_webhooks.html")]
+pub(crate) struct AllWebhooks {
+    frame: Frame,
+    choices: [(&'static str, &'static str); 2],
+    which: &'static str,
+    /// Of one organisation alone, when the address says so.
+    organization: String,
+    endpoints: Vec<Watched>,
+    pager: Pager,
+    behind: Behind,
+}
+
+impl AllWebhooks {
+    /// The list with another choice.
+    fn address(&self, which: &str) -> String {
+        list_of(which, &self.organization)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "any_webhook.html")]
+pub(crate) struct AnyWebhook {
+    frame: Frame,
+    endpoint: Watched,
+    deliveries: Vec<Delivery>,
+    behind: Behind,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct WebhookParameters {
+    #[serde(default)]
+    which: String,
+    #[serde(default)]
+    organization_id: String,
+    #[serde(default)]
+    offset: u64,
+}
+
+/// The list without its place, of one organisation where one is named.
+fn list_of(which: &str, organization: &str) -> String {
+    let of = (!organization.is_empty()).then_some(("organization_id", organization));
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("which", which).extend_pairs(of).finish();
+    format!("{HERE}?{query}")
+}
+
+/// `GET /console/operator/webhooks`
+pub(crate) async fn list(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Query(asked): Query<WebhookParameters>,
+) -> Result<Page<AllWebhooks>, Failure> {
+    let which = CHOICES.iter().map(|(name, _)| *name).find(|name| *name == asked.which).unwrap_or("failing");
+    let of = (!asked.organization_id.is_empty()).then(|| ("organization_id", asked.organization_id.clone()));
+    let failing = (which == "failing").then(|| ("failing", "true".to_owned()));
+    let narrowing: Parameters = of.into_iter().chain(failing).collect();
+    let page = [("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
+    let mut endpoints: Vec<Watched> = person.api.get(ALL, &page.into_iter().chain(narrowing.clone()).collect()).await?;
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
+    let behind = Behind::of_operator(&state, "webhooks", ALL, &query);
+    let pager = Pager::of_part(list_of(which, &asked.organization_id), &mut endpoints, asked.offset, LIMIT);
+    let (frame, organization) = (person.frame("All webhooks"), asked.organization_id);
+    Ok(Page(AllWebhooks { frame, choices: CHOICES, which, organization, endpoints, pager, behind }))
+}
+
+/// `GET /console/operator/webhooks/{id}`
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Page<AnyWebhook>, Failure> {
+    let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
+    let path = format!("{ALL}/{id}");
+    let log = format!("{path}/deliveries");
+    let endpoint = person.api.get(&path, &Vec::new()).await?;
+    let deliveries = person.api.get(&log, &vec![("limit", DELIVERIES.to_owned())]).await?;
+    let behind = Behind::of_operator(&state, "deliveries", &log, &format!("webhook={id}"));
+    Ok(Page(AnyWebhook { frame: person.frame("All webhooks"), endpoint, deliveries, behind }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn watched(changed: &Value) -> Watched {
+        let mut endpoint = json!({"id": Uuid::nil(), "organization_id": Uuid::nil(), "organization_name": "A & B", "host": "a.test",
+            "path": "/in", "event_types": [], "created_at": "2026-11-01T10:00:00.000Z", "disabled_at": null, "deleted_at": null,
+            "disabled_by": null, "is_failing": false, "last_attempt": null, "waiting": 0});
+        endpoint.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+        serde_json::from_value(endpoint).unwrap()
+    }
+
+    #[test]
+    fn an_endpoint_says_how_it_stands_and_why_in_one_sentence() {
+        let at = "2026-11-01T10:00:00.000Z";
+        let failed = json!({"at": at, "outcome": "bad_status", "status_code": 500, "duration_ms": 7});
+        let taken = json!({"at": at, "outcome": "delivered", "status_code": 204, "duration_ms": 7});
+        for (changed, state, told) in [
+            (json!({}), "not tried", "Nothing has been tried yet."),
+            (json!({"is_failing": true, "last_attempt": failed}), "failing", "Answered 500, which is no success."),
+            (json!({"last_attempt": taken}), "works", "It works: the latest attempt answered 204 after 7 ms."),
+            (
+                json!({"disabled_at": at, "disabled_by": "user", "last_attempt": failed}),
+                "disabled",
+                "Disabled by somebody of the organisation; nothing is sent to it.",
+            ),
+            (
+                json!({"disabled_at": at, "deleted_at": at, "disabled_by": "key"}),
+                "deleted",
+                "Deleted by a key of the organisation; nothing is sent to it.",
+            ),
+            (json!({"disabled_at": at}), "disabled", "Disabled; nothing is sent to it."),
+        ] {
+            let endpoint = watched(&changed);
+            assert_eq!((endpoint.state(), endpoint.told().as_str()), (state, told), "{changed}");
+        }
+        assert_eq!(watched(&json!({})).organization(), "/console/operator/organizations?q=A+%26+B");
+    }
+}
