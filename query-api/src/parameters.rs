@@ -7,4 +7,5 @@ pub(crate) mod sort;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;
+pub(crate) mod pages;
 pub(crate) mod view;

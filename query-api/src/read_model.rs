@@ -29,6 +29,7 @@ mod statements;
 mod values;
 
 use crate::access::visibility::Visibility;
+use crate::parameters::pages::Pages;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sort;
@@ -107,16 +108,16 @@ impl Telemetry {
         Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
     }
 
-    /// A page of URLs.
+    /// A page of URLs, or of sections.
     pub(crate) async fn urls(
         &self,
         seen: &Visibility,
         period: &Period,
-        sort: Option<Sort>,
+        (pages, sort): (&Pages, Option<Sort>),
         at: Paging,
     ) -> Result<FoundPage<UrlRow>, ApiError> {
-        let owned = self.owned(seen, period).await?;
-        self.page(&statements::urls(&owned, sort), owned.values, at).await
+        let owned = self.owned(seen, period).await?.on_path(pages.path.as_ref());
+        self.page(&statements::urls(&owned, pages.by, sort), owned.values, at).await
     }
 
     /// A page of who saw the retrievals.

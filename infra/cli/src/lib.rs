@@ -55,7 +55,7 @@ use key::KeyNoun;
 use options::Options;
 use org::OrgNoun;
 use profile::ProfileNoun;
-use reads::{Funnel, List, Series, Sorted, Summary, Whole};
+use reads::{Funnel, List, Series, Sorted, Summary, Urls, Whole};
 use service_kit::clock::Clock;
 use session::SessionNoun;
 use settings::SettingsNoun;
@@ -101,7 +101,7 @@ pub enum Command {
     /// Events over time
     Series(On<Series>),
     /// Pages by events
-    Urls(On<Sorted>),
+    Urls(On<Urls>),
     /// Bots that fetched, and what came back
     Crawlers(On<List>),
     /// Hours of which anything is known

@@ -30,6 +30,27 @@ pub struct Funnel {
     by: Row,
 }
 
+/// The list of pages.
+#[derive(Args, Clone, Debug)]
+pub struct Urls {
+    #[command(flatten)]
+    list: Sorted,
+    /// Pages of this path, as /blog/a; or with a * at the end those that begin so, as '/blog/*'
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// One row for each of these
+    #[arg(long, value_enum, default_value_t = PageRow::Url)]
+    by: PageRow,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PageRow {
+    /// Pages
+    Url,
+    /// Hosts and first steps of paths
+    Section,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Row {
     /// Days
@@ -81,8 +102,10 @@ const STAGES: [Column; 5] = [
 ];
 const SPANS: [Column; 3] = [column("start", "/start"), column("end", "/end"), column("covered", "/covered")];
 
-pub(crate) async fn urls(context: &Context, what: &Sorted) -> Result<(), Failure> {
-    let parameters = what.parameters(context);
+pub(crate) async fn urls(context: &Context, what: &Urls) -> Result<(), Failure> {
+    let mut parameters = what.list.parameters(context);
+    parameters.extend(what.path.clone().map(|path| ("path", path)));
+    parameters.push(("by", name(&what.by)));
     list(context, "/content-owners/urls", &parameters, &URLS).await.map(drop)
 }
 

@@ -1,5 +1,5 @@
 //! Which events of a list are wanted: those of a type, of an agent, of a platform; of one's own list those that oneself or others
-//! reported.
+//! reported. Beside them, which pages of a list of URLs: what that means is told in [`super::pages`].
 //!
 //! Must be decided by what an item shows its reader, and by nothing else: a filter tells no more than the list does.
 
@@ -15,6 +15,7 @@ pub(crate) struct FilterParameters {
     agent_id: Option<String>,
     platform_id: Option<String>,
     reported_by: Option<String>,
+    path: Option<String>,
 }
 
 /// What the items of a list have in common; a member that is none is not asked for.
@@ -50,10 +51,11 @@ type Given<'a> = (&'static str, Option<&'a String>);
 
 impl FilterParameters {
     /// Names and values of all of them.
-    pub(crate) fn given(&self) -> [Given<'_>; 4] {
+    pub(crate) fn given(&self) -> [Given<'_>; 5] {
         let [event_type, agent_id, platform_id] = self.given_of_owners();
         let [reported_by] = self.given_of_own();
-        [event_type, agent_id, platform_id, reported_by]
+        let [path] = self.given_of_urls();
+        [event_type, agent_id, platform_id, reported_by, path]
     }
 
     /// Those that narrow an owner's list.
@@ -68,6 +70,16 @@ impl FilterParameters {
     /// Those that narrow the list of one's own events.
     pub(crate) fn given_of_own(&self) -> [Given<'_>; 1] {
         [("reported_by", self.reported_by.as_ref())]
+    }
+
+    /// Those that narrow a list of URLs.
+    pub(crate) fn given_of_urls(&self) -> [Given<'_>; 1] {
+        [("path", self.path.as_ref())]
+    }
+
+    /// What narrows a list of URLs, which from then on is not given.
+    pub(crate) fn take_path(&mut self) -> Option<String> {
+        self.path.take()
     }
 
     /// Reads what narrows the list of one's own events.
@@ -107,7 +119,7 @@ mod tests {
     fn parsed(event_type: Option<&str>, agent_id: Option<&str>, platform_id: Option<&str>) -> Option<EventFilter> {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let (event_type, agent_id, platform_id) = (text(event_type), text(agent_id), text(platform_id));
-        FilterParameters { event_type, agent_id, platform_id, reported_by: None }.parse().ok()
+        FilterParameters { event_type, agent_id, platform_id, ..FilterParameters::default() }.parse().ok()
     }
 
     #[test]

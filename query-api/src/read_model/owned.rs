@@ -8,6 +8,7 @@ use super::values::Values;
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
 use crate::parameters::event_filter::EventFilter;
+use crate::parameters::pages::PagePath;
 use crate::parameters::period::Period;
 use schemas::site::Site;
 
@@ -31,6 +32,23 @@ struct Wanted {
     event_type: Option<String>,
     agent: Option<String>,
     platform: Option<String>,
+    path: Option<WantedPath>,
+}
+
+/// The parameter that holds a path, or what paths begin with.
+enum WantedPath {
+    Whole(String),
+    Beginning(String),
+}
+
+impl WantedPath {
+    /// On a URL. Nothing of the value is a pattern.
+    fn of(&self, url: &str) -> String {
+        match self {
+            Self::Whole(path) => format!("path({url}) = {path}"),
+            Self::Beginning(path) => format!("startsWith(path({url}), {path})"),
+        }
+    }
 }
 
 /// The hosts that decide since when a site is somebody's: the reader's, where it is a question of whose click it was.
@@ -147,7 +165,18 @@ impl Owned {
             event_type: text("wanted_type", "String", filter.event_type.clone()),
             agent: text("wanted_agent", "String", filter.agent_id.clone()),
             platform: text("wanted_platform", "UUID", filter.platform_id.map(|id| id.to_string())),
+            path: self.wanted.path,
         };
+        self
+    }
+
+    /// Narrowed to the pages of a path.
+    pub(super) fn on_path(mut self, path: Option<&PagePath>) -> Self {
+        let mut text = |path: &String| self.values.text("wanted_path", "String", path.clone());
+        self.wanted.path = path.map(|path| match path {
+            PagePath::Whole(path) => WantedPath::Whole(text(path)),
+            PagePath::Beginning(path) => WantedPath::Beginning(text(path)),
+        });
         self
     }
 
@@ -167,14 +196,15 @@ impl Owned {
 
     /// On the report that represents a retrieval, whose fields `field` names: it shows its reader what is wanted.
     pub(super) fn is_wanted(&self, field: impl Fn(&str) -> String, reporter: impl Fn(&str) -> String) -> String {
-        let Wanted { event_type, agent, platform } = &self.wanted;
+        let Wanted { event_type, agent, platform, path } = &self.wanted;
         let is_told = || self.may_tell(&field("link_site"), &field("at"));
         let of_type = event_type.iter().map(|wanted| format!(" AND toString({}) = {wanted}", field("event_type")));
         let of_agent = agent.iter().map(|wanted| format!(" AND if({}, toString({}), '') = {wanted}", is_told(), field("agent")));
         let of_platform = platform
             .iter()
             .map(|wanted| format!(" AND if({}, {}, {}) = {wanted}", is_told(), field("platform"), reporter(&field("org"))));
-        of_type.chain(of_agent).chain(of_platform).collect()
+        let on_path = path.iter().map(|wanted| format!(" AND {}", wanted.of(&field("url"))));
+        of_type.chain(of_agent).chain(of_platform).chain(on_path).collect()
     }
 
     /// On a site and a time: it lies in the owner's time.

@@ -11,6 +11,7 @@ use super::values::Values;
 use super::{Telemetry, agent_figures, event_page, owners_page, statements};
 use crate::access::visibility::{OwnReports, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::pages::PagesBy;
 use crate::parameters::period::Period;
 use crate::read_limiter::ReadSettings;
 use anyhow::Context as _;
@@ -56,7 +57,8 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
         ("summary", of(&statements::summary, owned())),
         ("events", of(&owners_page::candidates, owned())),
         ("events after the page before", of(&owners_page::candidates, owned().on(&walk))),
-        ("urls", of(&|owned: &Owned| statements::urls(owned, None), owned())),
+        ("urls", of(&|owned: &Owned| statements::urls(owned, PagesBy::Url, None), owned())),
+        ("urls by section", of(&|owned: &Owned| statements::urls(owned, PagesBy::Section, None), owned())),
         ("corroboration", of(&|owned: &Owned| statements::corroboration(owned, None), owned())),
         ("funnel by agent", funnel(FunnelBy::Agent)),
         ("funnel by url", funnel(FunnelBy::Url)),

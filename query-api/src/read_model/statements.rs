@@ -8,9 +8,10 @@
 //! index, so that its totals and its items are of one moment.
 
 use super::owned::Owned;
-use super::retrievals::{retrievals, sessions, shown, with};
+use super::retrievals::{retrievals, sessions, shown, site, with};
 use super::shapes::{counted, counted_by_day, counted_with_sessions};
 use super::shown_columns::NONE;
+use crate::parameters::pages::PagesBy;
 use crate::parameters::sort::{Sort, Sortable, order_by};
 
 /// The figures of a summary: of everything the sessions, and retrievals by type and by the set of roles that saw them (`seen`: a bit
@@ -40,13 +41,24 @@ pub(super) fn summary(owned: &Owned) -> String {
     )
 }
 
-/// A page of URLs, most events first when nothing else was asked for.
-pub(super) fn urls(owned: &Owned, sort: Option<Sort>) -> String {
+/// The section of a page: its host, and the first step of its path where another step follows.
+const SECTION: &str = "concat('https://', arrayStringConcat(arrayReverse(splitByChar('.', toString(site))), '.'), \
+    if((extract(path(url), '^/[^/]*/') AS first_step) = '', '/', concat(first_step, '*')))";
+
+/// A page of URLs or of sections, most events first when nothing else was asked for.
+pub(super) fn urls(owned: &Owned, by: PagesBy, sort: Option<Sort>) -> String {
+    let columns = [shown("url"), shown("event_type"), shown("at"), sessions(owned)];
+    let (key, retrievals) = match by {
+        PagesBy::Url => ("url", retrievals(owned, &columns)),
+        PagesBy::Section => {
+            let columns: Vec<_> = columns.into_iter().chain([site()]).collect();
+            ("section", format!("SELECT event_type, at, sessions, {SECTION} AS section FROM ({})", retrievals(owned, &columns)))
+        }
+    };
     let urls = format!(
-        "SELECT url, count() AS events, uniqExactArray(sessions) AS unique_sessions, sumMap(map(event_type, toUInt64(1))) AS by_type, \
+        "SELECT {key} AS url, count() AS events, uniqExactArray(sessions) AS unique_sessions, sumMap(map(event_type, toUInt64(1))) AS by_type, \
            toUnixTimestamp64Milli(max(at)) AS last_ms \
-         FROM ({retrievals}) GROUP BY url",
-        retrievals = retrievals(owned, &[shown("url"), shown("event_type"), shown("at"), sessions(owned)]),
+         FROM ({retrievals}) GROUP BY {key}",
     );
     let order = order_by(sort, "events DESC, url");
     let items = format!(

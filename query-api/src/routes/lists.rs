@@ -8,6 +8,7 @@ use crate::access::visibility::{OwnReports, Visibility};
 use crate::event_data::{self, Audience, StoredEvent};
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::{FilterParameters, ReportedBy};
+use crate::parameters::pages::Pages;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sort;
@@ -136,6 +137,7 @@ pub(crate) async fn read_events(
 ) -> Result<Response, ApiError> {
     refuse_others(&[("by", asked.by.as_ref())])?;
     refuse_others(&asked.filter.given_of_own())?;
+    refuse_others(&asked.filter.given_of_urls())?;
     let walk = walk(&state, &asked)?;
     let filter = std::mem::take(&mut asked.filter).parse()?;
     let asked = ListRequest::of(&state, reading, asked, EVENTS_PAGE).await?;
@@ -144,7 +146,7 @@ pub(crate) async fn read_events(
     page::answer(asked.answering(&headers, EVENT_COLUMNS), at, found, |row| event(row, Audience::Owner)).await
 }
 
-/// `GET /content-owners/urls`.
+/// `GET /content-owners/urls`, by URL when the caller does not say.
 pub(crate) async fn read_urls(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
@@ -152,8 +154,10 @@ pub(crate) async fn read_urls(
     Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     let sort = Sort::parse(asked.sort.take().as_deref(), URLS_SORTABLE)?;
+    let (by, path) = (asked.by.take(), asked.filter.take_path());
+    let pages = Pages::parse(by.as_deref(), path.as_deref())?;
     let asked = ListRequest::unsplit(&state, reading, asked, URLS_PAGE).await?;
-    let found = state.telemetry.urls(&asked.visibility, &asked.period, sort, asked.paging).await?;
+    let found = state.telemetry.urls(&asked.visibility, &asked.period, (&pages, sort), asked.paging).await?;
     let at = asked.paging;
     page::answer(asked.answering(&headers, URL_COLUMNS), at, found, url_metric).await
 }
@@ -168,6 +172,7 @@ pub(crate) async fn read_own_events(
     refuse_others(&asked.view.given())?;
     refuse_others(&[("by", asked.by.as_ref()), ("split", asked.split.as_ref()), ("sort", asked.sort.as_ref())])?;
     refuse_others(&asked.filter.given_of_owners())?;
+    refuse_others(&asked.filter.given_of_urls())?;
     let reported_by = asked.filter.reported_by()?;
     let paging = Paging::parse(asked.limit.as_deref(), asked.offset.as_deref(), EVENTS_PAGE)?;
     let walk = walk(&state, &asked)?;

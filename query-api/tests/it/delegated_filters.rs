@@ -31,6 +31,15 @@ fn query_of(read: &Read, list: &str, random: &mut StdRng) -> String {
             }
         }
     }
+    if list == "urls" {
+        let values =
+            [("path", ["/", "/*", "/blog/*", "/b", "blog", "/b*/"]), ("by", ["section", "url", "day", "", "section", "url"])];
+        for (name, values) in values {
+            if random.random_bool(0.4) {
+                query.append_pair(name, values.choose(random).unwrap());
+            }
+        }
+    }
     if list == "funnel" && random.random_bool(0.7) {
         query.append_pair("by", ["agent", "url", "day", "week"].choose(random).unwrap());
     }

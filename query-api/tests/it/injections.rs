@@ -178,13 +178,18 @@ async fn r8_an_id_and_a_filter_are_no_part_of_a_statement() {
     let owner = app.seed().owner_of("example.com").await;
     app.insert(&[seen("example.com", 1).id("own")]).await;
     heard.take();
-    for text in corpus().iter().step_by(7) {
+    for (number, text) in corpus().iter().step_by(7).enumerate() {
         let may_be_asked = !text.contains('\0');
         let expected = if may_be_asked { StatusCode::OK } else { StatusCode::BAD_REQUEST };
         for name in ["agent_id", "event_type"] {
             let answer = app.get(&owner.key, "/content-owners/events", &[(name, text)]).await;
             assert_eq!(answer.status, expected, "{name} {text:?}: {}", answer.text);
         }
+        let path = if number % 2 == 0 { format!("/{text}") } else { format!("/{text}*") };
+        let is_path = !path.strip_suffix('*').unwrap_or(&path).contains(['*', '?', '#', '\0']);
+        let expected = if is_path { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        let answer = app.get(&owner.key, "/content-owners/urls", &[("path", &path)]).await;
+        assert_eq!(answer.status, expected, "{path:?}: {}", answer.text);
         let mut path = reqwest::Url::parse("http://a.test/content-owners/events").unwrap();
         path.path_segments_mut().unwrap().push(text);
         let answer = app.get(&owner.key, path.path(), &[]).await;
@@ -220,6 +225,13 @@ async fn r8_stored_texts_that_look_like_statements_are_read_back_to_the_letter()
     assert_eq!(read, corpus.iter().map(String::as_str).collect());
     let urls = app.page(&owner.key, "/content-owners/urls", &[("limit", "1000")]).await;
     assert_eq!(urls["total"], corpus.len());
+    for text in corpus.iter().filter(|text| !text.contains(['*', '?', '#', '\0'])).step_by(9) {
+        let found = app.page(&owner.key, "/content-owners/urls", &[("path", &format!("/{text}"))]).await;
+        assert_eq!(
+            (&found["total"], &found["items"][0]["content_url"]),
+            (&json!(1), &json!(format!("https://example.com/{text}")))
+        );
+    }
     for path in OWNERS {
         assert_eq!(app.get(&owner.key, path, &[]).await.status, StatusCode::OK, "{path}");
     }

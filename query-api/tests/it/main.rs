@@ -28,6 +28,7 @@ mod model_time;
 mod odd;
 mod one_event;
 mod one_moment;
+mod page_paths;
 mod paging;
 mod paging_ties;
 mod parameters;

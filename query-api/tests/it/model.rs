@@ -64,7 +64,25 @@ fn owner_of(host: &str) -> Option<(usize, i64)> {
     covering.max_by_key(|(_, verified, _)| verified.len()).map(|(owner, _, from)| (*owner, *from))
 }
 
-fn host_of(row: &Observation) -> String {
+/// Paths with queries: of sections and of none, written alike, and with what patterns are made of.
+const PAGES: [&str; 14] = [
+    "/",
+    "/blog",
+    "/blog/",
+    "/blog/a",
+    "/blog/a?q=/blog/b",
+    "/blog/b_",
+    "/blog/b%25",
+    "/blog/b/c",
+    "/Blog/a",
+    "/blogs/a",
+    "/bl_g/a",
+    "/b%C3%A4/a",
+    "//a",
+    "/a\\*",
+];
+
+pub(crate) fn host_of(row: &Observation) -> String {
     row.site.rsplit('.').collect::<Vec<_>>().join(".")
 }
 
@@ -266,7 +284,8 @@ pub(crate) fn random_rows(random: &mut StdRng, orgs: &[u128]) -> Vec<Observation
             let row = seen(host, random.random_range(0..12)).by(org).version(random.random_range(0..1 << 40));
             let row = row.named(TYPES.choose(random).unwrap()).after(random.random_range(0..10));
             let row = row.session(random.random_range(0..4)).agent(["", "alpha", "beta"].choose(random).unwrap());
-            let row = row.url(&format!("https://{host}/{}", random.random_range(0..3)));
+            let row =
+                row.url(&format!("{}://{host}{}", ["https", "http"].choose(random).unwrap(), PAGES.choose(random).unwrap()));
             let row = row.id(["", "a", "b", "B", "\u{e4}"].choose(random).unwrap());
             let row = row.data(&format!("{{\"org.example.n\":{}.0,\"n\":1}}", random.random_range(0..3)));
             let row = match random.random_range(0..6) {

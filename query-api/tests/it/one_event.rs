@@ -96,7 +96,7 @@ async fn a_delegated_event_is_the_grantors_to_the_byte_and_what_lists_are_asked_
     let id = owner.id.to_string();
     let (path, grantor) = ("/content-owners/events/own", [("delegated_from", id.as_str())]);
     assert_eq!(app.get(&partner.key, path, &grantor).await, app.get(&owner.key, path, &[]).await);
-    for name in ["limit", "offset", "after", "by", "split", "sort", "event_type", "agent_id", "platform_id"] {
+    for name in ["limit", "offset", "after", "by", "split", "sort", "event_type", "agent_id", "platform_id", "path"] {
         let (status, problem) = app.get(&owner.key, path, &[(name, "1")]).await.problem();
         let detail = json!(format!("This read has no parameter {name}."));
         assert_eq!((status, &problem["detail"]), (StatusCode::BAD_REQUEST, &detail), "{name}");

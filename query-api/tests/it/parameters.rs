@@ -60,7 +60,8 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         [("domain", "example.com"), ("delegated_from", &grantor), ("seen_by", &grantor), ("by", "url"), ("split", "type")];
     let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
     let mut asked: Vec<_> = of_owners.map(|given| ("/agent/events", &agent.key, given)).collect();
-    let unsplit = OWNERS.into_iter().filter(|path| *path != "/content-owners/funnel").chain(["/content-owners/summary"]);
+    let is_split = |path: &&str| ["/content-owners/funnel", "/content-owners/urls"].contains(path);
+    let unsplit = OWNERS.into_iter().filter(|path| !is_split(path)).chain(["/content-owners/summary"]);
     asked.extend(unsplit.map(|path| (path, &owner.key, ("by", "agent"))));
     asked.extend(OWNERS.into_iter().chain(["/content-owners/summary"]).map(|path| (path, &owner.key, ("split", "agent"))));
     for name in ["domain", "delegated_from", "seen_by"] {
@@ -70,14 +71,18 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
     let unsorted = ["/content-owners/events", "/content-owners/summary", "/content-owners/coverage"];
     asked.extend(unsorted.map(|path| (path, &owner.key, ("sort", "total_events"))));
     asked.extend(["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, ("sort", "day"))));
-    for name in ["event_type", "agent_id", "platform_id", "reported_by"] {
+    for name in ["event_type", "agent_id", "platform_id", "reported_by", "path"] {
         let whole = ["/content-owners/summary", "/content-owners/series", "/content-owners/coverage"];
-        let narrowed = if name == "reported_by" { "/agent/events" } else { "/content-owners/events" };
+        let narrowed = match name {
+            "reported_by" => "/agent/events",
+            "path" => "/content-owners/urls",
+            _ => "/content-owners/events",
+        };
         let owners = OWNERS.into_iter().chain(whole).map(|path| (path, &owner.key, (name, "self")));
         let agents = ["/agent/events", "/agent/summary", "/agent/series"].map(|path| (path, &agent.key, (name, "")));
         asked.extend(owners.chain(agents).filter(|(path, ..)| *path != narrowed));
     }
-    assert_eq!(asked.len(), 33 + 4 * 9);
+    assert_eq!(asked.len(), 32 + 5 * 9);
     for (path, key, (name, value)) in asked {
         let (status, problem) = app.get(key, path, &[(name, value)]).await.problem();
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &"invalid_parameter".into()), "{path} {name}");

@@ -61,6 +61,14 @@ async fn events_are_sent_imported_once_and_read_in_every_form() {
     assert_eq!(pages.stdout.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 5, "{pages:?}");
     let first = read(&["urls", "--limit", "2"]);
     assert!(first.stdout.lines().count() == 3 && first.stderr.contains("2 of 5 are shown"), "{first:?}");
+    let of_path = read(&["urls", "--path", "/2*", "-o", "ndjson"]);
+    assert!(of_path.stdout.lines().count() == 1 && of_path.stdout.contains("example.com/2\""), "{of_path:?}");
+    let sections = read(&["urls", "--by", "section", "-o", "json"]).json();
+    assert_eq!(
+        (&sections["total"], &sections["items"][0]["content_url"]),
+        (&json!(1), &json!("https://example.com/")),
+        "{sections}"
+    );
     for (command, has) in
         [("crawlers", "PerplexityBot"), ("coverage", "true"), ("funnel", "2026-11-01"), ("corroboration", "2026-11-01")]
     {

@@ -69,6 +69,7 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry import", "a_log_goes_on_where_it_stopped_and_counts_once_however_often_it_comes"),
     ("telemetry events import", "events_are_sent_imported_once_and_read_in_every_form"),
     ("telemetry crawlers", "events_are_sent_imported_once_and_read_in_every_form"),
+    ("telemetry urls", "events_are_sent_imported_once_and_read_in_every_form"),
     ("telemetry series", "events_are_sent_imported_once_and_read_in_every_form"),
     ("promtool check", "promtool_takes_the_rules_and_the_configuration"),
     ("promtool test", "every_alert_fires_in_one_case_of_promtool_and_stays_silent_in_another"),

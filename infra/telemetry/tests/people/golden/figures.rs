@@ -57,6 +57,8 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
         &["summary"][..],
         &["series", "--split", "type"],
         &["urls"],
+        &["urls", "--path", "/log/*"],
+        &["urls", "--by", "section"],
         &["crawlers"],
         &["coverage"],
         &["funnel"],
@@ -97,6 +99,7 @@ async fn golden_an_error_for_each_exit_code() {
     let mut kept = Transcript::new("exit_codes");
     kept.run(&owner, &["urls", "--since", "2026-11-01", "--until", "2026-11-01"]);
     kept.run(&owner, &["series", "--by", "hour", "--since", "2000-01-01", "--until", "2026-01-01"]);
+    kept.run(&owner, &["urls", "--path", "blog/*"]);
     kept.run(&owner, &["summary", "--since", "lately"]);
     kept.run(&owner, &["summary", "--domain", "other.example"]);
     kept.run(&Terminal::new(), &["summary", "--url", "https://telemetry.example"]);
