@@ -46,6 +46,14 @@ impl Failure {
         }
     }
 
+    /// What the API says of a parameter that a person wrote; every other failure is the page's.
+    pub(crate) fn of_parameter(self, is_given: bool) -> Result<Problem, Self> {
+        match self {
+            Self::Refused(problem) if is_given && problem.status == 400 => Ok(*problem),
+            other => Err(other),
+        }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::SignedOut => StatusCode::SEE_OTHER,

@@ -55,6 +55,8 @@ pub(crate) struct Filters {
     pub(crate) seen_as: Option<SeenAs>,
     /// Of a list of events: what it is narrowed to.
     pub(crate) narrowed: Option<Narrowed>,
+    /// Of a list of pages: their path, or what it begins with; empty: all of them.
+    pub(crate) path: Option<String>,
 }
 
 /// A partner whose view is shown, and the address of one's own.
@@ -130,7 +132,7 @@ impl Filters {
         let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None })
+        Ok(Self { window, domains: Vec::new(), here, kept, seen_as: None, narrowed: None, path: None })
     }
 
     /// The bar of a list of events, with what it is narrowed to.
@@ -141,6 +143,20 @@ impl Filters {
         Self { kept, narrowed: Some(narrowed), ..self }
     }
 
+    /// The bar of a list of pages, with their path.
+    pub(crate) fn on_path(self, asked: &PeriodParameters) -> Self {
+        Self { path: Some(asked.path.clone()), ..self }
+    }
+
+    /// The path that a list of pages is narrowed to; empty where it is not.
+    pub(crate) fn path_told(&self) -> &str {
+        self.path.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn has_path(&self) -> bool {
+        !self.path_told().is_empty()
+    }
+
     /// What is kept, behind other parameters.
     pub(crate) fn kept_query(&self) -> String {
         let narrowed = self.narrowed.iter().flat_map(|narrowed| {
@@ -148,7 +164,9 @@ impl Filters {
             chosen.into_iter().filter(|(_, value)| !value.is_empty())
         });
         let kept = self.kept.iter().map(|(name, value)| (*name, value.as_str()));
-        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(kept.chain(narrowed)).finish();
+        let path = self.has_path().then(|| ("path", self.path_told()));
+        let pairs = kept.chain(narrowed).chain(path);
+        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         if pairs.is_empty() { pairs } else { format!("&{pairs}") }
     }
 }

@@ -43,10 +43,17 @@ pub(crate) struct PeriodParameters {
     #[serde(default)]
     pub(crate) platform_id: String,
     #[serde(default)]
+    pub(crate) path: String,
+    #[serde(default)]
     seen_by: String,
 }
 
 impl PeriodParameters {
+    /// Which pages a list of them has, and by what, as the API names it; empty: all of them, by URL.
+    pub(crate) fn of_pages(&self) -> [(&'static str, &str); 2] {
+        [("by", &self.by), ("path", &self.path)]
+    }
+
     /// What narrows a list of events, as the API names it; empty: not narrowed.
     pub(crate) fn narrowing(&self) -> [(&'static str, &str); 3] {
         [("event_type", &self.event_type), ("agent_id", &self.agent_id), ("platform_id", &self.platform_id)]

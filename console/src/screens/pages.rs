@@ -1,4 +1,4 @@
-//! Pages: each URL with how often it was used, and when last.
+//! Pages: each URL with how often it was used, and when last; all of them, those of a path, or sections of them.
 //!
 //! Must keep the order of the API: most events first, or by the column that was chosen.
 
@@ -14,9 +14,14 @@ use crate::sort::Headings;
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use schemas::problem::Problem;
 use std::sync::Arc;
 
+const URLS: &str = "/content-owners/urls";
 const LIMIT: u64 = 50;
+/// Of what rows are of, what is not the usual.
+const SECTION: &str = "section";
 
 #[derive(Template)]
 #[template(path = "pages.html")]
@@ -25,15 +30,36 @@ pub(crate) struct Pages {
     filters: Filters,
     headings: Headings,
     home: String,
+    /// The addresses of the list by page and by section, for the same path.
+    by_page: String,
+    by_section: String,
+    is_of_sections: bool,
     pages: Vec<UrlMetric>,
     pager: Pager,
     behind: Behind,
+    /// Why the API refuses the path.
+    problem: Option<Problem>,
+}
+
+impl Pages {
+    /// The address of the pages of a section, of which there is none for what lies in no folder.
+    fn within(&self, page: &UrlMetric) -> Option<String> {
+        let path = page.folder().filter(|_| self.is_of_sections)?;
+        Some(format!("{}?{}", self.filters.here, self.filters.window.query_and(&[("path", path)])))
+    }
 }
 
 impl UrlMetric {
     /// How many events of a type the URL has.
     pub(crate) fn of_type(&self, event_type: &str) -> Count {
         self.event_types.iter().find(|counted| counted.event_type == event_type).map_or(Count(0), |counted| counted.count)
+    }
+
+    /// Of a section, what the paths of its pages begin with, as the API is asked for them.
+    fn folder(&self) -> Option<&str> {
+        let (_, beyond) = self.content_url.split_once("://")?;
+        let path = &beyond[beyond.find('/')?..];
+        path.ends_with("/*").then_some(path)
     }
 }
 
@@ -42,19 +68,52 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     member: Member,
     Query(asked): Query<PeriodParameters>,
-) -> Result<Page<Pages>, Failure> {
-    let filters = Filters::read(&state, &member, "pages", &asked).await?;
+) -> Result<(StatusCode, Page<Pages>), Failure> {
+    let filters = Filters::read(&state, &member, "pages", &asked).await?.on_path(&asked);
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
-    let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
-    let page: List<UrlMetric> = member.api().get("/content-owners/urls", &parameters).await?;
-    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
-    Ok(Page(Pages {
-        headings: Headings::over(&filters, &asked, &[], "-total_events"),
-        frame: member.frame("Pages", &filters.window.query()),
-        home: member.organization.home(),
-        pager: Pager::numbered(address, page.total, asked.offset, LIMIT),
-        pages: page.items,
-        behind: Behind::of(&state, &member, "pages", "/content-owners/urls", &parameters),
-        filters,
-    }))
+    let part = [("sort", asked.sort.as_str()), ("limit", &limit), ("offset", &offset)];
+    let parameters = filters.window.parameters_and(&[&asked.of_pages()[..], &part].concat());
+    let (page, problem) = match member.api().get::<List<UrlMetric>>(URLS, &parameters).await {
+        Ok(page) => (page, None),
+        Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter(!asked.path.is_empty())?)),
+    };
+    let status = if problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let query = |by: &str, sort: &str| filters.window.query_and(&[("by", by), ("path", &asked.path), ("sort", sort)]);
+    let address = |by: &str, sort: &str| format!("{}?{}", filters.here, query(by, sort));
+    Ok((
+        status,
+        Page(Pages {
+            headings: Headings::over(&filters, &asked, &asked.of_pages(), "-total_events"),
+            frame: member.frame("Pages", &filters.window.query()),
+            home: member.organization.home(),
+            by_page: address("", ""),
+            by_section: address(SECTION, ""),
+            is_of_sections: asked.by == SECTION,
+            pager: Pager::numbered(address(&asked.by, &asked.sort), page.total, asked.offset, LIMIT),
+            pages: page.items,
+            behind: Behind::of(&state, &member, "pages", URLS, &parameters),
+            problem,
+            filters,
+        }),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_section_that_is_a_folder_is_asked_for_by_what_its_paths_begin_with() {
+        let folder = |url: &str| {
+            let page = json!({"content_url": url, "total_events": 1, "unique_sessions": 0, "event_types": [], "last_seen": "2026-01-01T00:00:00Z"});
+            serde_json::from_value::<UrlMetric>(page).unwrap().folder().map(str::to_owned)
+        };
+        assert_eq!(folder("https://example.com/blog/*"), Some("/blog/*".to_owned()));
+        assert_eq!(folder("https://example.com/b%2Fc/*"), Some("/b%2Fc/*".to_owned()));
+        assert_eq!(
+            (folder("https://example.com/"), folder("https://example.com/blog/a"), folder("nothing/*")),
+            (None, None, None)
+        );
+    }
 }

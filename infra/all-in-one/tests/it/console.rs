@@ -18,6 +18,7 @@ mod looks;
 mod more_figures;
 mod one_event;
 mod operator_webhooks;
+mod pages;
 mod partners;
 mod picture;
 mod plain_members;

@@ -118,10 +118,14 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
             assert!(overview.html.contains(&legend), "{context}: {legend} in {}", overview.html);
         }
 
-        let sort = order(&mut random, &["total_events", "unique_sessions", "content_url", "content_retrieved"]);
-        let urls = api(&format!("/content-owners/urls?{window}{sort}&limit=50")).await;
-        let page = reader.open(&format!("{home}/pages?{window}{sort}")).await;
-        assert_eq!(shown(&page, &[0, 1, 6]), told(&urls, &["content_url", "total_events", "unique_sessions"]), "{context}");
+        for pages in ["", "&path=/3", "&path=/*", "&path=/nothing/*"] {
+            let sort = order(&mut random, &["total_events", "unique_sessions", "content_url", "content_retrieved"]);
+            let pages = format!("{pages}{sort}");
+            let urls = api(&format!("/content-owners/urls?{window}{pages}&limit=50")).await;
+            let page = reader.open(&format!("{home}/pages?{window}{pages}")).await;
+            let expected = told(&urls, &["content_url", "total_events", "unique_sessions"]);
+            assert_eq!(shown(&page, &[0, 1, 6]), expected, "{context}{pages}");
+        }
 
         for by in ["url", "day", "agent"] {
             let sort = order(&mut random, &STEPS);

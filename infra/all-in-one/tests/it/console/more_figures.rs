@@ -69,6 +69,8 @@ struct View {
     shown: String,
     /// Beside the days, in the API's.
     rest: String,
+    /// Of a list of pages, in both.
+    pages: String,
 }
 
 impl View {
@@ -85,7 +87,12 @@ impl View {
         let seen_by =
             if random.random_range(0..4) == 0 { format!("&seen_by={}", demo.env("NETWORK_ORG_ID")) } else { String::new() };
         let rest = format!("{domain}{seen_by}");
-        Self { since, until, shown: format!("{shown}{rest}"), rest }
+        let path = ["", "", "/of-edge/*", "/*", "/%3C*", "/%3C3%3E", "/of-edge/1", "/of-*", "/_f-edge/*"].choose(random).unwrap();
+        let by = ["", "section", "url"].choose(random).unwrap();
+        let pages = [("path", path), ("by", by)].into_iter().filter(|(_, value)| !value.is_empty());
+        let pages = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pages).finish();
+        let pages = if pages.is_empty() { pages } else { format!("&{pages}") };
+        Self { since, until, shown: format!("{shown}{rest}"), rest, pages }
     }
 
     fn api(&self) -> String {
@@ -332,8 +339,8 @@ impl Compared<'_> {
             .collect();
         assert_eq!(table(&page, "Agents"), expected, "{}: agents", self.trace);
 
-        let urls = self.api(&format!("/content-owners/urls?{}&limit=50", view.api())).await;
-        let page = self.page(&format!("pages?{}", view.shown)).await;
+        let urls = self.api(&format!("/content-owners/urls?{}{}&limit=50", view.api(), view.pages)).await;
+        let page = self.page(&format!("pages?{}{}", view.shown, view.pages)).await;
         let expected: Vec<Vec<String>> = urls["items"]
             .as_array()
             .unwrap()
@@ -345,6 +352,7 @@ impl Compared<'_> {
             })
             .collect();
         assert_eq!(table(&page, "Pages"), expected, "{}: pages", self.trace);
+        self.files(view, &page).await;
 
         let events = self.api(&format!("/content-owners/events?{}&limit=50", view.api())).await;
         let page = self.page(&format!("events?{}", view.shown)).await;
@@ -380,6 +388,33 @@ impl Compared<'_> {
         assert_eq!(shown, expected.collect::<Vec<_>>(), "{}: corroboration", self.trace);
     }
 
+    /// The file of the pages that are shown has what the API lists; where none are, the page says so and leads back to all.
+    async fn files(&mut self, view: &View, page: &Page) {
+        let listed = self.api(&format!("/content-owners/urls?{}{}&limit=1000", view.api(), view.pages)).await;
+        if listed["total"] == 0 {
+            let said = if view.pages.contains("path=") { "No page on" } else { "No page was used" };
+            assert!(page.html.contains(said) && page.html.contains(">Look at 90 days</a>"), "{}: {}", self.trace, page.html);
+            assert_eq!(page.html.contains(">Show all pages</a>"), view.pages.contains("path="), "{}", self.trace);
+            return;
+        }
+        let call = unescaped(page.between("<pre tabindex=\"0\"><code>", "</code>").unwrap_or_default());
+        assert!(view.pages.split('&').all(|said| call.contains(said)), "{}: {call}", self.trace);
+        let files: Vec<String> =
+            page.all_between("<a href=\"", "\"").map(unescaped).filter(|to| to.contains("/export/pages.")).collect();
+        assert_eq!(files.len(), 2, "{}: {}", self.trace, page.html);
+        for file in files {
+            let told = self.reader.open(&file).await;
+            assert_eq!(told.status, 200, "{}: {file}", self.trace);
+            let urls: Vec<String> = if file.contains(".csv") {
+                csv::Reader::from_reader(told.html.as_bytes()).into_records().map(|line| line.unwrap()[0].to_owned()).collect()
+            } else {
+                let line = |line: &str| text(&serde_json::from_str::<Value>(line).unwrap()["content_url"]);
+                told.html.lines().map(line).collect()
+            };
+            assert_eq!(urls, told_of(&listed), "{}: {file}", self.trace);
+        }
+    }
+
     async fn reported(&mut self, view: &View) {
         let summary = self.api(&format!("/agent/summary?{}", view.api())).await;
         let path = format!("reported?{}", view.shown);
@@ -396,6 +431,10 @@ impl Compared<'_> {
         assert_eq!(table(&page, "Your agents"), agents, "{}", self.trace);
         assert_eq!(table(&page, "Events by type"), told(&summary["events_by_type"], &["event_type", "count"]), "{}", self.trace);
     }
+}
+
+fn told_of(listed: &Value) -> Vec<String> {
+    told(&listed["items"], &["content_url"]).concat()
 }
 
 /// What the API splits a page's chart by.

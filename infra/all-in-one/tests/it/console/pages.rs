@@ -1,0 +1,94 @@
+//! Pages of a path: what is typed, led to by a section, kept by the pager, matched by nothing, or no path at all.
+
+use super::Reader;
+use super::reader::{Page, unescaped};
+use crate::demo::Demo;
+use serde_json::{Value, json};
+
+const WINDOW: &str = "since=2026-09-01&until=2026-09-30";
+
+/// Sixty pages of a blog, and three others.
+async fn demo() -> Demo {
+    let demo = Demo::start().await;
+    let pages = (0..60).map(|number| format!("blog/{number}")).chain(["blog", "Blog/a", "about"].map(str::to_owned));
+    let event = |page: String| {
+        json!({"type": "content_retrieved", "timestamp": "2026-09-08T10:00:00Z", "source_role": "edge",
+            "content_url": format!("https://www.example.com/{page}")})
+    };
+    let events: Vec<Value> = pages.map(event).collect();
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": events})).await.status, 201);
+    demo.counts(63).await;
+    demo
+}
+
+fn urls(page: &Page) -> Vec<String> {
+    let rows = page.all_between("<th scope=\"row\" class=\"url\">", "</th>");
+    rows.map(|row| unescaped(row.split_once("\">").map_or(row, |(_, text)| text).trim_end_matches("</a>"))).collect()
+}
+
+fn link(page: &Page, text: &str) -> String {
+    let (before, _) = page.html.split_once(&format!(">{text}</a>")).unwrap_or_else(|| panic!("no {text}: {}", page.html));
+    unescaped(before.rsplit_once("href=\"").unwrap().1.split('"').next().unwrap())
+}
+
+#[tokio::test]
+async fn pages_of_a_path_are_typed_or_led_to_by_their_section_and_stay_so_from_page_to_page() {
+    let demo = demo().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let all = owner.open(&format!("{home}/pages?{WINDOW}")).await;
+    assert!(all.html.contains("<input name=\"path\" value=\"\""), "{}", all.html);
+    let sections = owner.open(&link(&all, "Sections")).await;
+    assert_eq!(urls(&sections), ["https://example.com/blog/*", "https://example.com/", "https://example.com/Blog/*"]);
+
+    let blog = owner.open(&link(&sections, "https://example.com/blog/*")).await;
+    assert!(blog.address.contains(WINDOW) && blog.html.contains("<input name=\"path\" value=\"/blog/*\""), "{}", blog.html);
+    let typed = owner.open(&format!("{home}/pages?{WINDOW}&path=/blog/*")).await;
+    assert_eq!((urls(&blog).len(), urls(&typed)), (50, urls(&blog)));
+    assert!(blog.html.contains("1\u{2013}50 of 60"), "{}", blog.html);
+    let later = owner.open(&link(&blog, "Next")).await;
+    assert_eq!(urls(&later).len(), 10);
+    assert!(later.html.contains("value=\"/blog/*\"") && urls(&later).iter().all(|url| url.contains("/blog/")), "{}", later.html);
+    assert_eq!(urls(&owner.open(&link(&later, "Previous")).await), urls(&blog));
+    let quarter = link(&blog, "90 days");
+    assert!(quarter.contains("path=%2Fblog%2F*"), "{quarter}");
+    assert_eq!(urls(&owner.open(&link(&blog, "Sections")).await), ["https://example.com/blog/*"]);
+    let file = owner.open(&link(&blog, "CSV")).await;
+    assert_eq!(file.html.lines().count(), 61, "{}", file.html);
+    assert_eq!(urls(&owner.open(&link(&later, "Show all pages")).await), urls(&all));
+}
+
+#[tokio::test]
+async fn a_path_that_nothing_is_on_and_one_that_is_none_are_told_and_lead_back() {
+    let demo = demo().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let none = owner.open(&format!("{home}/pages?{WINDOW}&path=/BLOG/*")).await;
+    assert_eq!(none.status, 200);
+    assert!(none.html.contains("No page on <code>/BLOG/*</code> was used from 2026-09-01 to 2026-09-30"), "{}", none.html);
+    assert!(link(&none, "Look at 90 days").ends_with("path=%2FBLOG%2F*"));
+    assert_eq!(urls(&owner.open(&link(&none, "Show all pages")).await).len(), 50);
+    for (path, said) in [
+        ("blog/*", "does not begin with a slash"),
+        ("/blog/*/a", "has a * elsewhere than at its end"),
+        ("/blog?q=<b>", "holds a ? or a #"),
+    ] {
+        let asked = url::form_urlencoded::Serializer::new(String::new()).append_pair("path", path).finish();
+        let refused = owner.open(&format!("{home}/pages?{WINDOW}&{asked}")).await;
+        assert!(
+            refused.status == 400 && refused.html.contains(said) && refused.html.contains("Request <code>"),
+            "{path}: {}",
+            refused.html
+        );
+        let field = refused.between("<input name=\"path\" value=\"", "\"").map(unescaped);
+        assert_eq!(field.as_deref(), Some(path), "what was typed stays");
+        assert!(!refused.html.contains("<b>"), "{}", refused.html);
+        assert_eq!(urls(&owner.open(&link(&refused, "Show all pages")).await).len(), 50);
+        assert_eq!(owner.open(&format!("{home}/export/pages.csv?{WINDOW}&{asked}")).await.status, 400);
+    }
+    // What else is refused is no matter of the path.
+    for other in ["domain=other.example", "by=agent", "seen_by=nobody", "period=ever"] {
+        let refused = owner.open(&format!("{home}/pages?{other}")).await;
+        assert!([400, 403].contains(&refused.status) && !refused.html.contains("Write a path"), "{other}: {}", refused.html);
+    }
+}
