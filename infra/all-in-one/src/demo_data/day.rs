@@ -2,16 +2,17 @@
 //!
 //! Must ask nothing and nobody: no clock, no store.
 
-use super::names::{AGENTS, BOTS, Bot, PAGES, SITE};
+use super::names::{AGENTS, ASSISTANTS, BOTS, Bot, PAGES, SITE, fetcher_of};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Utc, Weekday};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Fetches of crawlers, and sessions of agents, on an average day.
+/// Fetches of crawlers, sessions of agents, and sessions of those that crawlers' operators have, on an average day.
 const CRAWLS: f64 = 260.0;
 const SESSIONS: f64 = 22.0;
+const ASSISTED: f64 = 7.0;
 /// What the days are made from, besides their dates.
 const SEED: u64 = 0x00c0_ffee;
 
@@ -45,7 +46,12 @@ pub(super) fn of(date: NaiveDate) -> Day {
         maker.crawl();
     }
     for _ in 0..maker.about(SESSIONS * busy) {
-        maker.session();
+        let agent = AGENTS[[0, 0, 0, 1, 1, 2][maker.random.random_range(0..6)]];
+        maker.session(agent);
+    }
+    for _ in 0..maker.about(ASSISTED * busy) {
+        let agent = ASSISTANTS[[0, 0, 0, 1, 2, 2][maker.random.random_range(0..6)]].name;
+        maker.session(agent);
     }
     let Maker { mut day, .. } = maker;
     let by_time = |list: &mut Vec<Value>, member: &str| list.sort_by(|a, b| a[member].as_str().cmp(&b[member].as_str()));
@@ -61,7 +67,7 @@ fn busyness(date: NaiveDate) -> f64 {
     weekend * (0.9 + 0.2 * f64::from(date.day0()) / 30.0)
 }
 
-fn instant(at: DateTime<Utc>) -> String {
+pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
@@ -143,8 +149,7 @@ impl Maker {
     }
 
     /// Somebody asks an agent: it fetches some pages, of which the edge misses a few, and says what became of them.
-    fn session(&mut self) {
-        let agent = AGENTS[[0, 0, 0, 1, 1, 2][self.random.random_range(0..6)]];
+    fn session(&mut self, agent: &str) {
         let (started, session) = (self.time(), self.id());
         let (mut at, mut events) = (started, Vec::new());
         for _ in 0..self.random.random_range(1..=4) {
@@ -167,14 +172,6 @@ impl Maker {
 
     /// One page of a session, from its retrieval as far as it came.
     fn reading(&mut self, at: &mut DateTime<Utc>, agent: &str, events: &mut Vec<Value>) {
-        const FETCHER: Bot = Bot {
-            name: "DemoAgent-User",
-            operator: "Demo Agent",
-            purpose: "user",
-            user_agent: "Mozilla/5.0 (compatible; DemoAgent-User/1.0; +https://agent.example.net/bot)",
-            is_verified: true,
-            share: 0,
-        };
         let (url, fetch) = (self.page(), self.id());
         let mut say = |maker: &mut Self, kind: &str, after: i64, more: Value| {
             *at += TimeDelta::milliseconds(after);
@@ -209,7 +206,7 @@ impl Maker {
             say(self, kind, after, more);
         }
         if self.chance(84) {
-            let seen = self.retrieval(fetched_at + TimeDelta::milliseconds(20), &url, &fetch, &FETCHER);
+            let seen = self.retrieval(fetched_at + TimeDelta::milliseconds(20), &url, &fetch, fetcher_of(agent));
             self.day.seen_by_edge.push(seen);
         }
     }

@@ -61,6 +61,45 @@ pub(super) const BOTS: [Bot; 8] = [
 /// Agents of the demo's own agent organisation.
 pub(super) const AGENTS: [&str; 3] = ["demo-answers", "demo-research", "demo-shopping"];
 
+/// Agents of the operators of crawlers, by whose names clicks are told beside their retrievals: what they ask with, too.
+pub(super) const ASSISTANTS: [Bot; 3] = [
+    bot(
+        ("ChatGPT-User/1.0", "OpenAI"),
+        "user",
+        "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
+        true,
+        0,
+    ),
+    bot(
+        ("Claude-User/1.0", "Anthropic"),
+        "user",
+        "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Claude-User/1.0; +Claude-User@anthropic.com)",
+        true,
+        0,
+    ),
+    bot(
+        ("Perplexity-User/1.0", "Perplexity"),
+        "user",
+        "Mozilla/5.0 (compatible; Perplexity-User/1.0; +https://docs.perplexity.ai/guides/bots)",
+        true,
+        0,
+    ),
+];
+
+/// What the demo's own agents ask with.
+const OWN: Bot = bot(
+    ("DemoAgent-User", "Demo Agent"),
+    "user",
+    "Mozilla/5.0 (compatible; DemoAgent-User/1.0; +https://agent.example.net/bot)",
+    true,
+    0,
+);
+
+/// What an agent asks with.
+pub(super) fn fetcher_of(agent: &str) -> &'static Bot {
+    ASSISTANTS.iter().find(|assistant| assistant.name == agent).unwrap_or(&OWN)
+}
+
 /// Pages, the most wanted first.
 pub(super) const PAGES: [&str; 24] = [
     "/guides/choosing-a-heat-pump",

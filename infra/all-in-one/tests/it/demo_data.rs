@@ -10,27 +10,28 @@ fn count(list: &Value, member: &str, name: &str) -> u64 {
     entries.filter(|entry| entry[member] == name).filter_map(|entry| entry["count"].as_u64()).sum()
 }
 
-/// A stack with those days, once every report is counted, and what it says of them: fetches of the edge and the origin, sessions.
-pub(crate) async fn demo_with_data() -> (Demo, [u64; 3]) {
+/// A stack with those days, once every report is counted, and what it says of them: fetches of the edge and the origin, sessions, reports of clicks.
+pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
     let line = said.lines().find(|line| line.starts_with("demo data: ")).unwrap_or_else(|| panic!("it says so: {said}"));
     let numbers: Vec<u64> = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
-    let [edge, origin, sessions] = numbers[..] else { panic!("{line}") };
+    let [edge, origin, sessions, clicks] = numbers[..] else { panic!("{line}") };
     eventually("every report is counted", || async {
         let seen = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         let own = demo.get(demo.env("AGENT_KEY"), "/agent/summary").await.body;
         let by = |role| count(&seen["events_by_source"], "source_role", role);
-        (by("edge") == edge && by("origin") == origin && own["total_sessions"] == sessions).then_some(())
+        let is_seen = by("edge") == edge && by("origin") == origin;
+        (is_seen && own["total_sessions"] == sessions && own["clicks"]["total_events"] == clicks).then_some(())
     })
     .await;
-    (demo, [edge, origin, sessions])
+    (demo, [edge, origin, sessions, clicks])
 }
 
 #[tokio::test]
 async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
-    let (demo, [edge, origin, sessions]) = demo_with_data().await;
-    assert!(edge > 10_000 && origin > 2_000 && sessions > 800, "{edge} {origin} {sessions}");
+    let (demo, [edge, origin, sessions, clicks]) = demo_with_data().await;
+    assert!(edge > 10_000 && origin > 2_000 && sessions > 800 && clicks > 200, "{edge} {origin} {sessions} {clicks}");
     let (owner, agent) = (demo.env("OWNER_KEY"), demo.env("AGENT_KEY"));
     let series = demo.get(owner, "/content-owners/series").await.body;
     let days = series["items"].as_array().unwrap();
@@ -46,6 +47,22 @@ async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
     let own = demo.get(agent, "/agent/summary").await.body;
     for outcome in ["browse", "abandonment", "conversion"] {
         assert!(count(&own["outcomes"]["by_type"], "outcome_type", outcome) > 0, "{outcome}: {own}");
+    }
+    for kind in ["content_engaged", "checkout_completed"] {
+        assert!(count(&own["clicks"]["events_by_type"], "event_type", kind) > 5, "{kind}: {own}");
+    }
+    let page = demo.client.get(demo.url(&format!("/console/o/{}/clicks", demo.env("AGENT_ORG_ID"))));
+    let page = page.header("cookie", format!("telemetry-session={}", demo.env("AGENT_SESSION"))).send().await.unwrap();
+    let page = page.text().await.unwrap();
+    assert!(page.contains("aria-label=\"Clicks\"") && page.contains("-User/1.0</td>"), "{page}");
+    let crawlers = demo.get(owner, "/content-owners/crawlers?limit=1000").await.body;
+    assert!(crawlers["unattributed_clicks"].as_u64() > Some(20), "{crawlers}");
+    for operator in ["OpenAI", "Anthropic", "Perplexity"] {
+        let bots = crawlers["items"].as_array().unwrap().iter().filter(|bot| bot["operator"] == operator);
+        assert!(
+            bots.clone().count() > 1 && bots.clone().all(|bot| bot["retrievals_per_click"].as_f64() > Some(1.0)),
+            "{crawlers}"
+        );
     }
     for kind in ["content_grounded", "content_cited", "content_presented", "content_engaged"] {
         assert!(count(&own["events_by_type"], "event_type", kind) > 100, "{kind}: {own}");
