@@ -192,17 +192,17 @@ fn section_of(shown: &Observation) -> String {
     }
 }
 
-/// The retrievals of pages whose path is asked for, and how it is asked: the path of one of them, or what it begins with; now and then
-/// what hardly any has.
+/// The retrievals of pages whose path is asked for, and how it is asked: the path of one of them, or what it begins with; as often
+/// what would be others as a pattern or in other letters.
 fn on_path<'a>(retrievals: &[Retrieval<'a>], random: &mut StdRng) -> (Vec<Retrieval<'a>>, String) {
     let path = |of: &Retrieval<'a>| path_of(&representative(of).content_url).to_owned();
-    let mut asked = ["/%", "/bl_g/", "/BLOG/", "/blog", "/\\", "/b\u{e4}"][random.random_range(0..6)].to_owned();
-    if random.random_bool(0.8) && !retrievals.is_empty() {
+    let mut asked = ["/%", "/_", "/bl_g/", "/BLOG/", "/.", "/b\u{e4}"][random.random_range(0..6)].to_owned();
+    if random.random() && !retrievals.is_empty() {
         asked = path(&retrievals[random.random_range(0..retrievals.len())]);
         asked.truncate(random.random_range(1..=asked.len()));
         asked.retain(|one| one != '*');
     }
-    let is_beginning: bool = random.random();
+    let is_beginning = random.random_bool(0.7);
     let is_on = |of: &&Retrieval<'a>| if is_beginning { path(of).starts_with(&asked) } else { path(of) == asked };
     let found = retrievals.iter().filter(is_on).cloned().collect();
     (found, if is_beginning { format!("{asked}*") } else { asked })
