@@ -239,6 +239,14 @@ pub(crate) struct UrlMetric {
     pub(crate) last_seen: Time,
 }
 
+/// All agents of a day.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CorroboratedDay {
+    pub(crate) day: chrono::NaiveDate,
+    pub(crate) seen_by_both: Count,
+    pub(crate) claimed_by_agent_only: Count,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct Corroborated {
     pub(crate) day: chrono::NaiveDate,

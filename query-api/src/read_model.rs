@@ -56,7 +56,7 @@ pub use plans::{PlanRequest, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, ReportRow, Rows, UrlRow};
 pub(crate) use series::{By, Cell, Cells, Extent, OwnSplit, Split, Value};
 pub(crate) use sessions::{SessionEvent, SessionEvents, SessionPart};
-pub(crate) use statements::{CORROBORATION_SORTABLE, FunnelBy, URLS_SORTABLE};
+pub(crate) use statements::{CorroborationBy, FunnelBy, URLS_SORTABLE};
 
 /// How often the server is asked for a sign of life while a query runs.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -125,11 +125,11 @@ impl Telemetry {
         &self,
         seen: &Visibility,
         period: &Period,
-        sort: Option<Sort>,
+        (by, sort): (CorroborationBy, Option<Sort>),
         at: Paging,
     ) -> Result<FoundPage<CorroborationRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        self.page(&statements::corroboration(&owned, sort), owned.values, at).await
+        self.page(&statements::corroboration(&owned, by, sort), owned.values, at).await
     }
 
     /// A page of a funnel.

@@ -117,15 +117,17 @@ pub struct UrlMetric {
     pub last_seen: String,
 }
 
-/// The retrievals of one agent on one day, by who saw them. The four parts add up to `retrievals`.
+/// The retrievals of one agent on one day, or of all agents, by who saw them. The four parts add up to `retrievals`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorroborationItem {
     /// UTC day.
     pub day: String,
-    /// Whose agent claims them; empty when no agent does.
-    pub platform_id: String,
-    /// As that platform names it.
-    pub agent_id: String,
+    /// By agent: whose agent claims them; empty when no agent does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_id: Option<String>,
+    /// By agent: as that platform names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Distinct retrievals.
     pub retrievals: u64,
     /// Reported by an agent, and by an edge or origin.

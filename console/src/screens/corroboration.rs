@@ -101,11 +101,11 @@ pub(crate) async fn show(
     let (limit, offset) = (LIMIT.to_string(), asked.offset.to_string());
     let parameters = filters.window.parameters_and(&[("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let api = member.api();
-    let page: Corroboration = api.get("/content-owners/corroboration", &parameters).await?;
-    let claims = match page.items.len() as u64 == page.total {
-        true => overview::claims(&page.items),
-        false => overview::claims(&overview::corroboration(&api, &filters.window).await?),
-    };
+    let (page, days) = tokio::try_join!(
+        api.get::<Corroboration>("/content-owners/corroboration", &parameters),
+        overview::corroboration(&api, &filters.window),
+    )?;
+    let claims = overview::claims(&days);
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
     Ok(Page(CorroborationPage {
         headings: Headings::over(&filters, &asked, &[], "-day"),

@@ -4,7 +4,7 @@
 
 use super::{Behind, Filters};
 use crate::State;
-use crate::answers::{Corroborated, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
+use crate::answers::{CorroboratedDay, FunnelItem, List, Series, SeriesItem, SourceCount, Summary};
 use crate::api::Asker;
 use crate::chart::{Chart, Sparkline};
 use crate::coverage::{Coverage, Covered};
@@ -142,13 +142,13 @@ async fn covered(api: &Asker, window: &Window) -> Result<Covered, Failure> {
     api.get("/content-owners/coverage", &window.parameters()).await
 }
 
-/// Every row, however many pages they take.
-pub(super) async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Corroborated>, Failure> {
-    let mut all: Vec<Corroborated> = Vec::new();
+/// Every day, however many pages they take.
+pub(super) async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<CorroboratedDay>, Failure> {
+    let mut all: Vec<CorroboratedDay> = Vec::new();
     loop {
         let offset = all.len().to_string();
-        let parameters = window.parameters_and(&[("limit", "1000"), ("offset", &offset)]);
-        let page: List<Corroborated> = api.get("/content-owners/corroboration", &parameters).await?;
+        let parameters = window.parameters_and(&[("by", "day"), ("limit", "1000"), ("offset", &offset)]);
+        let page: List<CorroboratedDay> = api.get("/content-owners/corroboration", &parameters).await?;
         let is_last = page.items.is_empty();
         all.extend(page.items);
         if is_last || all.len() as u64 >= page.total {
@@ -158,7 +158,7 @@ pub(super) async fn corroboration(api: &Asker, window: &Window) -> Result<Vec<Co
 }
 
 /// How many of the retrievals that agents claim a server of another organisation saw.
-pub(super) fn claims(rows: &[Corroborated]) -> Share {
+pub(super) fn claims(rows: &[CorroboratedDay]) -> Share {
     let both: u64 = rows.iter().map(|row| row.seen_by_both.0).sum();
     Share { part: both, whole: both + rows.iter().map(|row| row.claimed_by_agent_only.0).sum::<u64>() }
 }
@@ -189,7 +189,7 @@ fn tiles(
     window: &Window,
     (now, earlier): (&Summary, &Summary),
     types: &Chart,
-    (seen, seen_earlier): (&[Corroborated], &[Corroborated]),
+    (seen, seen_earlier): (&[CorroboratedDay], &[CorroboratedDay]),
 ) -> Vec<Tile> {
     let compared = format!("against {} days before", window.days());
     let count = |name: &'static str, label: &'static str, event_type: &str, line: usize| Tile {
@@ -200,8 +200,7 @@ fn tiles(
         compared: compared.clone(),
         sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
-    let sum = |rows: &[Corroborated], figure: fn(&Corroborated) -> u64| rows.iter().map(figure).sum::<u64>();
-    let both = |rows| sum(rows, |row| row.seen_by_both.0);
+    let both = |rows: &[CorroboratedDay]| rows.iter().map(|row| row.seen_by_both.0).sum::<u64>();
     // The days of the chart: one of which nothing is told keeps its place.
     let mut by_day: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {

@@ -6,7 +6,7 @@ use super::owned::Owned;
 use super::row_filter::RowFilter;
 use super::series::{self, By, OwnSplit, Split};
 use super::sessions::{self, SessionPart};
-use super::statements::FunnelBy;
+use super::statements::{CorroborationBy, FunnelBy};
 use super::values::Values;
 use super::{Telemetry, agent_figures, event_page, owners_page, statements};
 use crate::access::visibility::{OwnReports, Visibility};
@@ -51,6 +51,7 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
     let own = || RowFilter::of_party(&own, &period);
     let of = |text: &dyn Fn(&Owned) -> String, owned: Owned| (text(&owned), owned.values);
     let by = |text: &dyn Fn(&RowFilter) -> String| (text(&own()), own().values);
+    let corroboration = |by| of(&|owned: &Owned| statements::corroboration(owned, by, None), owned());
     let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by, None), owned());
     let session = |part| (sessions::statement(part), Values::default());
     let statements: Vec<(&str, (String, Values))> = vec![
@@ -59,7 +60,8 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
         ("events after the page before", of(&owners_page::candidates, owned().on(&walk))),
         ("urls", of(&|owned: &Owned| statements::urls(owned, PagesBy::Url, None), owned())),
         ("urls by section", of(&|owned: &Owned| statements::urls(owned, PagesBy::Section, None), owned())),
-        ("corroboration", of(&|owned: &Owned| statements::corroboration(owned, None), owned())),
+        ("corroboration by agent", corroboration(CorroborationBy::Agent)),
+        ("corroboration by day", corroboration(CorroborationBy::Day)),
         ("funnel by agent", funnel(FunnelBy::Agent)),
         ("funnel by url", funnel(FunnelBy::Url)),
         ("funnel by day", funnel(FunnelBy::Day)),

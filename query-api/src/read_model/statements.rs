@@ -82,16 +82,33 @@ pub(crate) const URLS_SORTABLE: &Sortable = &[
     ("content_engaged", "arraySum((type, one) -> one * (type = 'content_engaged'), types, per_type)"),
 ];
 
-/// What the rows of corroboration can be sorted by.
-pub(crate) const CORROBORATION_SORTABLE: &Sortable = &[
-    ("day", "day"),
-    ("agent_id", "agent"),
-    ("retrievals", "retrievals"),
-    ("seen_by_both", "both"),
-    ("claimed_by_agent_only", "claimed_only"),
-    ("seen_by_server_only", "seen_only"),
-    ("seen_by_neither", "neither"),
-];
+/// What a row of corroboration is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CorroborationBy {
+    /// A UTC day and an agent.
+    Agent,
+    /// A UTC day.
+    Day,
+}
+
+impl CorroborationBy {
+    /// What its rows can be sorted by.
+    pub(crate) fn sortable(self) -> &'static Sortable {
+        const BY_AGENT: &Sortable = &[
+            ("agent_id", "agent"),
+            ("day", "day"),
+            ("retrievals", "retrievals"),
+            ("seen_by_both", "both"),
+            ("claimed_by_agent_only", "claimed_only"),
+            ("seen_by_server_only", "seen_only"),
+            ("seen_by_neither", "neither"),
+        ];
+        match self {
+            Self::Agent => BY_AGENT,
+            Self::Day => &BY_AGENT[1..],
+        }
+    }
+}
 
 /// Of a retrieval with its reports: which of them claim it.
 pub(super) const CLAIM: &str = "arrayMap((role, is_agents) -> role IN (0, 1) AND is_agents, all_role, are_agents) AS claim";
@@ -100,15 +117,19 @@ pub(super) const CLAIMED_AND_SEEN: &str = "arrayFilter((org, is_claim) -> is_cla
     notEmpty(claimants) AS is_claimed, \
     arrayExists((org, role) -> role IN (2, 3) AND NOT has(claimants, org), all_org, all_role) AS is_seen";
 
-/// Retrievals per day and agent, by who saw them. A server of the very organisation that claims a retrieval is no second
+/// Retrievals per day, or per day and agent, by who saw them. A server of the very organisation that claims a retrieval is no second
 /// reporter.
-pub(super) fn corroboration(owned: &Owned, sort: Option<Sort>) -> String {
+pub(super) fn corroboration(owned: &Owned, by: CorroborationBy, sort: Option<Sort>) -> String {
+    let whose = match by {
+        CorroborationBy::Agent => format!("if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent"),
+        CorroborationBy::Day => format!("{NONE} AS platform, '' AS agent"),
+    };
     let parts = format!(
         "SELECT toString(one.1) AS day, platform, agent, sum(one.2) AS retrievals, \
            sumIf(one.2, is_claimed AND is_seen) AS both, sumIf(one.2, is_claimed AND NOT is_seen) AS claimed_only, \
            sumIf(one.2, NOT is_claimed AND is_seen) AS seen_only, sumIf(one.2, NOT is_claimed AND NOT is_seen) AS neither \
          FROM ( \
-           SELECT {of_days} AS of_days, if(claim[1], platforms[1], {NONE}) AS platform, if(claim[1], agents[1], '') AS agent, {CLAIMED_AND_SEEN} \
+           SELECT {of_days} AS of_days, {whose}, {CLAIMED_AND_SEEN} \
            FROM (SELECT *, {CLAIM} FROM ({shapes}))) \
          ARRAY JOIN of_days AS one GROUP BY day, platform, agent",
         // A condition on the type would be tried on each retrieval, before they are counted.

@@ -14,7 +14,7 @@ use crate::parameters::period::Period;
 use crate::parameters::sort::Sort;
 use crate::parameters::view::ViewParameters;
 use crate::read_limiter::{AdmittedReader, ReadPermit};
-use crate::read_model::{CORROBORATION_SORTABLE, CorroborationRow, EventRow, FunnelBy, FunnelRow, URLS_SORTABLE, UrlRow};
+use crate::read_model::{CorroborationBy, CorroborationRow, EventRow, FunnelBy, FunnelRow, URLS_SORTABLE, UrlRow};
 use crate::respond::page::{self, Answering, Format};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -117,7 +117,9 @@ const AGENT_EVENT_COLUMNS: &[&str] = &[
     "reported_by",
 ];
 const URL_COLUMNS: &[&str] = &["content_url", "total_events", "unique_sessions", "event_types", "last_seen"];
-const CORROBORATION_COLUMNS: &[&str] = &[
+const BY_DAY_COLUMNS: &[&str] =
+    &["day", "retrievals", "seen_by_both", "claimed_by_agent_only", "seen_by_server_only", "seen_by_neither"];
+const BY_AGENT_COLUMNS: &[&str] = &[
     "day",
     "platform_id",
     "agent_id",
@@ -191,25 +193,30 @@ const NOTE: &str = "Who reported each retrieval of a day; the four parts add up.
     Seen by servers only can mean that the agent does not report, or not yet; whose agent it was is then not known. \
     Late reports move a retrieval from one part to another.";
 
-/// `GET /content-owners/corroboration`.
+/// `GET /content-owners/corroboration`, by agent when the caller does not say.
 pub(crate) async fn read_corroboration(
     axum::extract::State(state): Shared,
     reading: AdmittedReader,
     headers: HeaderMap,
     Parameters(mut asked): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
-    let sort = Sort::parse(asked.sort.take().as_deref(), CORROBORATION_SORTABLE)?;
+    let (by, columns) = match asked.by.take().as_deref() {
+        None | Some("agent") => (CorroborationBy::Agent, BY_AGENT_COLUMNS),
+        Some("day") => (CorroborationBy::Day, BY_DAY_COLUMNS),
+        Some(_) => return Err(ApiError::new(Code::InvalidParameter, "The parameter by is none of agent, day.")),
+    };
+    let sort = Sort::parse(asked.sort.take().as_deref(), by.sortable())?;
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
-    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, sort, asked.paging).await?;
+    let found = state.telemetry.corroboration(&asked.visibility, &asked.period, (by, sort), asked.paging).await?;
     let envelope = Corroboration {
         organization_id: asked.visibility.organization_id(),
         domains: asked.visibility.domains().to_vec(),
         note: NOTE.to_owned(),
         page: Page { items: Vec::new(), total: found.total, limit: asked.paging.limit, offset: asked.paging.offset },
     };
-    let answering = asked.answering(&headers, CORROBORATION_COLUMNS);
+    let answering = asked.answering(&headers, columns);
     let is_list = answering.format != Format::Json;
-    let mut response = page::answer_within(answering, &envelope, found, corroboration).await?;
+    let mut response = page::answer_within(answering, &envelope, found, move |row| corroboration(row, by)).await?;
     if is_list {
         // A line of its own would be taken for an item.
         response.headers_mut().insert(NOTE_HEADER, HeaderValue::from_static(NOTE));
@@ -287,11 +294,12 @@ fn url_metric(row: UrlRow) -> UrlMetric {
     }
 }
 
-fn corroboration(row: CorroborationRow) -> CorroborationItem {
+fn corroboration(row: CorroborationRow, by: CorroborationBy) -> CorroborationItem {
+    let is_by_agent = by == CorroborationBy::Agent;
     CorroborationItem {
         day: row.day,
-        platform_id: id(row.platform),
-        agent_id: row.agent,
+        platform_id: is_by_agent.then(|| id(row.platform)),
+        agent_id: Some(row.agent).filter(|_| is_by_agent),
         retrievals: row.retrievals,
         seen_by_both: row.both,
         claimed_by_agent_only: row.claimed_only,

@@ -259,6 +259,25 @@ fn corroboration(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
     parts.into_iter().map(item).collect()
 }
 
+/// The rows of all agents of a day as one.
+fn corroboration_by_day(retrievals: &[Retrieval<'_>]) -> Vec<Value> {
+    let mut days: BTreeMap<Reverse<String>, serde_json::Map<String, Value>> = BTreeMap::new();
+    for row in corroboration(retrievals) {
+        let day = days.entry(Reverse(row["day"].as_str().unwrap().to_owned())).or_default();
+        for (name, part) in row.as_object().unwrap() {
+            match part.as_u64() {
+                Some(part) => {
+                    let before = day.get(name).and_then(Value::as_u64).unwrap_or_default();
+                    day.insert(name.clone(), (before + part).into());
+                }
+                None if name == "day" => _ = day.insert(name.clone(), part.clone()),
+                None => {}
+            }
+        }
+    }
+    days.into_values().map(Value::Object).collect()
+}
+
 fn funnel(retrievals: &[Retrieval<'_>], by: &str) -> Vec<Value> {
     const STEPS: [&str; 5] = ["retrieved", "grounded", "cited", "presented", "engaged"];
     let mut parts: BTreeMap<(String, String), [u64; 5]> = BTreeMap::new();
@@ -373,11 +392,13 @@ async fn every_list_equals_the_model() {
                 expect(&app, key, "/content-owners/urls", &query, &rows, limit, &trace).await;
             }
         }
-        let by_agent = corroboration(&seen);
+        let (by_agent, by_day) = (corroboration(&seen), corroboration_by_day(&seen));
         expect(&app, key, "/content-owners/corroboration", &query, &by_agent, limit, &trace).await;
         let (items, sort) = sorted(&by_agent, &CORROBORATION_MEMBERS, &mut random);
         let asked = [&query[..], &[("sort", &sort)]].concat();
         expect(&app, key, "/content-owners/corroboration", &asked, &items, limit, &trace).await;
+        let asked = [&query[..], &[("by", "day")]].concat();
+        expect(&app, key, "/content-owners/corroboration", &asked, &by_day, limit, &trace).await;
         for by in [["agent", "agent_id"], ["url", "content_url"], ["day", "day"]] {
             let ([by, name], query) = (by, [&query[..], &[("by", by[0])]].concat());
             let of = funnel(&seen, by);
