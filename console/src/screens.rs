@@ -148,6 +148,13 @@ impl Filters {
         Self { path: Some(asked.path.clone()), ..self }
     }
 
+    /// The domain of the address where it is none to choose, as a host beneath one is.
+    pub(crate) fn other_domain(&self) -> Option<&str> {
+        let domain = self.window.domain.as_str();
+        let is_other = !domain.is_empty() && self.domains.iter().all(|choice| choice != domain);
+        is_other.then_some(domain)
+    }
+
     /// The path that a list of pages is narrowed to; empty where it is not.
     pub(crate) fn path_told(&self) -> &str {
         self.path.as_deref().unwrap_or_default()

@@ -5,28 +5,30 @@ use super::reader::{Page, unescaped};
 use crate::demo::Demo;
 use serde_json::{Value, json};
 
-const WINDOW: &str = "since=2026-09-01&until=2026-09-30";
+pub(super) const WINDOW: &str = "since=2026-09-01&until=2026-09-30";
 
 /// Sixty pages of a blog, and three others.
-async fn demo() -> Demo {
-    let demo = Demo::start().await;
+pub(super) async fn demo() -> Demo {
     let pages = (0..60).map(|number| format!("blog/{number}")).chain(["blog", "Blog/a", "about"].map(str::to_owned));
-    let event = |page: String| {
-        json!({"type": "content_retrieved", "timestamp": "2026-09-08T10:00:00Z", "source_role": "edge",
-            "content_url": format!("https://www.example.com/{page}")})
-    };
-    let events: Vec<Value> = pages.map(event).collect();
+    demo_with(pages.map(|page| format!("https://www.example.com/{page}")).collect()).await
+}
+
+/// Each page fetched once.
+async fn demo_with(pages: Vec<String>) -> Demo {
+    let demo = Demo::start().await;
+    let event = |page: &String| json!({"type": "content_retrieved", "timestamp": "2026-09-08T10:00:00Z", "source_role": "edge", "content_url": page});
+    let events: Vec<Value> = pages.iter().map(event).collect();
     assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": events})).await.status, 201);
-    demo.counts(63).await;
+    demo.counts(pages.len() as u64).await;
     demo
 }
 
-fn urls(page: &Page) -> Vec<String> {
+pub(super) fn urls(page: &Page) -> Vec<String> {
     let rows = page.all_between("<th scope=\"row\" class=\"url\">", "</th>");
     rows.map(|row| unescaped(row.split_once("\">").map_or(row, |(_, text)| text).trim_end_matches("</a>"))).collect()
 }
 
-fn link(page: &Page, text: &str) -> String {
+pub(super) fn link(page: &Page, text: &str) -> String {
     let (before, _) = page.html.split_once(&format!(">{text}</a>")).unwrap_or_else(|| panic!("no {text}: {}", page.html));
     unescaped(before.rsplit_once("href=\"").unwrap().1.split('"').next().unwrap())
 }
@@ -90,5 +92,20 @@ async fn a_path_that_nothing_is_on_and_one_that_is_none_are_told_and_lead_back()
     for other in ["domain=other.example", "by=agent", "seen_by=nobody", "period=ever"] {
         let refused = owner.open(&format!("{home}/pages?{other}")).await;
         assert!([400, 403].contains(&refused.status) && !refused.html.contains("Write a path"), "{other}: {}", refused.html);
+    }
+}
+
+#[tokio::test]
+async fn a_host_beneath_a_domain_is_the_one_that_the_bar_has_chosen() {
+    let demo = Demo::start().await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    for (asked, chosen) in
+        [("", None), ("&domain=example.com", Some("example.com")), ("&domain=news.example.com", Some("news.example.com"))]
+    {
+        let page = owner.open(&format!("{home}/pages?{WINDOW}{asked}")).await;
+        let choices = page.between("<select name=\"domain\">", "</select>").unwrap_or_default();
+        let selected: Vec<&str> = choices.split("<option selected>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+        assert_eq!(selected, chosen.into_iter().collect::<Vec<_>>(), "{asked}: {choices}");
     }
 }
