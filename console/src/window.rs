@@ -133,6 +133,11 @@ impl Window {
         [("domain", self.domain.as_str()), ("seen_by", &self.seen_by)].into_iter().filter(|(_, value)| !value.is_empty())
     }
 
+    /// The same on one domain.
+    pub(crate) fn on_domain(&self, domain: &str) -> Self {
+        Self { domain: domain.to_owned(), ..self.clone() }
+    }
+
     /// The same as oneself.
     pub(crate) fn own(&self) -> Self {
         Self { seen_by: String::new(), ..self.clone() }

@@ -42,10 +42,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// The address of the pages of a section, of which there is none for what lies in no folder.
+    /// The address of the pages of a section, on its host and beneath it, of which there is none for what lies in no folder.
     fn within(&self, page: &UrlMetric) -> Option<String> {
-        let path = page.folder().filter(|_| self.is_of_sections)?;
-        Some(format!("{}?{}", self.filters.here, self.filters.window.query_and(&[("path", path)])))
+        let (host, path) = page.folder().filter(|_| self.is_of_sections)?;
+        let there = self.filters.window.on_domain(host);
+        Some(format!("{}?{}", self.filters.here, there.query_and(&[("path", path)])))
     }
 }
 
@@ -55,11 +56,12 @@ impl UrlMetric {
         self.event_types.iter().find(|counted| counted.event_type == event_type).map_or(Count(0), |counted| counted.count)
     }
 
-    /// Of a section, what the paths of its pages begin with, as the API is asked for them.
-    fn folder(&self) -> Option<&str> {
+    /// Of a section, its host and what the paths of its pages begin with, as the API is asked for them; it cannot be asked for a star.
+    fn folder(&self) -> Option<(&str, &str)> {
         let (_, beyond) = self.content_url.split_once("://")?;
-        let path = &beyond[beyond.find('/')?..];
-        path.ends_with("/*").then_some(path)
+        let (host, path) = beyond.split_at(beyond.find('/')?);
+        let is_asked_for = path.strip_suffix("/*").is_some_and(|folder| !folder.contains('*'));
+        is_asked_for.then_some((host, path))
     }
 }
 
@@ -107,10 +109,11 @@ mod tests {
     fn a_section_that_is_a_folder_is_asked_for_by_what_its_paths_begin_with() {
         let folder = |url: &str| {
             let page = json!({"content_url": url, "total_events": 1, "unique_sessions": 0, "event_types": [], "last_seen": "2026-01-01T00:00:00Z"});
-            serde_json::from_value::<UrlMetric>(page).unwrap().folder().map(str::to_owned)
+            serde_json::from_value::<UrlMetric>(page).unwrap().folder().map(|(host, path)| format!("{host} {path}"))
         };
-        assert_eq!(folder("https://example.com/blog/*"), Some("/blog/*".to_owned()));
-        assert_eq!(folder("https://example.com/b%2Fc/*"), Some("/b%2Fc/*".to_owned()));
+        assert_eq!(folder("https://example.com/blog/*"), Some("example.com /blog/*".to_owned()));
+        assert_eq!(folder("https://example.com/b%2Fc/*"), Some("example.com /b%2Fc/*".to_owned()));
+        assert_eq!((folder("https://example.com/a*b/*"), folder("https://example.com/*/*")), (None, None));
         assert_eq!(
             (folder("https://example.com/"), folder("https://example.com/blog/a"), folder("nothing/*")),
             (None, None, None)

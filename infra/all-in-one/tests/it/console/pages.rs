@@ -109,3 +109,18 @@ async fn a_host_beneath_a_domain_is_the_one_that_the_bar_has_chosen() {
         assert_eq!(selected, chosen.into_iter().collect::<Vec<_>>(), "{asked}: {choices}");
     }
 }
+
+#[tokio::test]
+async fn a_section_leads_to_the_pages_of_its_host_and_one_that_nobody_can_ask_for_to_none() {
+    let pages = ["www.example.com/blog/a", "news.example.com/blog/a", "news.example.com/blog/b", "www.example.com/a*b/c"];
+    let demo = demo_with(pages.map(|page| format!("https://{page}")).to_vec()).await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let sections = owner.open(&format!("{home}/pages?{WINDOW}&by=section")).await;
+    let expected = ["https://news.example.com/blog/*", "https://example.com/a*b/*", "https://example.com/blog/*"];
+    assert_eq!(urls(&sections), expected);
+    let news = owner.open(&link(&sections, expected[0])).await;
+    assert_eq!(urls(&news), ["https://news.example.com/blog/a", "https://news.example.com/blog/b"]);
+    assert!(news.html.contains("<option selected>news.example.com</option>"), "{}", news.html);
+    assert!(!sections.html.contains("a*b/*</a>"), "the API refuses such a path: {}", sections.html);
+}
