@@ -208,8 +208,7 @@ impl Behind {
 
     /// What an operator asks, and a list of `export`'s for operators.
     pub(crate) fn of_operator(state: &State, list: &str, path: &str, query: &str) -> Self {
-        let is_named = query.starts_with("webhook=");
-        let address = if query.is_empty() || is_named { path.to_owned() } else { format!("{path}?{query}") };
+        let address = asked_of_api(path, query);
         let call = format!("curl -sS '{}{address}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
         Self { list: list.to_owned(), home: "/console/operator".to_owned(), query: query.to_owned(), call }
     }
@@ -231,8 +230,7 @@ impl Behind {
 
     /// A list of identity; its files are asked for by `query`, which may be empty.
     pub(crate) fn identity(member: &Member, list: &str, path: &str, query: &str) -> Self {
-        let is_named = ["webhook=", "drain="].iter().any(|name| query.starts_with(name));
-        let address = if query.is_empty() || is_named { path.to_owned() } else { format!("{path}?{query}") };
+        let address = asked_of_api(path, query);
         // Of members only a person is told.
         let credential = if path.contains("/organizations/") { "Authorization: Bearer $SESSION" } else { "X-API-Key: $KEY" };
         let call = format!("curl -sS '{}{address}' -H \"{credential}\"", member.public_base);
@@ -250,6 +248,13 @@ impl Behind {
     fn file(&self, format: &str) -> String {
         format!("{}/export/{}.{format}?{}", self.home, self.list, self.query)
     }
+}
+
+/// A path and what a query asks of it: what names a thing first is in the path.
+fn asked_of_api(path: &str, query: &str) -> String {
+    let is_named = ["webhook=", "drain="].iter().any(|name| query.starts_with(name));
+    let asked = if is_named { query.split_once('&').map_or("", |(_, asked)| asked) } else { query };
+    if asked.is_empty() { path.to_owned() } else { format!("{path}?{asked}") }
 }
 
 /// The way from one page of a list to the next.

@@ -177,6 +177,8 @@ pub(crate) struct FileParameters {
     provisioned_by: String,
     #[serde(default)]
     failing: String,
+    #[serde(default)]
+    status: String,
 }
 
 impl FileParameters {
@@ -195,6 +197,7 @@ impl FileParameters {
     fn parameters(&self) -> Parameters {
         let said = [
             ("action", &self.action),
+            ("status", &self.status),
             ("role", &self.role),
             ("since", &self.since),
             ("until", &self.until),

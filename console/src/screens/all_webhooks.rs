@@ -2,7 +2,7 @@
 //!
 //! Must leave it to the API who is an operator and what they are shown; must offer nothing that changes an endpoint.
 
-use super::webhooks::{Attempt, Delivery, sentence};
+use super::webhooks::{Attempt, Log, LogParameters, sentence};
 use super::{Behind, Pager};
 use crate::State;
 use crate::api::Parameters;
@@ -23,7 +23,6 @@ const HERE: &str = "/console/operator/webhooks";
 /// What can be chosen: in addresses, and in words.
 const CHOICES: [(&str, &str); 2] = [("failing", "Failing"), ("all", "All")];
 const LIMIT: u64 = 50;
-const DELIVERIES: &str = "50";
 
 #[derive(Deserialize)]
 struct Watched {
@@ -114,7 +113,7 @@ impl AllWebhooks {
 pub(crate) struct AnyWebhook {
     frame: Frame,
     endpoint: Watched,
-    deliveries: Vec<Delivery>,
+    log: Log,
     behind: Behind,
 }
 
@@ -159,14 +158,16 @@ pub(crate) async fn show(
     Shared(state): Shared<Arc<State>>,
     person: SignedIn,
     Path(named): Path<HashMap<String, String>>,
+    Query(asked): Query<LogParameters>,
 ) -> Result<Page<AnyWebhook>, Failure> {
     let id: Uuid = named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)?;
     let path = format!("{ALL}/{id}");
     let log = format!("{path}/deliveries");
     let endpoint = person.api.get(&path, &Vec::new()).await?;
-    let deliveries = person.api.get(&log, &vec![("limit", DELIVERIES.to_owned())]).await?;
-    let behind = Behind::of_operator(&state, "deliveries", &log, &format!("webhook={id}"));
-    Ok(Page(AnyWebhook { frame: person.frame("All webhooks"), endpoint, deliveries, behind }))
+    let deliveries = person.api.get(&log, &asked.asked()).await?;
+    let behind = Behind::of_operator(&state, "deliveries", &log, &asked.of_file(id));
+    let log = asked.log(&format!("{HERE}/{id}"), deliveries);
+    Ok(Page(AnyWebhook { frame: person.frame("All webhooks"), endpoint, log, behind }))
 }
 
 #[cfg(test)]

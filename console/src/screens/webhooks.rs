@@ -2,11 +2,13 @@
 //!
 //! Must show a secret only in the answer to the form that made it.
 
-use super::{Behind, Outcome};
+use super::{Behind, Outcome, Pager};
+use crate::api::Parameters;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
 use crate::numbers::Time;
+use crate::query::Query;
 use crate::session::Member;
 use askama::Template;
 use axum::extract::Path;
@@ -25,7 +27,58 @@ const TYPES: [(&str, &str); 4] = [
     ("delegation.revoked", "a partner may no longer"),
     ("invite.claimed", "an owner whom you set up has come"),
 ];
-const DELIVERIES: &str = "50";
+/// How deliveries can be chosen: in addresses and for the API, and in words.
+const STATES: [(&str, &str); 4] = [("", "All"), ("pending", "Waiting"), ("dead_letter", "Given up"), ("delivered", "Delivered")];
+const DELIVERIES: u64 = 50;
+
+/// Which part of the log of an endpoint an address asks for.
+#[derive(Default, Deserialize)]
+pub(crate) struct LogParameters {
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    offset: u64,
+}
+
+impl LogParameters {
+    fn status(&self) -> &'static str {
+        STATES.iter().map(|(name, _)| *name).find(|name| *name == self.status).unwrap_or_default()
+    }
+
+    /// With one delivery more than a page shows.
+    pub(crate) fn asked(&self) -> Parameters {
+        let page = [("limit", (DELIVERIES + 1).to_string()), ("offset", self.offset.to_string())];
+        page.into_iter().chain(self.narrowing()).collect()
+    }
+
+    fn narrowing(&self) -> Option<(&'static str, String)> {
+        Some(("status", self.status().to_owned())).filter(|(_, status)| !status.is_empty())
+    }
+
+    /// What names the log of an endpoint among files.
+    pub(crate) fn of_file(&self, endpoint: Uuid) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("webhook", &endpoint.to_string()).extend_pairs(self.narrowing()).finish()
+    }
+
+    /// The log on the page at `here`, of which these were answered.
+    pub(crate) fn log(&self, here: &str, mut deliveries: Vec<Delivery>) -> Log {
+        let address = |status: &str| if status.is_empty() { here.to_owned() } else { format!("{here}?status={status}") };
+        let choices = STATES.map(|(name, label)| (address(name), label, name == self.status())).to_vec();
+        let pager = Pager::of_part(address(self.status()), &mut deliveries, self.offset, DELIVERIES);
+        Log { choices, is_whole: self.status().is_empty() && self.offset == 0, deliveries, pager }
+    }
+}
+
+/// A part of the log of an endpoint.
+pub(crate) struct Log {
+    /// The addresses of its choices, each with its words and whether it was made.
+    pub(crate) choices: Vec<(String, &'static str, bool)>,
+    /// Whether there is nothing else of it when it is empty.
+    pub(crate) is_whole: bool,
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) pager: Pager,
+}
 
 #[derive(Clone, Deserialize)]
 pub(crate) struct Endpoint {
@@ -147,7 +200,7 @@ pub(crate) struct Webhook {
     endpoint: Endpoint,
     made: Option<Endpoint>,
     /// Missing when only the new secret is known.
-    deliveries: Option<Vec<Delivery>>,
+    log: Option<Log>,
     behind: Behind,
     problem: Outcome,
 }
@@ -168,8 +221,12 @@ pub(crate) async fn create(member: Member, form: Form) -> Result<Response, Failu
 }
 
 /// `GET /console/o/{organization}/webhooks/{id}`
-pub(crate) async fn show(member: Member, Path(named): Path<HashMap<String, String>>) -> Result<Page<Webhook>, Failure> {
-    one(&member, id(&named, "id")?, None, None).await
+pub(crate) async fn show(
+    member: Member,
+    Path(named): Path<HashMap<String, String>>,
+    Query(asked): Query<LogParameters>,
+) -> Result<Page<Webhook>, Failure> {
+    part(&member, id(&named, "id")?, &asked, (None, None)).await
 }
 
 /// `POST /console/o/{organization}/webhooks/{id}/rotate`
@@ -238,16 +295,26 @@ async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Ou
 }
 
 async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {
+    part(member, id, &LogParameters::default(), (made, problem)).await
+}
+
+async fn part(
+    member: &Member,
+    id: Uuid,
+    asked: &LogParameters,
+    (made, problem): (Option<Endpoint>, Outcome),
+) -> Result<Page<Webhook>, Failure> {
     let (api, path) = (member.api(), format!("{WEBHOOKS}/{id}"));
-    let (log, newest) = (format!("{path}/deliveries"), vec![("limit", DELIVERIES.to_owned())]);
+    let log = format!("{path}/deliveries");
     let endpoint = match &made {
         Some(made) => made.clone(),
         None => api.get(&path, &Vec::new()).await?,
     };
-    let deliveries = super::beside_secret(made.is_some(), api.get(&log, &newest).await)?;
+    let deliveries = super::beside_secret(made.is_some(), api.get(&log, &asked.asked()).await)?;
     let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
-    let (home, behind) = (member.organization.home(), Behind::identity(member, "deliveries", &log, &format!("webhook={id}")));
-    Ok(Page(Webhook { frame, home, may_change, endpoint, made, deliveries, behind, problem }))
+    let (home, behind) = (member.organization.home(), Behind::identity(member, "deliveries", &log, &asked.of_file(id)));
+    let log = deliveries.map(|deliveries| asked.log(&format!("{home}/webhooks/{id}"), deliveries));
+    Ok(Page(Webhook { frame, home, may_change, endpoint, made, log, behind, problem }))
 }
 
 #[cfg(test)]
