@@ -69,6 +69,11 @@ impl Headings {
         Self::of(format!("{}?{}", filters.here, filters.window.query_and(more)), &asked.sort, usual)
     }
 
+    /// The order that was asked for, for links that keep it.
+    pub(crate) fn asked(&self) -> &str {
+        &self.asked
+    }
+
     /// The heading of a column of texts: the smallest first.
     pub(crate) fn text(&self, column: &'static str, label: &'static str) -> Heading {
         self.heading(column, label, false)

@@ -29,6 +29,7 @@ mod records;
 mod reported;
 mod requests;
 mod sign_in_attacks;
+mod sorting;
 mod story;
 mod webhooks;
 
