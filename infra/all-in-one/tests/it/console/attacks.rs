@@ -50,7 +50,9 @@ async fn plant_names(demo: &Demo) {
     seed.join(&email, demo.env("OWNER_ORG_ID").parse().unwrap()).await;
     post(demo, "OWNER_KEY", "/api/v1/identity/api-keys", json!({"name": HOSTILE})).await;
     post(demo, "NETWORK_KEY", "/api/v1/identity/delegation-requests", json!({"domain": "example.com"})).await;
-    let hook = json!({"url": format!("https://receiver.example.net/?{}", HOSTILE.replace(' ', "/")), "event_types": ["delegation.created"]});
+    // Of an address, operators are shown the path.
+    let hostile = HOSTILE.replace(' ', "/");
+    let hook = json!({"url": format!("https://receiver.example.net/{hostile}?{hostile}"), "event_types": ["delegation.created"]});
     post(demo, "OWNER_KEY", "/api/v1/identity/webhooks", hook).await;
     let wish = json!({"org_name": NAME, "admin_email": "user@example.net", "use_case": HOSTILE});
     let wish =
@@ -105,9 +107,14 @@ fn lures(demo: &Demo) -> Vec<String> {
         "events?event_type=H&agent_id=H&live=H",
         "event/H?at=2026-11-01T00:00:00Z",
         "funnel?by=H&split=H",
+        "funnel?sort=H",
+        "pages?path=/H",
+        "pages?path=H&by=H&sort=H",
+        "crawlers?split=H&sort=H",
+        "keys?sort=H",
         "audit?action=H",
         "refused?period=H",
-        "drains?with=H",
+        "drains?with=H&sort=H",
         "webhooks/H",
         "H",
     ];
@@ -133,8 +140,11 @@ async fn u4_nothing_that_a_stranger_writes_runs_or_becomes_a_part_of_any_page() 
     browser.complaints().await;
 
     let mut pages = addresses(&demo).await;
-    let searched = demo.url(&format!("/console/operator/organizations?q={IN_ADDRESS}"));
-    pages.push(("OPERATOR_SESSION", vec![searched]));
+    let lures_of_operators =
+        ["organizations?q=H", "organizations?trusted_partner=H", "webhooks?which=H", "webhooks?organization_id=H", "webhooks/H"];
+    let lures_of_operators =
+        lures_of_operators.map(|screen| demo.url(&format!("/console/operator/{}", screen.replace('H', IN_ADDRESS))));
+    pages.push(("OPERATOR_SESSION", lures_of_operators.to_vec()));
     pages.push(("OWNER_SESSION", lures(&demo)));
     let (mut shown, mut count) = (0, 0);
     for (session, addresses) in pages {
