@@ -15,6 +15,8 @@ use tokio::sync::OnceCell;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 static SWEPT: OnceCell<()> = OnceCell::const_new();
+/// The database that those of tests are copies of.
+static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
 /// Fresh stores of one test.
 #[derive(Clone)]
@@ -80,15 +82,34 @@ impl TestStores {
     }
 }
 
+/// A copy of the process's template, which all migrations have been applied to.
 async fn fresh_database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
-    let admin = admin_pool(servers);
-    sqlx::query(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&admin).await.expect("a database is created");
+    let template = TEMPLATE.get_or_init(|| migrated_template(servers)).await;
+    create_database(servers, &format!("{name} TEMPLATE {template}")).await;
+    database(servers, name)
+}
+
+async fn migrated_template(servers: &Endpoints) -> String {
+    let name = format!("test_{}_template", std::process::id());
+    create_database(servers, &name).await;
+    let (settings, pool) = database(servers, &name);
+    roles::create_for_development(&settings).await.expect("the roles of the services are there");
+    stores::migrate_postgres(&pool).await.expect("the tables are created");
+    // Nothing is copied that somebody is connected to.
+    pool.close().await;
+    name
+}
+
+async fn create_database(servers: &Endpoints, what: &str) {
+    let statement = format!("CREATE DATABASE {what}");
+    sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&admin_pool(servers)).await.expect("a database is created");
+}
+
+fn database(servers: &Endpoints, name: &str) -> (PostgresSettings, PgPool) {
     let mut url = url::Url::parse(&servers.database_url).expect("DATABASE_URL is a URL");
     url.set_path(name);
     let settings = PostgresSettings { database_url: url.into() };
     let pool = stores::postgres(&settings).expect("the address is valid");
-    roles::create_for_development(&settings).await.expect("the roles of the services are there");
-    stores::migrate_postgres(&pool).await.expect("the tables are created");
     (settings, pool)
 }
 
