@@ -60,7 +60,8 @@ async fn a_parameter_of_other_reads_is_refused_where_it_would_be_taken_for_heard
         [("domain", "example.com"), ("delegated_from", &grantor), ("seen_by", &grantor), ("by", "url"), ("split", "type")];
     let of_owners = of_owners.into_iter().flat_map(|given| [given, (given.0, "")]);
     let mut asked: Vec<_> = of_owners.map(|given| ("/agent/events", &agent.key, given)).collect();
-    let is_split = |path: &&str| ["/content-owners/corroboration", "/content-owners/funnel", "/content-owners/urls"].contains(path);
+    let is_split =
+        |path: &&str| ["/content-owners/corroboration", "/content-owners/funnel", "/content-owners/urls"].contains(path);
     let unsplit = OWNERS.into_iter().filter(|path| !is_split(path)).chain(["/content-owners/summary"]);
     asked.extend(unsplit.map(|path| (path, &owner.key, ("by", "agent"))));
     asked.extend(OWNERS.into_iter().chain(["/content-owners/summary"]).map(|path| (path, &owner.key, ("split", "agent"))));
