@@ -322,6 +322,50 @@ async fn expect(app: &TestApp, key: &str, path: &str, query: &[(&str, &str)], it
     }
 }
 
+/// An owner's lists over one window.
+struct Compared<'a> {
+    app: &'a TestApp,
+    key: &'a str,
+    query: &'a [(&'a str, &'a str)],
+    limit: usize,
+    trace: &'a str,
+}
+
+impl Compared<'_> {
+    async fn list(&self, list: &str, more: &[(&str, &str)], items: &[Value]) {
+        let (path, query) = (format!("/content-owners/{list}"), [self.query, more].concat());
+        expect(self.app, self.key, &path, &query, items, self.limit, self.trace).await;
+    }
+
+    /// In its usual order, and by one of these members.
+    async fn sorted(&self, list: &str, more: &[(&str, &str)], items: &[Value], members: &[&str], random: &mut StdRng) {
+        self.list(list, more, items).await;
+        let (items, sort) = sorted(items, members, random);
+        self.list(list, &[more, &[("sort", &sort)]].concat(), &items).await;
+    }
+
+    /// URLs and sections; of one path, where there is one.
+    async fn pages(&self, seen: &[Retrieval<'_>], path: Option<&str>, random: &mut StdRng) {
+        let path: Vec<_> = path.map(|path| ("path", path)).into_iter().collect();
+        let (by_url, by_section) = (urls(seen, |shown| shown.content_url.clone()), urls(seen, section_of));
+        let limit = usize::max(self.limit, by_url.len().div_ceil(3));
+        for (by, items) in [("url", by_url), ("section", by_section)] {
+            let asked = [&path[..], &[("by", by)]].concat();
+            Self { limit, ..*self }.sorted("urls", &asked, &items, &URL_MEMBERS, random).await;
+        }
+    }
+
+    /// Corroboration and funnel, by whatever they are split.
+    async fn sums(&self, seen: &[Retrieval<'_>], random: &mut StdRng) {
+        self.sorted("corroboration", &[], &corroboration(seen), &CORROBORATION_MEMBERS, random).await;
+        self.list("corroboration", &[("by", "day")], &corroboration_by_day(seen)).await;
+        for [by, name] in [["agent", "agent_id"], ["url", "content_url"], ["day", "day"]] {
+            let members = [name, "retrieved", "cited", "engaged"];
+            self.sorted("funnel", &[("by", by)], &funnel(seen, by), &members, random).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_list_equals_the_model() {
     let seed = random_seed();
@@ -379,33 +423,10 @@ async fn every_list_equals_the_model() {
         }
         let (on_path, path) = on_path(&seen, &mut random);
         narrowed_to_some += usize::from(!on_path.is_empty() && on_path.len() < seen.len());
-        for (seen, path) in [(&seen, None), (&on_path, Some(path.as_str()))] {
-            let query = [&query[..], &path.map(|path| ("path", path)).into_iter().collect::<Vec<_>>()].concat();
-            let trace = format!("{trace} {path:?}");
-            let by_url = urls(seen, |shown| shown.content_url.clone());
-            let limit = usize::max(limit, by_url.len().div_ceil(3));
-            for (by, rows) in [("url", by_url), ("section", urls(seen, section_of))] {
-                let query = [&query[..], &[("by", by)]].concat();
-                expect(&app, key, "/content-owners/urls", &query, &rows, limit, &trace).await;
-                let (rows, sort) = sorted(&rows, &URL_MEMBERS, &mut random);
-                let query = [&query[..], &[("sort", sort.as_str())]].concat();
-                expect(&app, key, "/content-owners/urls", &query, &rows, limit, &trace).await;
-            }
-        }
-        let (by_agent, by_day) = (corroboration(&seen), corroboration_by_day(&seen));
-        expect(&app, key, "/content-owners/corroboration", &query, &by_agent, limit, &trace).await;
-        let (items, sort) = sorted(&by_agent, &CORROBORATION_MEMBERS, &mut random);
-        let asked = [&query[..], &[("sort", &sort)]].concat();
-        expect(&app, key, "/content-owners/corroboration", &asked, &items, limit, &trace).await;
-        let asked = [&query[..], &[("by", "day")]].concat();
-        expect(&app, key, "/content-owners/corroboration", &asked, &by_day, limit, &trace).await;
-        for by in [["agent", "agent_id"], ["url", "content_url"], ["day", "day"]] {
-            let ([by, name], query) = (by, [&query[..], &[("by", by[0])]].concat());
-            let of = funnel(&seen, by);
-            expect(&app, key, "/content-owners/funnel", &query, &of, limit, &trace).await;
-            let (items, sort) = sorted(&of, &[name, "retrieved", "cited", "engaged"], &mut random);
-            expect(&app, key, "/content-owners/funnel", &[&query[..], &[("sort", &sort)]].concat(), &items, limit, &trace).await;
-        }
+        let compared_with = Compared { app: &app, key, query: &query, limit, trace: &trace };
+        compared_with.pages(&seen, None, &mut random).await;
+        compared_with.pages(&on_path, Some(&path), &mut random).await;
+        compared_with.sums(&seen, &mut random).await;
         compared += seen.len();
     }
 }
