@@ -38,6 +38,7 @@ use crate::answers::{Delegation, Domain};
 use crate::api::{Asker, Parameters};
 use crate::failure::Failure;
 use crate::session::Member;
+use crate::sort::Headings;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use schemas::problem::Problem;
@@ -162,6 +163,11 @@ impl Filters {
 
     pub(crate) fn has_path(&self) -> bool {
         !self.path_told().is_empty()
+    }
+
+    /// The headings of the screen's tables; `more` is what its address says besides.
+    pub(crate) fn headings(&self, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Headings {
+        Headings::of(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
     }
 
     /// What is kept, behind other parameters.

@@ -3,8 +3,6 @@
 //! Must leave a table as it is for a column that it does not have.
 
 use crate::numbers::{Share, Time};
-use crate::screens::Filters;
-use crate::window::PeriodParameters;
 use askama::filters::HtmlSafe;
 use serde::Deserialize;
 use std::cmp::Ordering;
@@ -62,11 +60,6 @@ impl Headings {
     /// Of a page at `address`.
     pub(crate) fn of(address: String, asked: &str, usual: &'static str) -> Self {
         Self { address, asked: asked.to_owned(), usual }
-    }
-
-    /// Of a screen that shows a period; `more` is what its address says besides.
-    pub(crate) fn over(filters: &Filters, asked: &PeriodParameters, more: &[(&str, &str)], usual: &'static str) -> Self {
-        Self::of(format!("{}?{}", filters.here, filters.window.query_and(more)), &asked.sort, usual)
     }
 
     /// The order that was asked for, for links that keep it.

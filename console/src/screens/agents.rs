@@ -57,7 +57,7 @@ pub(crate) async fn show(
         api.get::<Series>("/content-owners/series", &split),
     )?;
     let name = |agent: &str| if agent.is_empty() { "not named".to_owned() } else { agent.to_owned() };
-    let headings = Headings::over(&filters, &asked, &[], "-events");
+    let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, AgentCount::key);
     Ok(Page(Agents {
         headings,

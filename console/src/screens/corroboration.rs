@@ -108,7 +108,7 @@ pub(crate) async fn show(
     let claims = overview::claims(&days);
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
     Ok(Page(CorroborationPage {
-        headings: Headings::over(&filters, &asked, &[], "-day"),
+        headings: filters.headings(&asked, &[], "-day"),
         frame: member.frame("Corroboration", &filters.window.query()),
         home: member.organization.home(),
         claims,

@@ -268,7 +268,7 @@ pub(crate) async fn show(
     let (mut answer, series) =
         tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
     let (mut operators, total) = by_operator(&answer.items);
-    let headings = Headings::over(&filters, &asked, &[("split", split)], "-retrievals");
+    let headings = filters.headings(&asked, &[("split", split)], "-retrievals");
     headings.sort(&mut operators, Operator::key);
     headings.sort(&mut answer.items, Crawler::key);
     headings.sort(answer.refused.as_deref_mut().unwrap_or_default(), Refused::key);

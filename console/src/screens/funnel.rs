@@ -53,7 +53,7 @@ pub(crate) async fn show(
     let parameters = filters.window.parameters_and(&[("by", by), ("sort", &asked.sort), ("limit", &limit), ("offset", &offset)]);
     let page: List<FunnelItem> = member.api().get("/content-owners/funnel", &parameters).await?;
     let address = format!("{}?{}", filters.here, filters.window.query_and(&[("by", by), ("sort", &asked.sort)]));
-    let headings = Headings::over(&filters, &asked, &[("by", by)], if by == "day" { "-day" } else { "" });
+    let headings = filters.headings(&asked, &[("by", by)], if by == "day" { "-day" } else { "" });
     Ok(Page(Funnel {
         headings,
         frame: member.frame("Funnel", &filters.window.query()),

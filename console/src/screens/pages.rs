@@ -85,7 +85,7 @@ pub(crate) async fn show(
     Ok((
         status,
         Page(Pages {
-            headings: Headings::over(&filters, &asked, &asked.of_pages(), "-total_events"),
+            headings: filters.headings(&asked, &asked.of_pages(), "-total_events"),
             frame: member.frame("Pages", &filters.window.query()),
             home: member.organization.home(),
             by_page: address("", ""),

@@ -89,7 +89,7 @@ pub(crate) async fn show(
     let whole = window.parameters();
     let (mut summary, series) =
         tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
-    let headings = Headings::over(&filters, &asked, &[], "-events");
+    let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, OwnAgent::key);
     Ok(Page(Reported {
         headings,
