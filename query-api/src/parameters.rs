@@ -3,9 +3,10 @@
 //! Must not know who asks.
 
 pub(crate) mod period;
-pub(crate) mod sort;
 pub(crate) mod paging;
 pub(crate) mod cursor;
 pub(crate) mod event_filter;
 pub(crate) mod pages;
 pub(crate) mod view;
+
+pub(crate) use service_kit::http::sort;

@@ -1,5 +1,5 @@
--- Every organisation whose name or verified domain has $1 in it, or all; newest first, $2 of them after $3. Only trusted partners, or
--- only others, as $4 says; only those that the partner $5 set up.
+-- Every organisation whose name or verified domain has $1 in it, or all; $2 of them after $3, in the order that follows. Only trusted
+-- partners, or only others, as $4 says; only those that the partner $5 set up.
 SELECT o.id, o.name, o.org_type, coalesce(d.domains, '{}') AS domains,
        (SELECT count(*) FROM memberships m WHERE m.organization_id = o.id) AS members,
        o.is_trusted_partner, o.provisioned_by, o.created_at
@@ -11,4 +11,3 @@ WHERE ($1::text IS NULL OR strpos(lower(o.name), lower($1)) > 0
        OR EXISTS (SELECT FROM unnest(d.domains) AS domain WHERE strpos(domain, lower($1)) > 0))
   AND ($4::boolean IS NULL OR o.is_trusted_partner = $4)
   AND ($5::uuid IS NULL OR o.provisioned_by = $5)
-ORDER BY o.created_at DESC, o.id DESC LIMIT $2 OFFSET $3

@@ -16,15 +16,30 @@ use schemas::ids::{OrgId, UserId, WebhookEndpointId};
 use schemas::webhook::progress::{LastAttempt, LoggedDelivery};
 use schemas::webhook::{EventType, WebhookEndpoint};
 use serde::{Deserialize, Serialize};
+use service_kit::http::sort::{Sort, Sortable, order_by};
 use service_kit::http::{ApiError, Parameters};
 use sqlx::{PgConnection, PgPool};
 use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
 
-/// Endpoints, newest first, $4 of them after $5: the one of the id $1, deleted or not, or all that are not deleted; only those of the
-/// organisation $2; only those that fail, or only others, as $3 says. What is looked up of each is looked up of those of the page.
-fn watched() -> String {
+/// Deliveries of the endpoint `l` that are to be tried, or tried again.
+const WAITING: &str = "\
+    (SELECT count(*) FROM webhook_queue WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending')";
+/// What endpoints can be sorted by; what was never tried is before what was.
+const SORTABLE: &Sortable = &[
+    ("host", "substring(l.url FROM '^https://(?:[^/?#@]*@)?([^/?#]*)') COLLATE \"C\""),
+    ("organization_name", "lower(l.organization_name) COLLATE \"C\""),
+    ("created_at", "l.created_at"),
+    ("last_attempt", "coalesce((l.last_attempt ->> 'at')::timestamptz, '-infinity')"),
+    ("waiting", WAITING),
+];
+
+/// Endpoints, newest first or as they are sorted, $4 of them after $5: the one of the id $1, deleted or not, or all that are not
+/// deleted; only those of the organisation $2; only those that fail, or only others, as $3 says. What is looked up of each is looked up
+/// of those of the page.
+fn watched(sort: Option<Sort>) -> String {
+    let order = order_by(sort, "l.created_at DESC, l.id DESC");
     format!(
         "WITH listed AS ( \
              SELECT * FROM ( \
@@ -33,17 +48,16 @@ fn watched() -> String {
                  FROM (SELECT {COLUMNS}, organization_id, deleted_at FROM webhook_endpoints \
                        WHERE (($1::uuid IS NULL AND deleted_at IS NULL) OR id = $1) \
                          AND ($2::uuid IS NULL OR organization_id = $2)) w \
-                 JOIN organizations o ON o.id = w.organization_id) e \
+                 JOIN organizations o ON o.id = w.organization_id) l \
              WHERE $3::boolean IS NULL OR is_failing = $3 \
-             ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5) \
+             ORDER BY {order} LIMIT $4 OFFSET $5) \
          SELECT l.*, \
                 (SELECT actor_kind FROM audit_log \
                  WHERE l.disabled_at IS NOT NULL AND object_kind = 'webhook_endpoint' AND object_id = l.id \
                    AND action IN ('webhook.disabled', 'webhook.deleted') \
                  ORDER BY at DESC, audit_log.id DESC LIMIT 1) AS disabled_by, \
-                (SELECT count(*) FROM webhook_queue \
-                 WHERE l.disabled_at IS NULL AND endpoint_id = l.id AND status = 'pending') AS waiting \
-         FROM listed l ORDER BY l.created_at DESC, l.id DESC"
+                {WAITING} AS waiting \
+         FROM listed l ORDER BY {order}"
     )
 }
 
@@ -119,18 +133,20 @@ fn place_of(url: &str) -> Result<(String, String), url::ParseError> {
 pub(crate) struct Filter {
     organization_id: Option<Uuid>,
     failing: Option<bool>,
+    sort: Option<String>,
     limit: Option<i64>,
     offset: Option<i64>,
 }
 
-/// `GET /api/v1/identity/operator/webhooks`: newest first.
+/// `GET /api/v1/identity/operator/webhooks`: newest first, or by a member.
 pub(crate) async fn list_all_webhooks(
     Shared(state): Shared<Arc<State>>,
     Operator(operator): Operator,
     Parameters(which): Parameters<Filter>,
 ) -> Result<Json<Vec<Watched>>, ApiError> {
     let paging = Paging::parse(which.limit, which.offset)?;
-    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched()))
+    let sort = Sort::parse(which.sort.as_deref(), SORTABLE)?;
+    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched(sort)))
         .bind(None::<Uuid>)
         .bind(which.organization_id)
         .bind(which.failing)
@@ -148,7 +164,7 @@ pub(crate) async fn show_any_webhook(
     Path(id): Path<String>,
 ) -> Result<Json<Watched>, ApiError> {
     let id: WebhookEndpointId = id.parse().map_err(|_| not_found())?;
-    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched()))
+    let rows: Vec<Found> = sqlx::query_as(sqlx::AssertSqlSafe(watched(None)))
         .bind(id.0)
         .bind(None::<Uuid>)
         .bind(None::<bool>)

@@ -125,6 +125,56 @@ async fn an_operator_sees_every_endpoint_and_finds_those_that_fail() {
 }
 
 #[tokio::test]
+async fn an_operator_sorts_endpoints_by_a_member_and_pages_of_equals_share_nobody() {
+    let app = TestApp::open_at_a_standstill().await;
+    let operator = app.operator("op@svc.test").await;
+    let ((_, owner), (_, stranger)) = (app.org("b publisher").await, app.org("A Publisher").await);
+    for (key, url, attempts) in [
+        (&owner, "https://c.a.test/", vec![FAILED, FAILED]),
+        (&stranger, "https://a.b.test:443/in", vec![TAKEN]),
+        (&owner, "https://b.a.test?x", vec![]),
+        (&stranger, "https://a.b.test/", vec![REFUSED]),
+    ] {
+        let hook = app.hook(key, url).await;
+        for attempt in attempts {
+            app.attempted(key, &hook, attempt).await;
+        }
+        app.clock.advance(TimeDelta::seconds(1));
+    }
+    let usual = app.listed(operator.shows(), ALL).await;
+    let value = |one: &Value, member: &str| match (member, &one[member]) {
+        ("last_attempt", attempt) => attempt["at"].as_str().unwrap_or_default().to_owned(),
+        (_, Value::String(text)) => text.to_lowercase(),
+        (_, other) => format!("{other:0>9}"),
+    };
+    for member in ["host", "organization_name", "created_at", "last_attempt", "waiting"] {
+        for (sort, is_descending) in [(member.to_owned(), false), (format!("-{member}"), true)] {
+            let whole = app.listed(operator.shows(), &format!("{ALL}?sort={sort}")).await;
+            let mut expected = usual.clone();
+            // A sort that keeps equals as they are.
+            expected.sort_by(|one, other| {
+                let order = value(one, member).cmp(&value(other, member));
+                if is_descending { order.reverse() } else { order }
+            });
+            assert_eq!(ids(&whole), ids(&expected), "{sort}");
+            assert_ne!(value(&whole[0], member), value(&whole[3], member), "{member} tells some apart");
+            let mut paged = Vec::new();
+            for offset in 0..4 {
+                paged.extend(app.listed(operator.shows(), &format!("{ALL}?sort={sort}&limit=1&offset={offset}")).await);
+            }
+            assert_eq!(paged, whole, "{sort}");
+        }
+    }
+    let failing = app.listed(operator.shows(), &format!("{ALL}?failing=true&sort=host")).await;
+    let hosts: Vec<&Value> = failing.iter().map(|one| &one["host"]).collect();
+    assert_eq!(hosts, ["a.b.test", "c.a.test"], "also of those that fail");
+    for bad in ["", "id", "is_failing", "Host", "l.url", "host%20DESC", "url"] {
+        let refused = app.get(operator.shows(), &format!("{ALL}?sort={bad}")).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn an_operator_sees_who_disabled_an_endpoint_and_one_that_is_deleted_by_its_id_alone() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;

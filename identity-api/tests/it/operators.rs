@@ -6,6 +6,55 @@ use serde_json::{Value, json};
 const ALL: &str = "/api/v1/identity/operator/organizations";
 
 #[tokio::test]
+async fn an_operator_sorts_organisations_by_a_member_and_pages_of_equals_share_nobody() {
+    let app = TestApp::open().await;
+    let operator = app.operator("op@svc.test").await;
+    let ada = app.person("ada@a.test").await;
+    app.founded(&ada, "zeta.test").await;
+    for name in ["beta.test", "Alpha.test", "alpha.test"] {
+        app.org(name).await;
+    }
+    app.platform("Great Network").await;
+    let list = async |query: &str| {
+        let listed = app.get(operator.shows(), &format!("{ALL}{query}")).await;
+        assert_eq!(listed.status, 200, "{query}: {}", listed.body);
+        listed.body.as_array().unwrap().clone()
+    };
+    let members = |listed: &[Value], member: &str| {
+        let text = |one: &Value| one[member].as_str().map_or_else(|| format!("{:09}", one[member]), str::to_lowercase);
+        listed.iter().map(text).collect::<Vec<_>>()
+    };
+    let usual = list("").await;
+    assert_eq!(usual.len(), 5);
+    for member in ["name", "org_type", "members", "created_at"] {
+        let (up, down) = (list(&format!("?sort={member}")).await, list(&format!("?sort=-{member}")).await);
+        assert!(members(&up, member).is_sorted(), "{member}: {up:?}");
+        assert!(members(&down, member).iter().rev().is_sorted(), "{member}: {down:?}");
+        assert_ne!(members(&up, member).first(), members(&up, member).last(), "{member} tells some apart");
+        for (sort, whole) in [(member.to_owned(), &up), (format!("-{member}"), &down)] {
+            // Equals stay in the usual order, so that no page has one of another's.
+            let place = |one: &Value| usual.iter().position(|other| other["id"] == one["id"]).unwrap();
+            let equals = whole.windows(2).filter(|pair| members(pair, member).first() == members(pair, member).last());
+            assert!(equals.into_iter().all(|pair| place(&pair[0]) < place(&pair[1])), "{sort}: {whole:?}");
+            let mut paged = Vec::new();
+            for offset in 0..5 {
+                paged.extend(list(&format!("?sort={sort}&limit=1&offset={offset}")).await);
+            }
+            assert_eq!(&paged, whole, "{sort}");
+        }
+    }
+    assert_eq!(
+        members(&list("?sort=name&q=alpha").await, "name"),
+        ["alpha.test", "alpha.test"],
+        "also of those that are searched"
+    );
+    for bad in ["", "-", "id", "domains", "Name", "--name", "name%20DESC", "o.name", "name,members"] {
+        let refused = app.get(operator.shows(), &format!("{ALL}?sort={bad}")).await;
+        assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn an_operator_finds_every_organisation_by_name_or_domain_page_by_page() {
     let app = TestApp::open().await;
     let operator = app.operator("op@svc.test").await;

@@ -10,6 +10,7 @@ mod inflate;
 mod inflaters;
 mod malformed;
 mod parameters;
+pub mod sort;
 mod weighted;
 
 pub use body::{BodyLimits, BodyReader, is_form};

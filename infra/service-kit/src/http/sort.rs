@@ -2,22 +2,22 @@
 //!
 //! Must give a statement only the columns that the list names, never a text of the caller's.
 
+use super::ApiError;
 use schemas::problem::Code;
-use service_kit::http::ApiError;
 
 /// The members that a list can be sorted by, each with its column in the statement.
-pub(crate) type Sortable = [(&'static str, &'static str)];
+pub type Sortable = [(&'static str, &'static str)];
 
 /// An order that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sort {
+pub struct Sort {
     column: &'static str,
     is_descending: bool,
 }
 
 impl Sort {
     /// Reads `member` (smallest first) or `-member` (largest first); none is the usual order of the list.
-    pub(crate) fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
+    pub fn parse(asked: Option<&str>, sortable: &Sortable) -> Result<Option<Self>, ApiError> {
         let Some(asked) = asked else { return Ok(None) };
         let (member, is_descending) = asked.strip_prefix('-').map_or((asked, false), |member| (member, true));
         match sortable.iter().find(|(name, _)| *name == member) {
@@ -28,7 +28,7 @@ impl Sort {
 }
 
 /// The text of `ORDER BY`: what was asked for, and among equals the usual order.
-pub(crate) fn order_by(sort: Option<Sort>, usual: &str) -> String {
+pub fn order_by(sort: Option<Sort>, usual: &str) -> String {
     match sort {
         Some(Sort { column, is_descending }) => format!("{column} {}, {usual}", if is_descending { "DESC" } else { "ASC" }),
         None => usual.to_owned(),
