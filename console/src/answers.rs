@@ -3,6 +3,7 @@
 //! Must not require a member that no page shows.
 
 use crate::numbers::{Count, Digits, Share, Time};
+use crate::sort::{Headings, Key};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -138,6 +139,23 @@ pub(crate) struct Outcomes {
     pub(crate) total: Count,
     pub(crate) by_type: Vec<OutcomeCount>,
     pub(crate) by_currency: Vec<OutcomeValue>,
+}
+
+impl Outcomes {
+    /// Its two parts, each by itself.
+    pub(crate) fn sort(&mut self, headings: &Headings) {
+        headings.sort(&mut self.by_type, |outcome, column| match column {
+            "outcome" => Some(Key::text(&outcome.outcome_type)),
+            "ended" => Some(Key::number(outcome.count.0)),
+            _ => None,
+        });
+        headings.sort(&mut self.by_currency, |value, column| match column {
+            "outcome" => Some(Key::text(&value.currency)),
+            "ended" => Some(Key::number(value.count.0)),
+            "value" => Some(Key::digits(&value.value_amount)),
+            _ => None,
+        });
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -93,6 +93,17 @@ pub(crate) async fn serve_operator(
     told(&state, file, (list, format, media)).await
 }
 
+/// `GET /console/export/{file}`
+pub(crate) async fn serve_person(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Path(named): Path<HashMap<String, String>>,
+) -> Result<Response, Failure> {
+    let (list, format, media) = format_of(&named)?;
+    let file = File::of_person(&person, list, format == "csv").ok_or(Failure::NotFound)?;
+    told(&state, file, (list, format, media)).await
+}
+
 /// The list and the format that an address names, and the format's media type.
 fn format_of(named: &HashMap<String, String>) -> Result<(&str, &str, &'static str), Failure> {
     let file = named.get("file").map(String::as_str).unwrap_or_default();

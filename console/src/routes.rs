@@ -36,6 +36,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/", get(home::console))
         .route("/console/organizations", get(organizations::show).post(organizations::found))
         .route("/console/requests", get(requests::show).post(requests::ask))
+        .route("/console/export/{file}", get(export::serve_person))
         .merge(of_operators())
         // a member of an organisation
         .route("/console/o/{organization}", get(home::organization))

@@ -214,9 +214,18 @@ impl Behind {
 
     /// What an operator asks, and a list of `export`'s for operators.
     pub(crate) fn of_operator(state: &State, list: &str, path: &str, query: &str) -> Self {
+        Self::by_session(state, ("/console/operator", list), path, query)
+    }
+
+    /// What a person asks about nothing but themselves, and a list of `export`'s for people.
+    pub(crate) fn of_person(state: &State, list: &str, path: &str) -> Self {
+        Self::by_session(state, ("/console", list), path, "")
+    }
+
+    fn by_session(state: &State, (home, list): (&str, &str), path: &str, query: &str) -> Self {
         let address = asked_of_api(path, query);
         let call = format!("curl -sS '{}{address}' -H \"Authorization: Bearer $SESSION\"", state.public_base());
-        Self { list: list.to_owned(), home: "/console/operator".to_owned(), query: query.to_owned(), call }
+        Self { list: list.to_owned(), home: home.to_owned(), query: query.to_owned(), call }
     }
 
     /// A list within an answer about one thing, which the files name by `named`.

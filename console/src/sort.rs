@@ -2,7 +2,7 @@
 //!
 //! Must leave a table as it is for a column that it does not have.
 
-use crate::numbers::{Share, Time};
+use crate::numbers::{Digits, Share, Time};
 use askama::filters::HtmlSafe;
 use serde::Deserialize;
 use std::cmp::Ordering;
@@ -30,6 +30,11 @@ impl Key {
 
     pub(crate) fn number(number: u64) -> Self {
         Self::Number(number.into())
+    }
+
+    /// A whole number that may be longer than 64 bits.
+    pub(crate) fn digits(number: &Digits) -> Self {
+        number.0.to_string().parse().map_or(Self::Unknown, Self::Number)
     }
 
     pub(crate) fn known(number: Option<u64>) -> Self {

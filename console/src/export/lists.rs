@@ -108,6 +108,21 @@ const ALL_WEBHOOKS: &[&str] = &[
     "last_attempt",
     "waiting",
 ];
+const ACCESS_REQUESTS: &[&str] = &[
+    "id",
+    "user_id",
+    "org_type",
+    "org_name",
+    "admin_email",
+    "use_case",
+    "status",
+    "reviewed_at",
+    "reviewed_by",
+    "reviewer_note",
+    "approved_org_id",
+    "created_at",
+];
+const DOMAINS: &[&str] = &["id", "domain", "verified", "verification_method", "verification_token", "created_at", "verified_at"];
 const TARGETS: &[&str] = &["address", "is_reachable", "problem", "processes", "dependencies", "figures"];
 
 const SUMMARY: &str = "/content-owners/summary";
@@ -119,6 +134,7 @@ const DELIVERIES_OF: &str = "/api/v1/identity/webhooks/{webhook}/deliveries";
 const LISTS: &[Known] = &[
     known("keys", "/api/v1/identity/api-keys", KEYS, Kind::Whole),
     known("members", MEMBERS, &["user_id", "email", "role", "created_at"], Kind::Whole),
+    known("domains", "/api/v1/identity/domains", DOMAINS, Kind::Whole),
     known("delegations", "/api/v1/identity/delegations", DELEGATIONS, Kind::Whole),
     known("delegation-requests", "/api/v1/identity/delegation-requests", REQUESTS, Kind::Whole),
     known("webhooks", "/api/v1/identity/webhooks", WEBHOOKS, Kind::Whole),
@@ -137,6 +153,12 @@ const LISTS: &[Known] = &[
     known("click-types", OWN_SUMMARY, TYPES, Kind::OfPeriod("/clicks/events_by_type")),
     known("outcomes", OWN_SUMMARY, &["outcome_type", "count"], Kind::OfPeriod("/outcomes/by_type")),
     known("outcome-values", OWN_SUMMARY, &["currency", "count", "value_amount"], Kind::OfPeriod("/outcomes/by_currency")),
+];
+
+/// Of a person.
+const OF_PEOPLE: &[Known] = &[
+    known("agent-access-requests", "/api/v1/identity/agent-access-requests", ACCESS_REQUESTS, Kind::Whole),
+    known("platform-access-requests", "/api/v1/identity/platform-access-requests", ACCESS_REQUESTS, Kind::Whole),
 ];
 
 /// Of operators.
@@ -178,6 +200,8 @@ pub(crate) struct FileParameters {
     #[serde(default)]
     failing: String,
     #[serde(default)]
+    sort: String,
+    #[serde(default)]
     status: String,
 }
 
@@ -206,6 +230,7 @@ impl FileParameters {
             ("trusted_partner", &self.trusted_partner),
             ("provisioned_by", &self.provisioned_by),
             ("failing", &self.failing),
+            ("sort", &self.sort),
         ];
         said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
     }
@@ -252,6 +277,12 @@ impl File {
         let organization = asked.organization_id.map(|id| ("organization_id", id.to_string()));
         let parameters = asked.parameters().into_iter().chain(organization).collect();
         Some(Self::from(known, person.api.clone(), path, parameters, is_csv))
+    }
+
+    /// The same of a person.
+    pub(super) fn of_person(person: &SignedIn, list: &str, is_csv: bool) -> Option<Self> {
+        let known = OF_PEOPLE.iter().find(|known| known.name == list)?;
+        Some(Self::from(known, person.api.clone(), known.path.to_owned(), Vec::new(), is_csv))
     }
 
     fn from(known: &Known, api: Asker, path: String, parameters: Parameters, is_csv: bool) -> Self {
@@ -373,7 +404,7 @@ mod tests {
         let documents =
             [include_str!("../../../schemas/openapi/identity-api.json"), include_str!("../../../schemas/openapi/query-api.json")];
         let documents = documents.map(|document| serde_json::from_str::<Value>(document).unwrap());
-        for known in LISTS.iter().chain(OF_OPERATORS) {
+        for known in LISTS.iter().chain(OF_PEOPLE).chain(OF_OPERATORS) {
             let named = ["{organization}", "{webhook}", "{drain}", "{event}"].iter();
             let path = named.fold(known.path.to_owned(), |path, name| path.replace(name, "{id}"));
             let document = documents.iter().find(|document| document["paths"].get(&path).is_some()).unwrap();

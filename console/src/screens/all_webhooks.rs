@@ -11,6 +11,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::SignedIn;
+use crate::sort::Headings;
 use askama::Template;
 use axum::extract::{Path, State as Shared};
 use serde::Deserialize;
@@ -92,6 +93,7 @@ impl Watched {
 #[template(path = "all_webhooks.html")]
 pub(crate) struct AllWebhooks {
     frame: Frame,
+    headings: Headings,
     choices: [(&'static str, &'static str); 2],
     which: &'static str,
     /// Of one organisation alone, when the address says so.
@@ -104,7 +106,7 @@ pub(crate) struct AllWebhooks {
 impl AllWebhooks {
     /// The list with another choice.
     fn address(&self, which: &str) -> String {
-        list_of(which, &self.organization)
+        list_of(which, &self.organization, self.headings.asked())
     }
 }
 
@@ -124,13 +126,15 @@ pub(crate) struct WebhookParameters {
     #[serde(default)]
     organization_id: String,
     #[serde(default)]
+    sort: String,
+    #[serde(default)]
     offset: u64,
 }
 
-/// The list without its place, of one organisation where one is named.
-fn list_of(which: &str, organization: &str) -> String {
-    let of = (!organization.is_empty()).then_some(("organization_id", organization));
-    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("which", which).extend_pairs(of).finish();
+/// The list without its place, of one organisation and sorted where that is asked for.
+fn list_of(which: &str, organization: &str, sort: &str) -> String {
+    let said = [("organization_id", organization), ("sort", sort)].into_iter().filter(|(_, value)| !value.is_empty());
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("which", which).extend_pairs(said).finish();
     format!("{HERE}?{query}")
 }
 
@@ -143,14 +147,16 @@ pub(crate) async fn list(
     let which = CHOICES.iter().map(|(name, _)| *name).find(|name| *name == asked.which).unwrap_or("failing");
     let of = (!asked.organization_id.is_empty()).then(|| ("organization_id", asked.organization_id.clone()));
     let failing = (which == "failing").then(|| ("failing", "true".to_owned()));
-    let narrowing: Parameters = of.into_iter().chain(failing).collect();
+    let sort = (!asked.sort.is_empty()).then(|| ("sort", asked.sort.clone()));
+    let narrowing: Parameters = of.into_iter().chain(failing).chain(sort).collect();
     let page = [("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
     let mut endpoints: Vec<Watched> = person.api.get(ALL, &page.into_iter().chain(narrowing.clone()).collect()).await?;
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
     let behind = Behind::of_operator(&state, "webhooks", ALL, &query);
-    let pager = Pager::of_part(list_of(which, &asked.organization_id), &mut endpoints, asked.offset, LIMIT);
+    let pager = Pager::of_part(list_of(which, &asked.organization_id, &asked.sort), &mut endpoints, asked.offset, LIMIT);
+    let headings = Headings::of(list_of(which, &asked.organization_id, ""), &asked.sort, "-created_at");
     let (frame, organization) = (person.frame("All webhooks"), asked.organization_id);
-    Ok(Page(AllWebhooks { frame, choices: CHOICES, which, organization, endpoints, pager, behind }))
+    Ok(Page(AllWebhooks { frame, headings, choices: CHOICES, which, organization, endpoints, pager, behind }))
 }
 
 /// `GET /console/operator/webhooks/{id}`

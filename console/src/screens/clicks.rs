@@ -7,11 +7,12 @@ use super::reported::{SUMMARY, behind_outcomes};
 use super::reports::OWN_EVENTS;
 use super::{Behind, Filters, Pager};
 use crate::State;
-use crate::answers::{Clicks, Outcomes, OwnEvent};
+use crate::answers::{Clicks, Outcomes, OwnEvent, TypeCount};
 use crate::failure::Failure;
 use crate::frame::{Frame, Page};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key};
 use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
@@ -27,6 +28,16 @@ pub(crate) const BY_OTHERS: (&str, &str) = ("reported_by", "other");
 struct Summary {
     clicks: Clicks,
     outcomes: Outcomes,
+}
+
+impl TypeCount {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "type" => Some(Key::text(&self.event_type)),
+            "clicks" => Some(Key::number(self.count.0)),
+            _ => None,
+        }
+    }
 }
 
 impl OwnEvent {
@@ -47,6 +58,7 @@ impl OwnEvent {
 pub(crate) struct ClicksPage {
     frame: Frame,
     filters: Filters,
+    headings: Headings,
     home: String,
     summary: Summary,
     clicks: Vec<OwnEvent>,
@@ -66,10 +78,14 @@ pub(crate) async fn show(
     let (api, limit) = (member.api(), LIMIT.to_string());
     let whole = filters.window.parameters();
     let parameters = filters.window.parameters_and(&[BY_OTHERS, ("limit", &limit), ("after", &asked.after)]);
-    let (summary, (page, next)) =
+    let (mut summary, (page, next)) =
         tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get_with_next::<OwnEvent>(OWN_EVENTS, &parameters))?;
-    let address = format!("{}?{}", filters.here, filters.window.query());
+    let address = format!("{}?{}", filters.here, filters.window.query_and(&[("sort", &asked.sort)]));
+    let headings = filters.headings(&asked, &[("after", &asked.after)], "-clicks");
+    headings.sort(&mut summary.clicks.events_by_type, TypeCount::key);
+    summary.outcomes.sort(&headings);
     Ok(Page(ClicksPage {
+        headings,
         frame: member.frame("Clicks", &filters.window.query()),
         home: member.organization.home(),
         summary,

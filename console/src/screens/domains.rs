@@ -2,12 +2,14 @@
 //!
 //! Must show what the look-up found instead, as the API says it.
 
-use super::Outcome;
+use super::{Behind, Outcome};
 use crate::answers::Domain;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
 use axum::extract::Path;
 use axum::http::Method;
@@ -22,9 +24,11 @@ const DOMAINS: &str = "/api/v1/identity/domains";
 #[template(path = "domains.html")]
 pub(crate) struct Domains {
     frame: Frame,
+    headings: Headings,
     home: String,
     may_change: bool,
     domains: Vec<Domain>,
+    behind: Behind,
     problem: Outcome,
     /// What was typed before it was refused.
     typed: String,
@@ -41,6 +45,20 @@ impl Domain {
         format!("svc-verify={}", self.verification_token)
     }
 
+    /// Whether it is proved, and by what.
+    fn state(&self) -> String {
+        if self.verified { format!("proved by {}", self.held_by()) } else { "not proved yet".to_owned() }
+    }
+
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "domain" => Some(Key::text(&self.domain)),
+            "state" => Some(Key::text(&self.state())),
+            "since" => Some(Key::time(self.verified_at.filter(|_| self.verified))),
+            _ => None,
+        }
+    }
+
     /// By what it is held, in words.
     pub(crate) fn held_by(&self) -> &str {
         match self.verification_method.as_deref() {
@@ -54,8 +72,8 @@ impl Domain {
 }
 
 /// `GET /console/o/{organization}/domains`
-pub(crate) async fn show(member: Member) -> Result<Page<Domains>, Failure> {
-    view(&member, None, String::new()).await
+pub(crate) async fn show(member: Member, Query(SortParameter { sort }): Query<SortParameter>) -> Result<Page<Domains>, Failure> {
+    view(&member, &sort, None, String::new()).await
 }
 
 /// `POST /console/o/{organization}/domains`
@@ -63,7 +81,7 @@ pub(crate) async fn register(member: Member, form: Form) -> Result<Response, Fai
     let typed = form.text("domain");
     match member.api().change::<Value>(Method::POST, DOMAINS, &json!({"domain": typed})).await {
         Ok(_) => Ok(back(&member)),
-        Err(failure) => Ok(view(&member, Some(failure.refusal()?), typed).await?.into_response()),
+        Err(failure) => Ok(view(&member, "", Some(failure.refusal()?), typed).await?.into_response()),
     }
 }
 
@@ -94,7 +112,7 @@ pub(crate) async fn release(member: Member, Path(named): Path<HashMap<String, St
 async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(back(member)),
-        Err(failure) => Ok(view(member, Some(failure.refusal()?), String::new()).await?.into_response()),
+        Err(failure) => Ok(view(member, "", Some(failure.refusal()?), String::new()).await?.into_response()),
     }
 }
 
@@ -106,13 +124,17 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
-    let domains = member.api().get(DOMAINS, &Vec::new()).await?;
+async fn view(member: &Member, sort: &str, problem: Outcome, typed: String) -> Result<Page<Domains>, Failure> {
+    let mut domains: Vec<Domain> = member.api().get(DOMAINS, &Vec::new()).await?;
+    let headings = Headings::of(format!("{}/domains", member.organization.home()), sort, "");
+    headings.sort(&mut domains, Domain::key);
     Ok(Page(Domains {
+        headings,
         frame: member.frame("Domains", ""),
         home: member.organization.home(),
         may_change: member.organization.is_owner(),
         domains,
+        behind: Behind::identity(member, "domains", DOMAINS, ""),
         problem,
         typed,
     }))

@@ -7,7 +7,9 @@ use crate::answers::{Invite, Person, Role};
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
 use axum::extract::Path;
 use axum::http::Method;
@@ -23,6 +25,7 @@ const NAMED: usize = 5;
 #[template(path = "members.html")]
 pub(crate) struct Members {
     frame: Frame,
+    headings: Headings,
     home: String,
     may_change: bool,
     own: Uuid,
@@ -33,8 +36,8 @@ pub(crate) struct Members {
 }
 
 /// `GET /console/o/{organization}/members`
-pub(crate) async fn show(member: Member) -> Result<Page<Members>, Failure> {
-    view(&member, None).await
+pub(crate) async fn show(member: Member, Query(SortParameter { sort }): Query<SortParameter>) -> Result<Page<Members>, Failure> {
+    view(&member, &sort, None).await
 }
 
 /// `POST /console/o/{organization}/members`: invites somebody.
@@ -68,7 +71,7 @@ pub(crate) async fn withdraw(member: Member, Path(named): Path<HashMap<String, S
 async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(Redirect::to(&format!("{}/members", member.organization.home())).into_response()),
-        Err(failure) => Ok(view(member, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(member, "", Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
@@ -92,18 +95,30 @@ pub(super) async fn owners(member: &Member) -> Result<String, Failure> {
     Ok(owners.join(", ") + &others)
 }
 
-async fn view(member: &Member, problem: Outcome) -> Result<Page<Members>, Failure> {
+async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Members>, Failure> {
     let (api, none) = (&member.person.api, Vec::new());
     let may_change = member.organization.is_owner();
-    let people = api.get(&path(member, "members"), &none).await?;
+    let mut people: Vec<Person> = api.get(&path(member, "members"), &none).await?;
+    let headings = Headings::of(format!("{}/members", member.organization.home()), sort, "");
+    headings.sort(&mut people, Person::key);
     let invites = if may_change { api.get(&path(member, "invites"), &none).await? } else { Vec::new() };
     let (frame, own) = (member.frame("Members", ""), member.person.who.user.id);
     let behind = Behind::identity(member, "members", &path(member, "members"), "");
-    Ok(Page(Members { frame, home: member.organization.home(), may_change, own, people, invites, behind, problem }))
+    let home = member.organization.home();
+    Ok(Page(Members { frame, headings, home, may_change, own, people, invites, behind, problem }))
 }
 
 impl Person {
     fn is_owner(&self) -> bool {
         self.role == Role::Owner
+    }
+
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "email" => Some(Key::text(&self.email)),
+            "role" => Some(Key::text(self.role.label())),
+            "since" => Some(Key::time(Some(self.created_at))),
+            _ => None,
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Count, Time};
 use crate::query::Query;
 use crate::session::SignedIn;
+use crate::sort::Headings;
 use askama::Template;
 use axum::extract::{Path, State as Shared};
 use axum::http::Method;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 const REQUESTS: &str = "/api/v1/identity/operator/access-requests";
+const HERE: &str = "/console/operator/organizations";
 const ORGANIZATIONS: &str = "/api/v1/identity/operator/organizations";
 /// What can be chosen: in addresses and for the API, and in words.
 const STATES: [(&str, &str); 3] = [("pending", "Waiting"), ("approved", "Approved"), ("rejected", "Rejected")];
@@ -93,6 +95,7 @@ struct Listed {
 pub(crate) struct AllOrganizations {
     frame: Frame,
     title: &'static str,
+    headings: Headings,
     asked: SearchParameters,
     organizations: Vec<Listed>,
     pager: Pager,
@@ -109,6 +112,8 @@ pub(crate) struct SearchParameters {
     /// The partner that set them up.
     #[serde(default)]
     provisioned_by: String,
+    #[serde(default)]
+    sort: String,
     #[serde(default)]
     offset: u64,
 }
@@ -128,12 +133,16 @@ pub(crate) async fn organizations(
     Query(asked): Query<SearchParameters>,
 ) -> Result<Page<AllOrganizations>, Failure> {
     let narrowing = asked.narrowing();
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&narrowing).finish();
+    let sort = (!asked.sort.is_empty()).then(|| ("sort", asked.sort.clone()));
+    let written = |pairs: &Parameters| url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    let headings = Headings::of(format!("{HERE}?{}", written(&narrowing)), &asked.sort, "-created_at");
+    let sorted: Parameters = narrowing.into_iter().chain(sort).collect();
+    let query = written(&sorted);
     let mut parameters = vec![("limit", (LIMIT + 1).to_string()), ("offset", asked.offset.to_string())];
-    parameters.extend(narrowing);
+    parameters.extend(sorted);
     let mut organizations: Vec<Listed> = person.api.get(ORGANIZATIONS, &parameters).await?;
     let behind = Behind::of_operator(&state, "organizations", ORGANIZATIONS, &query);
-    let pager = Pager::of_part(format!("/console/operator/organizations?{query}"), &mut organizations, asked.offset, LIMIT);
+    let pager = Pager::of_part(format!("{HERE}?{query}"), &mut organizations, asked.offset, LIMIT);
     let title = if asked.trusted_partner == "true" { "Trusted partners" } else { "All organisations" };
-    Ok(Page(AllOrganizations { frame: person.frame(title), title, asked, organizations, pager, behind }))
+    Ok(Page(AllOrganizations { frame: person.frame(title), title, headings, asked, organizations, pager, behind }))
 }

@@ -13,6 +13,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::{Change, Count, Share, grouped};
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::Headings;
 use crate::window::{PeriodParameters, Window};
 use askama::Template;
 use axum::extract::State as Shared;
@@ -44,6 +45,7 @@ pub(crate) struct Overview {
     split: &'static str,
     chart: Chart,
     behind: Behind,
+    headings: Headings,
     agents: Vec<FunnelItem>,
     behind_agents: Behind,
     sources: Vec<SourceCount>,
@@ -88,7 +90,8 @@ pub(crate) async fn show(
     let (api, window) = (member.api(), &filters.window);
     let split = SPLITS.iter().map(|(name, _)| *name).find(|name| *name == asked.split).unwrap_or("type");
     let series = |split| window.parameters_and(&[("by", window.bucket()), ("split", split)]);
-    let (shown, by_agent) = (series(split), window.parameters_and(&[("by", "agent"), ("limit", AGENTS)]));
+    let by_agent = [("by", "agent"), ("sort", asked.sort.as_str()), ("limit", AGENTS)];
+    let (shown, by_agent) = (series(split), window.parameters_and(&by_agent));
     let (before, by_type) = (window.before(), series("type"));
     let (now, earlier, types, drawn, funnel, seen, seen_earlier, hours) = tokio::try_join!(
         summary(&api, window),
@@ -118,6 +121,7 @@ pub(crate) async fn show(
         split,
         chart,
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &shown),
+        headings: filters.headings(&asked, &[("split", split)], ""),
         agents: funnel.items,
         behind_agents: Behind::of(&state, &member, "funnel", "/content-owners/funnel", &by_agent),
         sources: now.events_by_source,

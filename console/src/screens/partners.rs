@@ -7,7 +7,9 @@ use crate::answers::{Delegation, DelegationRequest, OrgKind};
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
+use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
 use axum::extract::Path;
 use axum::http::Method;
@@ -23,6 +25,7 @@ pub(crate) const DELEGATIONS: &str = "/api/v1/identity/delegations";
 #[template(path = "partners.html")]
 pub(crate) struct Partners {
     frame: Frame,
+    headings: Headings,
     home: String,
     is_grantor: bool,
     /// Owners let others read.
@@ -37,8 +40,40 @@ pub(crate) struct Partners {
 }
 
 /// `GET /console/o/{organization}/partners`
-pub(crate) async fn show(member: Member) -> Result<Page<Partners>, Failure> {
-    view(&member, None).await
+pub(crate) async fn show(member: Member, Query(SortParameter { sort }): Query<SortParameter>) -> Result<Page<Partners>, Failure> {
+    view(&member, &sort, None).await
+}
+
+impl DelegationRequest {
+    /// The other side.
+    fn partner(&self, is_grantor: &bool) -> &str {
+        if *is_grantor { &self.requester_name } else { &self.grantor_name }
+    }
+
+    fn key(&self, is_grantor: bool, column: &str) -> Option<Key> {
+        match column {
+            "name" => Some(Key::text(self.partner(&is_grantor))),
+            "domain" => Some(Key::text(&self.domain)),
+            "asked" => Some(Key::time(Some(self.created_at))),
+            "until" => Some(Key::time(Some(self.expires_at))),
+            _ => None,
+        }
+    }
+}
+
+impl Delegation {
+    /// The other side.
+    fn partner(&self, is_grantor: &bool) -> &str {
+        if *is_grantor { &self.grantee_name } else { &self.grantor_name }
+    }
+
+    fn key(&self, is_grantor: bool, column: &str) -> Option<Key> {
+        match column {
+            "name" => Some(Key::text(self.partner(&is_grantor))),
+            "since" => Some(Key::time(Some(self.created_at))),
+            _ => None,
+        }
+    }
 }
 
 /// `POST /console/o/{organization}/partners`: asks the owner of a domain.
@@ -63,7 +98,7 @@ pub(crate) async fn revoke(member: Member, Path(named): Path<HashMap<String, Str
 async fn changed(member: &Member, done: Result<(), Failure>) -> Result<Response, Failure> {
     match done {
         Ok(()) => Ok(Redirect::to(&format!("{}/partners", member.organization.home())).into_response()),
-        Err(failure) => Ok(view(member, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(member, "", Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
@@ -71,16 +106,23 @@ fn id(named: &HashMap<String, String>) -> Result<Uuid, Failure> {
     named.get("id").and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn view(member: &Member, problem: Outcome) -> Result<Page<Partners>, Failure> {
+async fn view(member: &Member, sort: &str, problem: Outcome) -> Result<Page<Partners>, Failure> {
     let api = member.api();
     let is_grantor = member.organization.org_type == OrgKind::ContentOwner;
     let role = vec![("role", if is_grantor { "grantor" } else { "grantee" }.to_owned())];
-    let (requests, delegations, owners) =
-        tokio::try_join!(api.get(REQUESTS, &role), api.get(DELEGATIONS, &role), members::owners(member))?;
+    let (mut requests, mut delegations, owners) = tokio::try_join!(
+        api.get::<Vec<DelegationRequest>>(REQUESTS, &role),
+        api.get::<Vec<Delegation>>(DELEGATIONS, &role),
+        members::owners(member)
+    )?;
+    let headings = Headings::of(format!("{}/partners", member.organization.home()), sort, "");
+    headings.sort(&mut requests, |request, column| request.key(is_grantor, column));
+    headings.sort(&mut delegations, |delegation, column| delegation.key(is_grantor, column));
     let frame = member.frame("Partners", "");
     let query = if is_grantor { "role=grantor" } else { "role=grantee" };
     Ok(Page(Partners {
         frame,
+        headings,
         home: member.organization.home(),
         is_grantor,
         may_grant: member.organization.is_owner(),

@@ -17,6 +17,7 @@ use crate::window::PeriodParameters;
 use askama::Template;
 use axum::extract::State as Shared;
 use serde::Deserialize;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 pub(super) const SUMMARY: &str = "/agent/summary";
@@ -56,7 +57,35 @@ impl OwnAgent {
     }
 }
 
+/// How often a type was reported.
+struct Counted {
+    event_type: String,
+    count: Count,
+    is_of_others: bool,
+}
+
+impl Counted {
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "type" => Some(Key::text(&self.event_type)),
+            "events" => Some(Key::number(self.count.0)),
+            _ => None,
+        }
+    }
+}
+
 impl Summary {
+    /// What the organisation reported, and what others did by its tokens, most events first.
+    fn types(&mut self) -> Vec<Counted> {
+        let counted =
+            |is_of_others: bool| move |TypeCount { event_type, count }: TypeCount| Counted { event_type, count, is_of_others };
+        let own = std::mem::take(&mut self.events_by_type).into_iter().map(counted(false));
+        let of_others = std::mem::take(&mut self.clicks.events_by_type).into_iter().map(counted(true));
+        let mut types: Vec<Counted> = own.chain(of_others).collect();
+        types.sort_by_key(|counted| Reverse(counted.count));
+        types
+    }
+
     fn is_empty(&self) -> bool {
         self.total_events.0 + self.clicks.total_events.0 + self.outcomes.total.0 == 0
     }
@@ -70,6 +99,7 @@ pub(crate) struct Reported {
     headings: Headings,
     home: String,
     summary: Summary,
+    types: Vec<Counted>,
     chart: Chart,
     behind: Behind,
     behind_agents: Behind,
@@ -91,11 +121,15 @@ pub(crate) async fn show(
         tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
     let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, OwnAgent::key);
+    let mut types = summary.types();
+    headings.sort(&mut types, Counted::key);
+    summary.outcomes.sort(&headings);
     Ok(Page(Reported {
         headings,
         frame: member.frame("Reported", &window.query()),
         home: member.organization.home(),
         summary,
+        types,
         chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone())
             .until(state.clock.now()),
         behind: Behind::of(&state, &member, "own-series", "/agent/series", &split),

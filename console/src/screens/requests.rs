@@ -2,18 +2,23 @@
 //!
 //! Must leave it to operators whether there will be one.
 
-use super::Outcome;
+use super::{Behind, Outcome};
+use crate::State;
 use crate::answers::OrgKind;
 use crate::failure::Failure;
 use crate::forms::Form;
 use crate::frame::{Frame, Page};
 use crate::numbers::Time;
+use crate::query::Query;
 use crate::session::SignedIn;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
+use axum::extract::State as Shared;
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 const AGENTS: &str = "/api/v1/identity/agent-access-requests";
@@ -42,6 +47,17 @@ impl AccessRequest {
         }
     }
 
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "name" => Some(Key::text(&self.org_name)),
+            "kind" => Some(Key::text(self.org_type.label())),
+            "state" => Some(Key::text(&self.status)),
+            "asked" => Some(Key::time(Some(self.created_at))),
+            "reviewed" => Some(Key::time(self.reviewed_at)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         self.status == "pending"
     }
@@ -51,8 +67,11 @@ impl AccessRequest {
 #[template(path = "requests.html")]
 pub(crate) struct Requests {
     frame: Frame,
-    /// Newest first.
+    headings: Headings,
+    /// Newest first, where no other order was asked for.
     requests: Vec<AccessRequest>,
+    /// Those of agents, and those of platforms.
+    behind: [Behind; 2],
     typed: Typed,
     problem: Outcome,
 }
@@ -65,23 +84,27 @@ struct Typed {
 }
 
 /// `GET /console/requests`
-pub(crate) async fn show(person: SignedIn) -> Result<Page<Requests>, Failure> {
+pub(crate) async fn show(
+    Shared(state): Shared<Arc<State>>,
+    person: SignedIn,
+    Query(SortParameter { sort }): Query<SortParameter>,
+) -> Result<Page<Requests>, Failure> {
     let email = person.who.user.email.clone();
-    view(&person, Typed { name: String::new(), email, use_case: String::new() }, None).await
+    view(&state, &person, &sort, Typed { name: String::new(), email, use_case: String::new() }, None).await
 }
 
 /// `POST /console/requests`
-pub(crate) async fn ask(person: SignedIn, form: Form) -> Result<Response, Failure> {
+pub(crate) async fn ask(Shared(state): Shared<Arc<State>>, person: SignedIn, form: Form) -> Result<Response, Failure> {
     let typed = Typed { name: form.text("org_name"), email: form.text("admin_email"), use_case: form.text("use_case") };
     let path = if form.text("org_type") == "platform" { PLATFORMS } else { AGENTS };
     let asked = json!({"org_name": typed.name, "admin_email": typed.email, "use_case": typed.use_case});
     match person.api.change::<Value>(Method::POST, path, &asked).await {
         Ok(_) => Ok(Redirect::to("/console/requests").into_response()),
-        Err(failure) => Ok(view(&person, typed, Some(failure.refusal()?)).await?.into_response()),
+        Err(failure) => Ok(view(&state, &person, "", typed, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
-async fn view(person: &SignedIn, typed: Typed, problem: Outcome) -> Result<Page<Requests>, Failure> {
+async fn view(state: &State, person: &SignedIn, sort: &str, typed: Typed, problem: Outcome) -> Result<Page<Requests>, Failure> {
     let none = Vec::new();
     let (agents, platforms) = tokio::try_join!(
         person.api.get::<Vec<AccessRequest>>(AGENTS, &none),
@@ -89,5 +112,9 @@ async fn view(person: &SignedIn, typed: Typed, problem: Outcome) -> Result<Page<
     )?;
     let mut requests: Vec<AccessRequest> = agents.into_iter().chain(platforms).collect();
     requests.sort_by_key(|request| std::cmp::Reverse(request.created_at.0));
-    Ok(Page(Requests { frame: person.frame("Agents and platforms"), requests, typed, problem }))
+    let headings = Headings::of("/console/requests".to_owned(), sort, "-asked");
+    headings.sort(&mut requests, AccessRequest::key);
+    let behind = [("agent-access-requests", AGENTS), ("platform-access-requests", PLATFORMS)];
+    let behind = behind.map(|(list, path)| Behind::of_person(state, list, path));
+    Ok(Page(Requests { frame: person.frame("Agents and platforms"), headings, requests, behind, typed, problem }))
 }

@@ -10,6 +10,7 @@ use crate::frame::{Frame, Page};
 use crate::numbers::Time;
 use crate::query::Query;
 use crate::session::Member;
+use crate::sort::{Headings, Key, SortParameter};
 use askama::Template;
 use axum::extract::Path;
 use axum::http::Method;
@@ -117,6 +118,33 @@ impl Endpoint {
     fn failure(&self) -> Option<&Attempt> {
         self.last_attempt.as_ref().filter(|attempt| self.disabled_at.is_none() && attempt.outcome != "delivered")
     }
+
+    fn state(&self) -> &'static str {
+        match (self.disabled_at.is_some(), self.failure().is_some(), self.last_attempt.is_some()) {
+            (true, ..) => "disabled",
+            (_, true, _) => "failing",
+            (.., true) => "works",
+            _ => "not tried",
+        }
+    }
+
+    fn badge(&self) -> &'static str {
+        match self.state() {
+            "works" => "good",
+            "not tried" => "",
+            _ => "bad",
+        }
+    }
+
+    fn key(&self, column: &str) -> Option<Key> {
+        match column {
+            "url" => Some(Key::text(&self.url)),
+            "state" => Some(Key::text(self.state())),
+            "attempt" => Some(Key::time(self.last_attempt.as_ref().map(|attempt| attempt.at))),
+            "since" => Some(Key::time(Some(self.created_at))),
+            _ => None,
+        }
+    }
 }
 
 impl Attempt {
@@ -179,6 +207,7 @@ impl Delivery {
 #[template(path = "webhooks.html")]
 pub(crate) struct Webhooks {
     frame: Frame,
+    headings: Headings,
     home: String,
     /// Owners set endpoints up and rotate their secrets.
     may_change: bool,
@@ -206,8 +235,8 @@ pub(crate) struct Webhook {
 }
 
 /// `GET /console/o/{organization}/webhooks`
-pub(crate) async fn list(member: Member) -> Result<Page<Webhooks>, Failure> {
-    all(&member, None, String::new(), None).await
+pub(crate) async fn list(member: Member, Query(SortParameter { sort }): Query<SortParameter>) -> Result<Page<Webhooks>, Failure> {
+    all(&member, &sort, None, String::new(), None).await
 }
 
 /// `POST /console/o/{organization}/webhooks`
@@ -215,8 +244,8 @@ pub(crate) async fn create(member: Member, form: Form) -> Result<Response, Failu
     let url = form.text("url");
     let asked = json!({"url": url, "event_types": form.all("event_type")});
     match form.once.make::<Endpoint>(&member.api(), WEBHOOKS, &asked).await {
-        Ok((made, sent)) => Ok((sent, all(&member, Some(made), String::new(), None).await?).into_response()),
-        Err(failure) => Ok(all(&member, None, url, Some(failure.refusal()?)).await?.into_response()),
+        Ok((made, sent)) => Ok((sent, all(&member, "", Some(made), String::new(), None).await?).into_response()),
+        Err(failure) => Ok(all(&member, "", None, url, Some(failure.refusal()?)).await?.into_response()),
     }
 }
 
@@ -287,11 +316,21 @@ fn id(named: &HashMap<String, String>, name: &str) -> Result<Uuid, Failure> {
     named.get(name).and_then(|id| id.parse().ok()).ok_or(Failure::NotFound)
 }
 
-async fn all(member: &Member, made: Option<Endpoint>, typed: String, problem: Outcome) -> Result<Page<Webhooks>, Failure> {
-    let endpoints = super::beside_secret(made.is_some(), member.api().get(WEBHOOKS, &Vec::new()).await)?;
+async fn all(
+    member: &Member,
+    sort: &str,
+    made: Option<Endpoint>,
+    typed: String,
+    problem: Outcome,
+) -> Result<Page<Webhooks>, Failure> {
+    let mut endpoints = super::beside_secret(made.is_some(), member.api().get::<Vec<Endpoint>>(WEBHOOKS, &Vec::new()).await)?;
+    let headings = Headings::of(format!("{}/webhooks", member.organization.home()), sort, "");
+    for endpoints in endpoints.iter_mut() {
+        headings.sort(endpoints, Endpoint::key);
+    }
     let (frame, may_change) = (member.frame("Webhooks", ""), member.organization.is_owner());
     let (home, behind) = (member.organization.home(), Behind::identity(member, "webhooks", WEBHOOKS, ""));
-    Ok(Page(Webhooks { frame, home, may_change, types: TYPES, endpoints, made, typed, behind, problem }))
+    Ok(Page(Webhooks { frame, headings, home, may_change, types: TYPES, endpoints, made, typed, behind, problem }))
 }
 
 async fn one(member: &Member, id: Uuid, made: Option<Endpoint>, problem: Outcome) -> Result<Page<Webhook>, Failure> {

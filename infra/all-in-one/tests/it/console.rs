@@ -11,6 +11,7 @@ mod drains;
 mod figures;
 mod files;
 mod first_steps;
+mod headings;
 mod invites;
 mod keyboard;
 mod languages;

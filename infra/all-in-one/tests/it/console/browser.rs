@@ -254,6 +254,14 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
     assert_eq!(answer(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
+    let wish = json!({"org_name": "Wished", "admin_email": "owner@example.com", "use_case": "to be looked at"});
+    let of_agent = format!("delegation-requests?organization_id={}", demo.env("AGENT_ORG_ID"));
+    for (session, path, body) in
+        [("OWNER_SESSION", "agent-access-requests", wish), ("AGENT_SESSION", of_agent.as_str(), json!({"domain": "example.com"}))]
+    {
+        let asked = demo.client.post(demo.url(&format!("/api/v1/identity/{path}"))).bearer_auth(demo.env(session)).json(&body);
+        assert_eq!(answer(asked).await.status, 201, "{path}");
+    }
     let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
     let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
     let hook = format!("webhooks/{}", answer(hook).await.body["id"].as_str().unwrap());

@@ -24,7 +24,7 @@ async fn a_partner_asks_and_is_let_in_and_out_and_denied_by_buttons() {
     for answer in ["/approve", "/deny"] {
         let page = agent.open(&format!("{theirs}/partners")).await;
         let page = agent.press(&page, "/partners", &[("domain", "example.com")]).await;
-        assert!(page.html.contains("You asked <strong>"), "{answer}: {}", page.html);
+        assert!(page.html.contains("You asked the owners of these domains"), "{answer}: {}", page.html);
         let page = owner.open(&format!("{own}/partners")).await;
         let page = owner.press(&page, answer, &[]).await;
         assert!(page.html.contains("Nobody asks to read"), "{answer}: {}", page.html);

@@ -97,7 +97,7 @@ async fn u5_who_builds_an_agent_asks_an_operator_approves_and_both_see_what_came
     developer.fill("use_case", "Answers questions, and says which pages it read.").await;
     developer.press("Ask").await;
     developer.shows("What you asked for").await;
-    assert_eq!(developer.text(".rows .badge").await, "pending");
+    assert_eq!(developer.text("td .badge").await, "pending");
 
     sign_in(&operator, &demo, "operator@example.net").await;
     operator.shows("First Robot").await;
