@@ -98,7 +98,6 @@ const ALL_WEBHOOKS: &[&str] = &[
     "organization_id",
     "organization_name",
     "host",
-    "path",
     "event_types",
     "created_at",
     "disabled_at",

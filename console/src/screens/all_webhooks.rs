@@ -31,7 +31,6 @@ struct Watched {
     organization_id: Uuid,
     organization_name: String,
     host: String,
-    path: String,
     event_types: Vec<String>,
     created_at: Time,
     disabled_at: Option<Time>,
@@ -43,10 +42,6 @@ struct Watched {
 }
 
 impl Watched {
-    fn place(&self) -> String {
-        format!("{}{}", self.host, self.path)
-    }
-
     fn state(&self) -> &'static str {
         match (self.deleted_at.is_some(), self.disabled_at.is_some(), self.is_failing, self.last_attempt.is_some()) {
             (true, ..) => "deleted",
@@ -183,7 +178,7 @@ mod tests {
 
     fn watched(changed: &Value) -> Watched {
         let mut endpoint = json!({"id": Uuid::nil(), "organization_id": Uuid::nil(), "organization_name": "A & B", "host": "a.test",
-            "path": "/in", "event_types": [], "created_at": "2026-11-01T10:00:00.000Z", "disabled_at": null, "deleted_at": null,
+            "event_types": [], "created_at": "2026-11-01T10:00:00.000Z", "disabled_at": null, "deleted_at": null,
             "disabled_by": null, "is_failing": false, "last_attempt": null, "waiting": 0});
         endpoint.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
         serde_json::from_value(endpoint).unwrap()

@@ -1,7 +1,7 @@
 //! What operators see of webhook endpoints: where each is, how it stands, and why its deliveries fail (docs/api/identity.md#operators).
 //!
-//! Must serve operators only, must show nothing that signs or was sent (no secret, no payload, no query of the URL), and must leave
-//! in the audit trail of whose it is that an operator looked.
+//! Must serve operators only, must show nothing that signs or was sent (no secret, no payload, and of the URL its host alone: some
+//! receivers keep a secret in its path), and must leave in the audit trail of whose it is that an operator looked.
 
 use super::Operator;
 use crate::State;
@@ -81,7 +81,6 @@ pub(crate) struct Watched {
     organization_name: String,
     /// With the port where it is not 443.
     host: String,
-    path: String,
     event_types: Vec<EventType>,
     #[serde(with = "schemas::instant")]
     created_at: DateTime<Utc>,
@@ -101,13 +100,12 @@ impl TryFrom<Found> for Watched {
 
     fn try_from(found: Found) -> Result<Self, ApiError> {
         let endpoint = WebhookEndpoint::from(found.endpoint);
-        let (host, path) = place_of(&endpoint.url).map_err(ApiError::internal)?;
+        let host = host_of(&endpoint.url).map_err(ApiError::internal)?;
         Ok(Self {
             id: endpoint.id,
             organization_id: OrgId(found.organization_id),
             organization_name: found.organization_name,
             host,
-            path,
             event_types: endpoint.event_types,
             created_at: endpoint.created_at,
             disabled_at: endpoint.disabled_at,
@@ -120,12 +118,12 @@ impl TryFrom<Found> for Watched {
     }
 }
 
-/// Host and path alone: user name, password, query and fragment may be secrets.
-fn place_of(url: &str) -> Result<(String, String), url::ParseError> {
+/// Host and port alone: user name, password, path, query and fragment may be secrets.
+fn host_of(url: &str) -> Result<String, url::ParseError> {
     let url = Url::parse(url)?;
     let host = url.host_str().ok_or(url::ParseError::EmptyHost)?;
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    Ok((format!("{host}{port}"), url.path().to_owned()))
+    Ok(format!("{host}{port}"))
 }
 
 /// Which endpoints.
@@ -219,13 +217,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_url_host_port_and_path_are_told_and_nothing_else() {
-        for (url, host, path) in [
-            ("https://hooks.a.test/in/x%2Fy", "hooks.a.test", "/in/x%2Fy"),
-            ("https://user:secret@hooks.a.test:8443/in;p=1?token=secret#secret", "hooks.a.test:8443", "/in;p=1"),
-            ("https://hooks.a.test?secret", "hooks.a.test", "/"),
+    fn of_a_url_host_and_port_are_told_and_nothing_else() {
+        for (url, host) in [
+            ("https://hooks.a.test/in/x%2Fy", "hooks.a.test"),
+            ("https://user:secret@hooks.a.test:8443/in;p=1?token=secret#secret", "hooks.a.test:8443"),
+            ("https://hooks.a.test?secret", "hooks.a.test"),
         ] {
-            assert_eq!(place_of(url), Ok((host.to_owned(), path.to_owned())), "{url}");
+            assert_eq!(host_of(url), Ok(host.to_owned()), "{url}");
         }
     }
 }

@@ -11,7 +11,7 @@ use service_kit::testing::{TestAuthority, TestReceiver, eventually, free_address
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
-/// Planted in the query of each URL, and in what the receiver answers.
+/// Planted in path and query of each URL, and in what the receiver answers.
 const MARK: &str = "pl4nted";
 const SCREEN: &str = "/console/operator/webhooks";
 const API: &str = "/api/v1/identity/operator/webhooks";
@@ -20,6 +20,8 @@ struct Scene {
     demo: Demo,
     /// Of the owner: answers with an error, refuses the connection, takes what comes.
     hooks: [String; 3],
+    /// All that an operator is shown of their addresses.
+    hosts: [String; 3],
     /// Of the first one's secret.
     secret: String,
     _receivers: [TestReceiver; 2],
@@ -43,19 +45,20 @@ impl Scene {
         let failing = "HTTP/1.1 500 Internal Server Error\r\nx-inside: pl4nted\r\ncontent-length: 7\r\n\r\npl4nted";
         let receivers = [receiver(&authority, failing).await, receiver(&authority, "HTTP/1.1 204 No Content\r\n\r\n").await];
         let ports = [receivers[0].address.port(), free_address().port(), receivers[1].address.port()];
-        let allowed = ports.map(|port| format!("localhost:{port}")).join(",");
+        let hosts = ports.map(|port| format!("localhost:{port}"));
+        let allowed = hosts.join(",");
         let settings = [("WEBHOOK_ALLOW", allowed), ("WEBHOOK_EXTRA_CA", file.path().display().to_string())];
         let demo = Demo::start_with(&settings).await;
         let (mut hooks, mut secret) = (Vec::new(), String::new());
-        for (port, path) in ports.into_iter().zip(["errs", "refuses", "works"]) {
-            let url = format!("https://localhost:{port}/{path}?key={MARK}");
+        for host in &hosts {
+            let url = format!("https://{host}/services/{MARK}?key={MARK}");
             let made = own(&demo, "webhooks", &json!({"url": url, "event_types": ["delegation.created"]})).await;
             if hooks.is_empty() {
                 secret = made["secret"].as_str().unwrap().to_owned();
             }
             hooks.push(made["id"].as_str().unwrap().to_owned());
         }
-        let scene = Self { demo, hooks: hooks.try_into().unwrap(), secret, _receivers: receivers, _authority: file };
+        let scene = Self { demo, hooks: hooks.try_into().unwrap(), hosts, secret, _receivers: receivers, _authority: file };
         for hook in &scene.hooks {
             own(&scene.demo, &format!("webhooks/{hook}/test"), &json!({})).await;
         }
@@ -78,7 +81,7 @@ impl Scene {
 
     /// That nothing of what is the owner's alone stands in a text.
     fn assert_tells_no_secret(&self, text: &str, at: &str) {
-        for planted in [MARK, &self.secret["whsec_".len()..], "whsec_", "x-inside", "key="] {
+        for planted in [MARK, &self.secret["whsec_".len()..], "whsec_", "x-inside", "key=", "services"] {
             assert!(!text.contains(planted), "{at}: {planted} in {text}");
         }
     }
@@ -95,6 +98,7 @@ async fn own(demo: &Demo, path: &str, body: &Value) -> Value {
 async fn an_operator_reads_why_each_webhook_fails_and_nothing_that_is_the_owners_alone() {
     let scene = Scene::set().await;
     let [errs, refuses, works] = &scene.hooks;
+    let [at_errs, at_refuses, at_works] = scene.hosts.each_ref().map(String::as_str);
     let listed = scene.tried().await;
     let of = |id: &str| listed.iter().find(|one| one["id"] == *id).unwrap();
     let stands = |id: &str| {
@@ -105,22 +109,22 @@ async fn an_operator_reads_why_each_webhook_fails_and_nothing_that_is_the_owners
     assert_eq!(stands(errs), [json!(true), json!(1), json!("bad_status"), json!(500)]);
     assert_eq!(stands(refuses), [json!(true), json!(1), json!("unreachable"), Value::Null]);
     assert_eq!(stands(works), [json!(false), json!(0), json!("delivered"), json!(204)]);
-    assert_eq!((&of(errs)["path"], &of(errs)["organization_name"]), (&json!("/errs"), &json!("Example Publisher")));
+    assert_eq!((&of(errs)["host"], &of(errs)["organization_name"]), (&json!(at_errs), &json!("Example Publisher")));
     scene.assert_tells_no_secret(&json!(listed).to_string(), API);
 
     let mut operator = Reader::signed_in(&scene.demo, "OPERATOR_SESSION");
     let page = operator.open(SCREEN).await;
-    let texts = ["/errs", "Answered 500, which is no success.", "/refuses", "Nobody answered the connection."];
-    assert!(texts.iter().all(|text| page.html.contains(text)) && !page.html.contains("/works"), "{}", page.html);
+    let texts = [at_errs, "Answered 500, which is no success.", at_refuses, "Nobody answered the connection."];
+    assert!(texts.iter().all(|text| page.html.contains(text)) && !page.html.contains(at_works), "{}", page.html);
     scene.assert_tells_no_secret(&page.html, SCREEN);
     let all = operator.open(&format!("{SCREEN}?which=all")).await;
-    assert!(all.html.contains("/works") && all.html.contains("answered 204 after"), "{}", all.html);
+    assert!(all.html.contains(at_works) && all.html.contains("answered 204 after"), "{}", all.html);
     let others = format!("{SCREEN}?which=all&organization_id={}", scene.demo.env("NETWORK_ORG_ID"));
     let others = operator.open(&others).await;
-    assert!(others.html.contains("There is no webhook") && !others.html.contains("/errs"), "{}", others.html);
+    assert!(others.html.contains("There is no webhook") && !others.html.contains(at_errs), "{}", others.html);
     let organizations = operator.open("/console/operator/organizations?q=Example+Publisher").await;
     let link = organizations.all_between("href=\"", "\"").map(unescaped).find(|to| to.starts_with(SCREEN) && to.contains("_id="));
-    assert!(operator.open(&link.unwrap()).await.html.contains("/works"), "the list of organisations leads to each one's");
+    assert!(operator.open(&link.unwrap()).await.html.contains(at_works), "the list of organisations leads to each one's");
 
     for (hook, why) in [
         (errs, "Answered 500, which is no success; it is tried again."),
@@ -141,7 +145,7 @@ async fn an_operator_reads_why_each_webhook_fails_and_nothing_that_is_the_owners
         }
     }
     let file = operator.open("/console/operator/export/webhooks.csv?failing=true").await.html;
-    assert!(file.lines().count() == 3 && file.contains("bad_status") && !file.contains("/works"), "{file}");
+    assert!(file.lines().count() == 3 && file.contains("bad_status") && !file.contains(at_works), "{file}");
     scene.assert_tells_no_secret(&file, "the file");
 
     let mut owner = Reader::signed_in(&scene.demo, "OWNER_SESSION");
@@ -161,8 +165,7 @@ async fn an_operator_finds_the_failing_webhook_by_its_links_in_a_browser() {
     browser.open(&scene.demo.url("/console/operator/pipeline")).await;
     browser.press("All webhooks").await;
     browser.shows("Answered 500, which is no success.").await;
-    let port = scene._receivers[0].address.port();
-    browser.press(&format!("localhost:{port}/errs")).await;
+    browser.press(&scene.hosts[0]).await;
     browser.shows("It fails. Answered 500, which is no success.").await;
     browser.shows("Answered 500, which is no success; it is tried again.").await;
     browser.press("its webhooks").await;
