@@ -6,7 +6,7 @@
 use crate::answers::SeriesItem;
 use crate::numbers::{Count, grouped, short_day, short_hour};
 use askama::filters::HtmlSafe;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc, Weekday};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result, Write};
 use std::iter::successors;
@@ -15,6 +15,46 @@ const WIDTH: usize = 960;
 const HEIGHT: usize = 240;
 /// Lines that are told apart; the others are added up in one more.
 const MAX_LINES: usize = 5;
+/// Days that are told apart; more of them are added up by week.
+const MAX_DAYS: usize = 92;
+
+/// How long each of its points is. Weeks begin on Monday.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bucket {
+    Hour,
+    Day,
+    Week,
+}
+
+impl Bucket {
+    fn length(self) -> TimeDelta {
+        match self {
+            Self::Hour => TimeDelta::hours(1),
+            Self::Day => TimeDelta::days(1),
+            Self::Week => TimeDelta::days(7),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+        }
+    }
+
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Hour => "Hour",
+            Self::Day => "Day",
+            Self::Week => "Week",
+        }
+    }
+
+    pub(crate) fn is_week(self) -> bool {
+        self == Self::Week
+    }
+}
 
 /// Figures of the same buckets of time.
 #[derive(Clone, Debug)]
@@ -23,7 +63,7 @@ pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) starts: Vec<DateTime<Utc>>,
     pub(crate) lines: Vec<Line>,
-    pub(crate) is_hourly: bool,
+    pub(crate) bucket: Bucket,
     /// Whether the last bucket is under way: it will hold more.
     pub(crate) is_open: bool,
 }
@@ -52,12 +92,15 @@ impl Chart {
             *by_start.entry(item.start).or_default().entry(name).or_default() += item.total_events;
         }
         // A series with too many items is told without its zeroes; what lies between two buckets is there all the same.
-        let (step, last) = (step(is_hourly), by_start.keys().next_back().copied());
-        for start in successors(by_start.keys().next().copied(), |start| start.checked_add_signed(step))
+        let bucket = if is_hourly { Bucket::Hour } else { Bucket::Day };
+        let last = by_start.keys().next_back().copied();
+        for start in successors(by_start.keys().next().copied(), |start| start.checked_add_signed(bucket.length()))
             .take_while(|start| Some(*start) < last)
         {
             by_start.entry(start).or_default();
         }
+        let is_weekly = bucket == Bucket::Day && by_start.len() > MAX_DAYS;
+        let (bucket, by_start) = if is_weekly { (Bucket::Week, by_week(by_start)) } else { (bucket, by_start) };
         let mut names: Vec<String> = totals.keys().cloned().collect();
         names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
         let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
@@ -66,7 +109,7 @@ impl Chart {
             title: title.to_owned(),
             starts: by_start.keys().copied().collect(),
             lines: at_most(all, MAX_LINES),
-            is_hourly,
+            bucket,
             is_open: false,
         }
     }
@@ -86,7 +129,7 @@ impl Chart {
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
         let count = last.map_or(0, |last| last + 1);
         self.starts.truncate(count);
-        self.is_open = self.starts.last().is_some_and(|last| now < *last + step(self.is_hourly));
+        self.is_open = self.starts.last().is_some_and(|last| now < *last + self.bucket.length());
         self.lines.iter_mut().for_each(|line| line.figures.truncate(count));
         self
     }
@@ -112,17 +155,30 @@ impl Chart {
         let count = last.min(4);
         (0..=count)
             .filter_map(|at| self.starts.get((last * at).checked_div(count).unwrap_or_default()))
-            .map(|start| self.bucket(*start))
+            .map(|start| self.mark(*start))
             .collect()
     }
 
-    fn bucket(&self, start: DateTime<Utc>) -> String {
-        if self.is_hourly { short_hour(start) } else { short_day(start) }
+    fn mark(&self, start: DateTime<Utc>) -> String {
+        match self.bucket {
+            Bucket::Hour => short_hour(start),
+            Bucket::Day => short_day(start),
+            Bucket::Week => start.format("%-d %b").to_string(),
+        }
+    }
+
+    /// Of which of its points a day is a part, or which are parts of it.
+    pub(crate) fn begin_of(&self, day: NaiveDate) -> NaiveDate {
+        if self.bucket.is_week() { monday_of(day) } else { day }
     }
 
     /// The rows of the table behind it: the bucket, and a figure for each line.
     pub(crate) fn rows(&self) -> Vec<(String, Vec<Count>)> {
-        let format = if self.is_hourly { "%Y-%m-%d %H:00" } else { "%Y-%m-%d" };
+        let format = match self.bucket {
+            Bucket::Hour => "%Y-%m-%d %H:00",
+            Bucket::Day => "%Y-%m-%d",
+            Bucket::Week => "week of %-d %b %Y",
+        };
         let row = |(at, start): (usize, &DateTime<Utc>)| {
             (start.format(format).to_string(), self.lines.iter().map(|line| Count(line.figures[at])).collect())
         };
@@ -169,7 +225,8 @@ impl Display for Picture<'_> {
             let (left, right) = bounds(at, chart.starts.len());
             let figures: Vec<_> =
                 chart.lines.iter().map(|line| format!("{} {}", grouped(line.figures[at]), escaped(&line.name))).collect();
-            let label = format!("{}: {}", chart.bucket(*start), figures.join(", "));
+            let of = if chart.bucket.is_week() { "week of " } else { "" };
+            let label = format!("{of}{}: {}", chart.mark(*start), figures.join(", "));
             write!(
                 f,
                 "<rect class=\"bucket\" x=\"{left}\" y=\"0\" width=\"{}\" height=\"{HEIGHT}\"><title>{label}</title></rect>",
@@ -219,9 +276,25 @@ fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> 
     write!(f, "<polyline class=\"line line-{at} open\" points=\"{before} {last}\"/>")
 }
 
-/// How long a bucket is.
-fn step(is_hourly: bool) -> TimeDelta {
-    if is_hourly { TimeDelta::hours(1) } else { TimeDelta::days(1) }
+/// The same figures by the weeks that their days are in.
+fn by_week(by_day: BTreeMap<DateTime<Utc>, BTreeMap<String, u64>>) -> BTreeMap<DateTime<Utc>, BTreeMap<String, u64>> {
+    let mut weeks = BTreeMap::<_, BTreeMap<String, u64>>::new();
+    for (day, figures) in by_day {
+        let week = weeks.entry(day - since_monday(day.weekday())).or_default();
+        for (name, figure) in figures {
+            *week.entry(name).or_default() += figure;
+        }
+    }
+    weeks
+}
+
+/// How long ago it was Monday.
+fn since_monday(today: Weekday) -> TimeDelta {
+    TimeDelta::days(today.num_days_from_monday().into())
+}
+
+fn monday_of(day: NaiveDate) -> NaiveDate {
+    day - since_monday(day.weekday())
 }
 
 fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
@@ -319,6 +392,38 @@ mod tests {
         let hourly = Chart::of("Events an hour", &[item(1, "a", 3), item(2, "a", 1)], true, |item| item.event_type.clone());
         assert_eq!(hourly.starts.len(), 25);
         assert!(by_type(&[]).starts.is_empty());
+    }
+
+    #[test]
+    fn more_days_than_are_told_apart_are_added_up_by_week_from_monday() {
+        let first: DateTime<Utc> = "2026-01-01T00:00:00Z".parse().unwrap();
+        let days = |count: i64| -> Vec<SeriesItem> {
+            let day = |at| SeriesItem {
+                start: first + TimeDelta::days(at),
+                event_type: "a".into(),
+                total_events: 1,
+                ..SeriesItem::default()
+            };
+            (0..count).map(day).collect()
+        };
+        assert_eq!((by_type(&days(92)).bucket, by_type(&days(92)).starts.len()), (Bucket::Day, 92));
+        let chart = by_type(&days(93));
+        assert_eq!((chart.bucket, chart.starts.len(), chart.lines[0].total()), (Bucket::Week, 14, Count(93)));
+        assert!(chart.starts.iter().all(|start| start.weekday() == Weekday::Mon), "{:?}", chart.starts);
+        // From a Thursday to a Friday.
+        assert_eq!((chart.lines[0].figures[0], chart.lines[0].figures[1], chart.lines[0].figures[13]), (4, 7, 5));
+        assert_eq!(chart.rows()[0].0, "week of 29 Dec 2025");
+        assert!(chart.picture().to_string().contains("<title>week of 29 Dec: 4 a</title>"), "{}", chart.picture());
+        assert_eq!(chart.begin_of(first.date_naive()).to_string(), "2025-12-29");
+        // The years between two days are there, week by week, and those that have not begun are not.
+        let mut apart = days(2);
+        apart[1].start = first + TimeDelta::days(3_650);
+        assert_eq!(by_type(&apart).starts.len(), 522);
+        let begun = by_type(&days(365)).until("2026-11-02T00:00:00Z".parse().unwrap());
+        assert_eq!(begun.starts.len(), 53, "what holds something stays: {begun:?}");
+        let zeroes: Vec<SeriesItem> = days(365).into_iter().map(|day| SeriesItem { total_events: 0, ..day }).collect();
+        let begun = by_type(&zeroes).until("2026-11-02T00:00:00Z".parse().unwrap());
+        assert_eq!((begun.starts.last().unwrap().to_rfc3339().as_str(), begun.is_open), ("2026-11-02T00:00:00+00:00", true));
     }
 
     #[test]

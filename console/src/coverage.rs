@@ -9,8 +9,12 @@ use serde::Deserialize;
 use std::fmt::{Display, Formatter, Result};
 
 const WIDTH: i64 = 960;
-/// Spans of the table; there may be a thousand.
+/// Spans of the table; there may be thousands.
 const SHOWN: usize = 40;
+/// Spans that a strip tells apart; more of them are shown in as many columns.
+const MAX_SPANS: usize = 240;
+const COLUMNS: i64 = 240;
+const HEIGHT: i64 = 16;
 
 /// Hours in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -88,12 +92,38 @@ impl Coverage {
         &self.spans[self.spans.len().saturating_sub(SHOWN)..]
     }
 
+    /// Whether a strip has columns in the place of spans.
+    pub(crate) fn is_in_columns(&self) -> bool {
+        self.spans.len() > MAX_SPANS
+    }
+
+    /// How high each column is: what is covered of its time.
+    fn heights(&self) -> Vec<i64> {
+        let (Some(first), Some(last)) = (self.spans.first(), self.spans.last()) else { return Vec::new() };
+        let minutes = |time: Time| (time.0 - first.start.0).num_minutes();
+        let whole = minutes(last.end).max(1);
+        let begin = |column: i64| column * whole / COLUMNS;
+        let mut covered = [0; COLUMNS as usize];
+        for span in self.spans.iter().filter(|span| span.covered) {
+            let (start, end) = (minutes(span.start), minutes(span.end));
+            for column in start * COLUMNS / whole..=(end * COLUMNS / whole).min(COLUMNS - 1) {
+                covered[column as usize] += (end.min(begin(column + 1)) - start.max(begin(column))).max(0);
+            }
+        }
+        let height = |covered: i64, all: i64| match covered {
+            0 => 0,
+            whole if whole == all => HEIGHT,
+            part => (part * HEIGHT / all.max(1)).clamp(1, HEIGHT - 1),
+        };
+        (0..COLUMNS).map(|column| height(covered[column as usize], begin(column + 1) - begin(column))).collect()
+    }
+
     pub(crate) fn strip(&self) -> Strip<'_> {
         Strip(self)
     }
 }
 
-/// The spans beside each other, hatched where nothing is known.
+/// The spans beside each other, hatched where nothing is known; of too many, columns, each as high as what is covered of its time.
 pub(crate) struct Strip<'a>(&'a Coverage);
 
 impl HtmlSafe for Strip<'_> {}
@@ -115,11 +145,29 @@ impl Display for Strip<'_> {
             write!(f, "<rect class=\"uncovered\" fill=\"url(#unknown)\" width=\"{WIDTH}\" height=\"16\"/>")?;
         }
         f.write_str("<path class=\"covered\" d=\"")?;
-        for span in spans.iter().filter(|span| span.covered) {
-            let (left, width) = (at(span.start), at(span.end) - at(span.start));
-            write!(f, "M{left} 0h{width}v16h-{width}z")?;
+        if self.0.is_in_columns() {
+            self.write_columns(f)?;
+        } else {
+            for span in spans.iter().filter(|span| span.covered) {
+                let (left, width) = (at(span.start), at(span.end) - at(span.start));
+                write!(f, "M{left} 0h{width}v16h-{width}z")?;
+            }
         }
         f.write_str("\"/></svg>")
+    }
+}
+
+impl Strip<'_> {
+    fn write_columns(&self, f: &mut Formatter<'_>) -> Result {
+        let (heights, mut left) = (self.0.heights(), 0);
+        for alike in heights.chunk_by(|one, next| one == next) {
+            let (height, width) = (alike[0], alike.len() as i64 * WIDTH / COLUMNS);
+            if height > 0 {
+                write!(f, "M{left} {HEIGHT}v-{height}h{width}v{height}z")?;
+            }
+            left += width;
+        }
+        Ok(())
     }
 }
 
@@ -164,8 +212,31 @@ mod tests {
             (coverage.spans.len(), coverage.latest().len(), coverage.latest().last()),
             (1_000, SHOWN, coverage.spans.last())
         );
-        assert!(coverage.strip().to_string().len() < 12_000, "{}", coverage.strip().to_string().len());
+        let years: Vec<bool> = (0..100_000_u64).map(|hour| hour * hour % 7 < 3).collect();
+        for coverage in [&coverage, &hours("2016-03-01T00:00:00Z", &years)] {
+            assert!(coverage.strip().to_string().len() < 6_500, "{}", coverage.strip().to_string().len());
+        }
         assert_eq!(hours("2026-03-01T00:00:00Z", &all[..3]).latest().len(), 3);
+    }
+
+    #[test]
+    fn a_column_is_as_high_as_the_part_of_its_time_that_is_covered() {
+        // Ten hours a column: all, none, half, one and nine of them.
+        let column = |covered: usize| (0..10).map(|hour| hour < covered).collect::<Vec<_>>();
+        let parts = [10, 0, 5, 1, 9];
+        let all: Vec<bool> = (0..240).flat_map(|at| column(parts[at % 5])).collect();
+        let coverage = hours("2026-03-01T00:00:00Z", &all);
+        assert!(coverage.is_in_columns(), "{}", coverage.spans.len());
+        assert_eq!(coverage.heights()[..10], [16, 0, 8, 1, 14, 16, 0, 8, 1, 14]);
+        let strip = coverage.strip().to_string();
+        assert!(strip.contains("d=\"M0 16v-16h4v16zM8 16v-8h4v8zM12 16v-1h4v1zM16 16v-14h4v14z"), "{strip}");
+        assert!(strip.contains("class=\"uncovered\""), "what is not covered is hatched behind: {strip}");
+        // What is covered nearly is not shown as whole, and one hour of many not as none.
+        let mut nearly = vec![true; 240 * 100];
+        (0..240).for_each(|at| nearly[at * 100] = false);
+        assert!(hours("2026-03-01T00:00:00Z", &nearly).heights().iter().all(|height| *height == 15));
+        let hardly: Vec<bool> = nearly.iter().map(|covered| !covered).collect();
+        assert!(hours("2026-03-01T00:00:00Z", &hardly).heights().iter().all(|height| *height == 1));
     }
 
     #[test]

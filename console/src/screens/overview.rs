@@ -205,10 +205,10 @@ fn tiles(
         sparkline: Sparkline { figures: types.lines[line].figures.clone(), is_open: types.is_open },
     };
     let both = |rows: &[CorroboratedDay]| rows.iter().map(|row| row.seen_by_both.0).sum::<u64>();
-    // The days of the chart: one of which nothing is told keeps its place.
-    let mut by_day: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
+    // The days or weeks of the chart: one of which nothing is told keeps its place.
+    let mut by_start: BTreeMap<NaiveDate, u64> = types.starts.iter().map(|start| (start.date_naive(), 0)).collect();
     for row in seen {
-        *by_day.entry(row.day).or_default() += row.seen_by_both.0;
+        *by_start.entry(types.begin_of(row.day)).or_default() += row.seen_by_both.0;
     }
     vec![
         count("retrieved", "Retrievals", "content_retrieved", 0),
@@ -221,7 +221,7 @@ fn tiles(
             figure: Figure::Share(claims(seen)),
             change: Change { now: both(seen), before: both(seen_earlier) },
             compared: "in number".to_owned(),
-            sparkline: Sparkline { figures: by_day.into_values().collect(), is_open: types.is_open },
+            sparkline: Sparkline { figures: by_start.into_values().collect(), is_open: types.is_open },
         },
     ]
 }

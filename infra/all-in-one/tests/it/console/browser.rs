@@ -9,6 +9,7 @@ use crate::demo::{Demo, answer};
 use crate::demo_data::demo_with_data;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use chrono::{NaiveDate, TimeDelta};
 use serde_json::{Value, json};
 use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::collections::BTreeSet;
@@ -227,7 +228,7 @@ pub(super) async fn demo_with_an_event() -> Demo {
     assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
     let link = Link::make(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "conversion", "value_amount": 4_999, "currency": "EUR"})).await;
-    let click = link.click(now - chrono::TimeDelta::minutes(1), "https://www.example.com/page");
+    let click = link.click(now - TimeDelta::minutes(1), "https://www.example.com/page");
     assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
     demo.counts(2).await;
     demo
@@ -334,6 +335,67 @@ const CUT: &str = "const tables = [...document.querySelectorAll('.scroll')].filt
     if (!tables.length) return 'no table';\
     return tables.filter(one => one.scrollWidth > one.clientWidth || getComputedStyle(one).overflowX !== 'visible')\
         .map(one => one.getAttribute('aria-label') + ': ' + one.scrollWidth + ' of ' + one.clientWidth)";
+
+/// A year in which every day has something of each kind, and a server tells of every other hour.
+async fn add_a_year(demo: &Demo, today: NaiveDate) {
+    const KINDS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
+    const BOTS: [&str; 5] = ["GPTBot/1.2", "ClaudeBot/1.0", "PerplexityBot/1.0", "Googlebot/2.1", "CCBot/2.0"];
+    let page = |number: usize| format!("https://www.example.com/year/{}", number % 60);
+    let (mut by_agent, mut by_edge) = (Vec::new(), Vec::new());
+    for day in 1..365_usize {
+        let date = today - TimeDelta::days(i64::try_from(day).unwrap());
+        for (number, kind) in KINDS.iter().enumerate() {
+            by_agent.push(json!({"type": kind, "timestamp": format!("{date}T0{number}:30:00Z"), "source_role": "agent",
+                "session_id": format!("00000000-0000-4000-8000-{:012x}", day % 9), "content_url": page(day + number)}));
+        }
+        for hour in (0..24_usize).step_by(2) {
+            by_edge.push(json!({"type": KINDS[0], "timestamp": format!("{date}T{hour:02}:10:00Z"), "source_role": "edge",
+                "content_url": page(day + hour), "data": {"user_agent": BOTS[(day + hour / 2) % 5], "response_status": 200}}));
+        }
+    }
+    let total = demo.total_events().await.unwrap() + (by_agent.len() + by_edge.len()) as u64;
+    for (key, events) in [("AGENT_KEY", by_agent), ("OWNER_KEY", by_edge)] {
+        for part in events.chunks(1_000) {
+            let sent = demo.post(demo.env(key), &json!({"events": part})).await;
+            assert_eq!(sent.status, 201, "{}", sent.body);
+        }
+    }
+    demo.counts(total).await;
+}
+
+/// Whoever asks for a year gets pages of the same size: charts go by week, and the strip of coverage has so many columns.
+#[tokio::test]
+async fn u3_pages_of_a_year_take_100_kb_at_most() {
+    let (demo, _) = demo_with_data().await;
+    let today = service_kit::clock::Clock::System.now().date_naive();
+    add_a_year(&demo, today).await;
+    let browser = Browser::start().await;
+    let window = format!("since={}&until={today}", today - TimeDelta::days(364));
+    for (session, organization, screens) in [
+        (
+            "OWNER_SESSION",
+            "OWNER_ORG_ID",
+            &["overview", "overview?split=agent", "crawlers", "agents", "corroboration", "funnel?by=day", "pages", "events"][..],
+        ),
+        ("AGENT_SESSION", "AGENT_ORG_ID", &["reported", "reports", "clicks"]),
+    ] {
+        browser.sign_in(&demo, session).await;
+        browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
+        for screen in screens {
+            let sign = if screen.contains('?') { '&' } else { '?' };
+            let address = demo.url(&format!("/console/o/{}/{screen}{sign}{window}", demo.env(organization)));
+            browser.open(&address).await;
+            let bytes = bytes_of(&browser, &address).await;
+            assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
+            let weeks = browser.run("return [...document.querySelectorAll('.as-table tbody th')].filter(one => one.textContent.startsWith('week of ')).length");
+            let is_charted = ["overview", "crawlers", "agents", "reported"].contains(&screen.split('?').next().unwrap());
+            let (weeks, expected) = (weeks.await, if is_charted { 53 } else { 0 });
+            assert!(weeks.as_u64().is_some_and(|weeks| (expected..=expected + 1).contains(&weeks)), "{screen}: {weeks} weeks");
+            let has_columns = browser.text("main").await.contains("Each column stands for several hours");
+            assert_eq!(has_columns, ["overview", "crawlers"].contains(&screen.split('?').next().unwrap()), "{screen}");
+        }
+    }
+}
 
 /// The pages with the most on them, of sixty days.
 #[tokio::test]
@@ -493,7 +555,7 @@ async fn u4_an_open_page_whose_session_ended_leads_to_the_sign_in_page_by_itself
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     let seed = service_kit::testing::Seed(&demo.stores.pool);
     for address in [new_drain(&demo).await.0, own("events?live=1"), own("start")] {
-        let session = seed.session("owner@example.com", chrono::TimeDelta::days(1)).await;
+        let session = seed.session("owner@example.com", TimeDelta::days(1)).await;
         browser.open(&demo.url("/sign-in")).await;
         let cookie = json!({"cookie": {"name": "telemetry-session", "value": session, "httpOnly": true, "sameSite": "Lax"}});
         browser.command("/cookie", &cookie).await;

@@ -6,7 +6,7 @@
 use super::Reader;
 use super::reader::{Page, unescaped};
 use crate::demo::{Demo, answer};
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc, Weekday};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -80,7 +80,8 @@ impl View {
             (today - TimeDelta::days(days - 1), today, format!("period={period}"))
         } else {
             let since = today - TimeDelta::days(random.random_range(0..45));
-            let until = since + TimeDelta::days([0, 1, 2, 9, 50][random.random_range(0..5)]);
+            let since = since - TimeDelta::days([0, 0, 90, 250][random.random_range(0..4)]);
+            let until = since + TimeDelta::days([0, 1, 2, 9, 50, 91, 92, 300][random.random_range(0..8)]);
             (since, until, format!("since={since}&until={until}"))
         };
         let domain = ["", "", "&domain=example.com", "&domain=www.example.com"][random.random_range(0..4)];
@@ -95,6 +96,12 @@ impl View {
         Self { since, until, shown: format!("{shown}{rest}"), rest, pages }
     }
 
+    /// The same of a year.
+    fn of_a_year(self, today: NaiveDate) -> Self {
+        let (since, until) = (today - TimeDelta::days(364), today);
+        Self { since, until, shown: format!("since={since}&until={until}{}", self.rest), ..self }
+    }
+
     fn api(&self) -> String {
         format!("since={}&until={}{}", self.since, self.until, self.rest)
     }
@@ -103,6 +110,11 @@ impl View {
     fn before(&self) -> Self {
         let days = self.until - self.since + TimeDelta::days(1);
         Self { since: self.since - days, until: self.until - days, ..self.clone() }
+    }
+
+    /// Whether a chart of it goes by week.
+    fn is_weekly(&self) -> bool {
+        self.until - self.since >= TimeDelta::days(92)
     }
 
     fn bucket(&self) -> &'static str {
@@ -161,7 +173,7 @@ fn of_type(counts: &Value, event_type: &str) -> u64 {
 fn charted(
     items: &Value,
     named: impl Fn(&Value) -> Option<String>,
-    is_in_steps: bool,
+    (is_in_steps, is_weekly): (bool, bool),
     now: DateTime<Utc>,
 ) -> (Vec<String>, Vec<Vec<String>>) {
     let mut figures = BTreeMap::<String, BTreeMap<String, u64>>::new();
@@ -170,7 +182,8 @@ fn charted(
         let Some(name) = named(item) else { continue };
         let count = number(&item["total_events"]);
         *totals.entry(name.clone()).or_default() += count;
-        *figures.entry(text(&item["start"])).or_default().entry(name).or_default() += count;
+        let start = if is_weekly { monday(&text(&item["start"])) } else { text(&item["start"]) };
+        *figures.entry(start).or_default().entry(name).or_default() += count;
     }
     let mut names: Vec<String> = totals.keys().cloned().collect();
     names.sort_by_key(|name| (Reverse(totals[name]), name.clone()));
@@ -198,14 +211,25 @@ fn charted(
     (lines.into_iter().map(|(name, _)| name).collect(), rows.collect())
 }
 
+/// When the week of a day began.
+fn monday(start: &str) -> String {
+    let day: NaiveDate = start[..10].parse().unwrap();
+    let monday = (0..7).map(|days| day - TimeDelta::days(days)).find(|day| day.weekday() == Weekday::Mon);
+    format!("{}T00:00:00.000Z", monday.unwrap())
+}
+
 /// The same as the page has it; a bucket by when it begins.
 fn drawn(page: &Page, title: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let names = page.between(&format!("<caption class=\"hidden\">{title}</caption>"), "</thead>").unwrap_or_default();
     let names = names.split("<th scope=\"col\" class=\"number\">").skip(1).map(read).collect();
     let mut rows = table(page, &format!("{title}, as a table"));
     for row in &mut rows {
-        let (day, hour) = row[0].split_once(' ').unwrap_or((&row[0], "00:00"));
-        row[0] = format!("{day}T{hour}:00.000Z");
+        row[0] = match row[0].strip_prefix("week of ") {
+            Some(monday) => format!("{}T00:00:00.000Z", NaiveDate::parse_from_str(monday, "%d %b %Y").unwrap()),
+            None => {
+                row[0].split_once(' ').map_or(format!("{}T00:00:00.000Z", row[0]), |(day, hour)| format!("{day}T{hour}:00.000Z"))
+            }
+        };
     }
     (names, rows)
 }
@@ -245,7 +269,7 @@ impl Compared<'_> {
         let after = Clock::System.now();
         let items = self.api(&format!("{series}?{}&by={}&split={}", view.api(), view.bucket(), split_of(path))).await;
         let is_in_steps = title == "Events";
-        let expected = [before, after].map(|now| charted(&items["items"], named, is_in_steps, now));
+        let expected = [before, after].map(|now| charted(&items["items"], named, (is_in_steps, view.is_weekly()), now));
         let shown = drawn(&page, title);
         assert!(expected.contains(&shown), "{}: {path}: {shown:?} is not {:?}", self.trace, expected[0]);
         for (at, name) in shown.0.iter().enumerate() {
@@ -463,6 +487,7 @@ async fn u1_every_cell_sentence_and_change_on_a_page_is_made_of_the_apis_figures
     for round in 0..size("TEST_ROUNDS", 6) {
         let today = Clock::System.now().date_naive();
         let view = View::random(&demo, &mut random, today);
+        let view = if round % 4 == 1 { view.of_a_year(today) } else { view };
         owner.trace = format!("seed {seed}, round {round}, {view:?}");
         agent.trace.clone_from(&owner.trace);
         owner.overview(&view, ["type", "agent", "role"][round % 3]).await;
