@@ -2,7 +2,7 @@
 //!
 //! Must not show what a driver said; that goes to the log.
 
-use crate::frame::{Frame, Page};
+use crate::frame::{Frame, Page, Reader};
 use crate::navigation::SIGN_IN;
 use askama::Template;
 use axum::extract::Request;
@@ -46,10 +46,11 @@ impl Failure {
         }
     }
 
-    /// What the API says of a parameter that a person wrote; every other failure is the page's.
-    pub(crate) fn of_parameter(self, is_given: bool) -> Result<Problem, Self> {
+    /// What the API says of a parameter, which it names first; every other failure is the page's.
+    pub(crate) fn of_parameter(self, name: &str) -> Result<Problem, Self> {
+        let is_of_it = |problem: &Problem| problem.detail.starts_with(&format!("The parameter {name} "));
         match self {
-            Self::Refused(problem) if is_given && problem.status == 400 => Ok(*problem),
+            Self::Refused(problem) if problem.status == 400 && is_of_it(&problem) => Ok(*problem),
             other => Err(other),
         }
     }
@@ -125,15 +126,17 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The layer that makes a page of a failure, with the id of its request. Where a script asks for a part of a page, the whole page goes to
-/// the sign-in page, which is no part of it.
-pub(crate) async fn shown(request: Request, next: Next) -> Response {
+/// The layer that makes a page of a failure, with the id of its request, and around it what the reader sees of the organisation anyway.
+/// Where a script asks for a part of a page, the whole page goes to the sign-in page, which is no part of it.
+pub(crate) async fn shown(mut request: Request, next: Next) -> Response {
     let is_part = request.headers().contains_key("hx-request");
     let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+    let reader = Reader::default();
+    request.extensions_mut().insert(reader.clone());
     let mut response = next.run(request).await;
     if is_part && response.extensions().get::<ToSignIn>().is_some() {
         return (StatusCode::NO_CONTENT, [("hx-redirect", SIGN_IN)]).into_response();
     }
     let Some(FailureText { title, detail }) = response.extensions_mut().remove::<FailureText>() else { return response };
-    (response.status(), Page(FailurePage { frame: Frame::bare(&title), title, detail, request_id })).into_response()
+    (response.status(), Page(FailurePage { frame: reader.frame(&title), title, detail, request_id })).into_response()
 }

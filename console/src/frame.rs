@@ -8,6 +8,7 @@ use crate::navigation::{self, Group};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// What `base.html` needs.
@@ -56,6 +57,32 @@ impl Frame {
     /// Where an asset is, by a name that changes with its content.
     pub(crate) fn asset(&self, name: &str) -> String {
         assets::address(name)
+    }
+}
+
+/// Who turned out to read while a request was answered, and about which of their organisations, for a page in the place of its answer.
+#[derive(Clone, Default)]
+pub(crate) struct Reader {
+    who: Arc<OnceLock<Whoami>>,
+    organization: Arc<OnceLock<Membership>>,
+}
+
+impl Reader {
+    pub(crate) fn is(&self, who: &Whoami) {
+        let _ = self.who.set(who.clone());
+    }
+
+    pub(crate) fn is_about(&self, organization: &Membership) {
+        let _ = self.organization.set(organization.clone());
+    }
+
+    /// As much as is known.
+    pub(crate) fn frame(&self, title: &str) -> Frame {
+        match (self.who.get(), self.organization.get()) {
+            (None, _) => Frame::bare(title),
+            (Some(who), None) => Frame::of_person(title, who),
+            (Some(who), Some(organization)) => Frame::of_member(title, who, organization, ""),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::State;
 use crate::answers::{Membership, OrgKind, Whoami};
 use crate::api::Asker;
 use crate::failure::Failure;
-use crate::frame::Frame;
+use crate::frame::{Frame, Reader};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use service_kit::http::RequestId;
@@ -80,6 +80,9 @@ impl FromRequestParts<Arc<State>> for SignedIn {
             return Err(Failure::SignedOut);
         }
         let who = api.get("/api/v1/identity/auth/session", &Vec::new()).await?;
+        if let Some(reader) = parts.extensions.get::<Reader>() {
+            reader.is(&who);
+        }
         Ok(Self { who, api })
     }
 }
@@ -93,6 +96,9 @@ impl FromRequestParts<Arc<State>> for Member {
         let id = named.iter().find(|(name, _)| *name == "organization").and_then(|(_, id)| id.parse::<Uuid>().ok());
         let mut own = person.who.memberships.iter();
         let organization = own.find(|own| Some(own.organization_id) == id).cloned().ok_or(Failure::NotFound)?;
+        if let Some(reader) = parts.extensions.get::<Reader>() {
+            reader.is_about(&organization);
+        }
         Ok(Self { person, organization, public_base: state.public_base().to_owned() })
     }
 }

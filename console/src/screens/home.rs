@@ -4,8 +4,11 @@
 
 use crate::answers::{Membership, OrgKind};
 use crate::failure::Failure;
+use crate::frame::Reader;
 use crate::navigation::SIGN_IN;
 use crate::session::{Member, SignedIn, Visitor};
+use axum::Extension;
+use axum::http::Uri;
 use axum::response::Redirect;
 
 /// `GET /`
@@ -27,13 +30,17 @@ pub(crate) async fn organization(member: Member) -> Redirect {
     Redirect::to(&first_screen(&member.organization))
 }
 
-/// Every other path beneath `/console`.
-pub(crate) async fn nothing_here(_: SignedIn) -> Failure {
+/// Every other path beneath `/console`; it may be one of an organisation of the reader's.
+pub(crate) async fn nothing_here(person: SignedIn, Extension(reader): Extension<Reader>, address: Uri) -> Failure {
+    let mut own = person.who.memberships.iter();
+    if let Some(organization) = own.find(|own| address.path().starts_with(&format!("{}/", own.home()))) {
+        reader.is_about(organization);
+    }
     Failure::NotFound
 }
 
-/// What is only posted to: somebody opened the address of a page that a form has answered with.
-pub(crate) async fn wants_a_form() -> Failure {
+/// What is only posted to: somebody opened the address of a page that a form has answered with. Who that is matters to what stands around it.
+pub(crate) async fn wants_a_form(_: Result<Member, Failure>) -> Failure {
     Failure::WrongMethod
 }
 

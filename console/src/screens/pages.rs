@@ -77,7 +77,7 @@ pub(crate) async fn show(
     let parameters = filters.window.parameters_and(&[&asked.of_pages()[..], &part].concat());
     let (page, problem) = match member.api().get::<List<UrlMetric>>(URLS, &parameters).await {
         Ok(page) => (page, None),
-        Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter(!asked.path.is_empty())?)),
+        Err(failure) => (List { items: Vec::new(), total: 0 }, Some(failure.of_parameter("path")?)),
     };
     let status = if problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let query = |by: &str, sort: &str| filters.window.query_and(&[("by", by), ("path", &asked.path), ("sort", sort)]);

@@ -8,6 +8,7 @@ mod buttons;
 mod clicks;
 mod contract;
 mod drains;
+mod failures;
 mod figures;
 mod files;
 mod first_steps;
