@@ -54,6 +54,13 @@ pub(crate) struct Millis(pub(crate) u64);
 #[serde(transparent)]
 pub(crate) struct Ratio(pub(crate) f64);
 
+impl Ratio {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a tenth, beside its two numbers")]
+    pub(crate) fn of(whole: Count, part: Count) -> Self {
+        Self(whole.0 as f64 / part.0 as f64)
+    }
+}
+
 impl HtmlSafe for Ratio {}
 impl HtmlSafe for Bytes {}
 impl HtmlSafe for Millis {}

@@ -50,7 +50,7 @@ use values::Values;
 pub(crate) use agent_figures::OwnFigure;
 pub(crate) use analyst_views::{AnalystView, EXACT_SETTINGS, analyst_views, hosts_condition};
 pub(crate) use answered::Fact;
-pub(crate) use crawlers::CrawlerRow;
+pub(crate) use crawlers::{AgentCounts, BotRow};
 pub(crate) use one_event::FoundEvent;
 pub use plans::{PlanRequest, query_plans};
 pub(crate) use rows::{CorroborationRow, EventRow, FoundPage, FunnelRow, PageRow, ReportRow, Rows, UrlRow};

@@ -18,8 +18,10 @@ pub struct Crawlers {
     pub period_start: Option<String>,
     /// `until` as given, or null.
     pub period_end: Option<String>,
-    /// Clicks that came back from agents whose name is no bot's.
-    pub unattributed_clicks: u64,
+    /// What each operator fetched, and what its agents say became of it; most retrievals first.
+    pub operators: Vec<OperatorCounts>,
+    /// The same of agents whose name is no bot's, and of events without an agent.
+    pub unattributed: ClaimCounts,
     /// Requests of bots that were answered with something else than content; null where one domain is asked for.
     pub refused: Option<Vec<RefusedCount>>,
     /// The hours of which anybody tells.
@@ -27,6 +29,31 @@ pub struct Crawlers {
     /// Most retrievals first.
     #[serde(flatten)]
     pub page: Page<CrawlerItem>,
+}
+
+/// What one operator's bots fetched, and what its agents say became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorCounts {
+    /// By the table of bots.
+    pub operator: String,
+    /// Distinct retrievals that a server saw: those of its bots.
+    pub retrievals: u64,
+    /// What its agents say.
+    #[serde(flatten)]
+    pub claims: ClaimCounts,
+}
+
+/// What agents say became of content, and the clicks that came back from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimCounts {
+    /// Distinct retrievals that an agent claims, whether or not a server saw them.
+    pub claimed: u64,
+    /// Citations.
+    pub cited: u64,
+    /// Presentations.
+    pub presented: u64,
+    /// Clicks that came back.
+    pub clicks: u64,
 }
 
 /// The retrievals of one bot, from addresses of one kind.

@@ -33,7 +33,8 @@ const SPLITS: [(&str, &str); 3] = [("operator", "By operator"), ("purpose", "By 
 struct Answer {
     items: Vec<Crawler>,
     total: u64,
-    unattributed_clicks: Count,
+    operators: Vec<Operator>,
+    unattributed: Operator,
     /// Nothing where one domain is asked for: drains do not count by host.
     refused: Option<Vec<Refused>>,
     coverage: Coverage,
@@ -50,8 +51,6 @@ struct Crawler {
     statuses: Vec<Status>,
     corroborated: Count,
     refused: Option<Count>,
-    operator_clicks: Count,
-    retrievals_per_click: Option<Ratio>,
 }
 
 #[derive(Deserialize)]
@@ -104,71 +103,76 @@ impl Refused {
     }
 }
 
-/// What several rows come to.
-#[derive(Default)]
-struct Sum {
+/// What one operator's bots fetched, and what its agents say became of it; or what all of them come to.
+#[derive(Deserialize, Default)]
+struct Operator {
+    /// Nothing of agents that are no operator's.
+    #[serde(default)]
+    operator: String,
+    #[serde(default)]
     retrievals: Count,
-    bytes: Bytes,
-    corroborated: Count,
+    claimed: Count,
+    cited: Count,
+    presented: Count,
     clicks: Count,
+    /// Of its bots.
+    #[serde(skip)]
+    bytes: Bytes,
+    #[serde(skip)]
+    corroborated: Count,
 }
 
-impl Sum {
-    fn add(&mut self, crawler: &Crawler) {
-        self.retrievals.0 += crawler.retrievals.0;
-        self.bytes.0 = self.bytes.0.saturating_add(crawler.bytes.0);
-        self.corroborated.0 += crawler.corroborated.0;
+impl Operator {
+    /// With the sums of its bots.
+    fn with(mut self, crawlers: &[Crawler]) -> Self {
+        for crawler in crawlers.iter().filter(|crawler| crawler.operator == self.operator) {
+            self.bytes.0 = self.bytes.0.saturating_add(crawler.bytes.0);
+            self.corroborated.0 += crawler.corroborated.0;
+        }
+        self
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.retrievals.0 += other.retrievals.0;
+        self.claimed.0 += other.claimed.0;
+        self.cited.0 += other.cited.0;
+        self.presented.0 += other.presented.0;
+        self.clicks.0 += other.clicks.0;
+        self.bytes.0 = self.bytes.0.saturating_add(other.bytes.0);
+        self.corroborated.0 += other.corroborated.0;
     }
 
     fn corroborated_share(&self) -> Share {
         Share::of(self.corroborated, self.retrievals)
     }
 
-    fn share_of(&self, total: &Self) -> Share {
-        Share::of(self.retrievals, total.retrievals)
+    fn per_click(&self) -> Option<Ratio> {
+        (self.clicks.0 > 0 && self.retrievals.0 > 0).then(|| Ratio::of(self.retrievals, self.clicks))
     }
-}
 
-/// All bots of one operator together.
-#[derive(Default)]
-struct Operator {
-    name: String,
-    sum: Sum,
-    retrievals_per_click: Option<Ratio>,
-}
-
-impl Operator {
     fn key(&self, column: &str) -> Option<Key> {
         match column {
-            "operator" => Some(Key::text(&self.name)),
-            "retrievals" => Some(Key::number(self.sum.retrievals.0)),
-            "bytes" => Some(Key::number(self.sum.bytes.0)),
-            "corroborated" => Some(Key::share(self.sum.corroborated_share())),
-            "clicks" => Some(Key::number(self.sum.clicks.0)),
-            "per_click" if self.retrievals_per_click.is_none() => Some(Key::Unknown),
+            "operator" => Some(Key::text(&self.operator)),
+            "retrievals" => Some(Key::number(self.retrievals.0)),
+            "claimed" => Some(Key::number(self.claimed.0)),
+            "cited" => Some(Key::number(self.cited.0)),
+            "presented" => Some(Key::number(self.presented.0)),
+            "clicks" => Some(Key::number(self.clicks.0)),
+            "per_click" if self.per_click().is_none() => Some(Key::Unknown),
             // By what the ratio is of, so that no fraction is compared.
-            "per_click" => Some(Key::share(Share::of(self.sum.retrievals, self.sum.clicks))),
+            "per_click" => Some(Key::share(Share::of(self.retrievals, self.clicks))),
+            "bytes" => Some(Key::number(self.bytes.0)),
+            "corroborated" => Some(Key::share(self.corroborated_share())),
             _ => None,
         }
     }
 }
 
-/// Most retrievals first, and what all of them come to.
-fn by_operator(crawlers: &[Crawler]) -> (Vec<Operator>, Sum) {
-    let (mut operators, mut total) = (BTreeMap::<&str, Operator>::new(), Sum::default());
-    for crawler in crawlers {
-        let operator = operators.entry(&crawler.operator).or_default();
-        operator.name.clone_from(&crawler.operator);
-        operator.sum.add(crawler);
-        // The same in each row of the operator.
-        operator.sum.clicks = crawler.operator_clicks;
-        operator.retrievals_per_click = crawler.retrievals_per_click;
-        total.add(crawler);
-    }
-    let mut operators: Vec<Operator> = operators.into_values().collect();
-    operators.sort_by_key(|operator| Reverse(operator.sum.retrievals));
-    total.clicks = Count(operators.iter().map(|operator| operator.sum.clicks.0).sum());
-    (operators, total)
+/// What operators and other agents come to.
+fn all(operators: &[Operator], unattributed: &Operator) -> Operator {
+    let mut all = Operator::default();
+    operators.iter().chain([unattributed]).for_each(|operator| all.add(operator));
+    all
 }
 
 /// The bot that fetched the most, from whatever addresses.
@@ -228,9 +232,9 @@ pub(crate) struct Crawlers {
     behind_chart: Behind,
     most: Option<Most>,
     operators: Vec<Operator>,
-    total: Sum,
+    unattributed: Operator,
+    total: Operator,
     crawlers: Vec<Crawler>,
-    unattributed_clicks: Count,
     refused: Option<Vec<Refused>>,
     behind_refused: Behind,
     coverage: Coverage,
@@ -267,7 +271,8 @@ pub(crate) async fn show(
     let api = member.api();
     let (mut answer, series) =
         tokio::try_join!(read(&api, &filters.window), api.get::<Series>("/content-owners/series", &over),)?;
-    let (mut operators, total) = by_operator(&answer.items);
+    let mut operators: Vec<_> = answer.operators.into_iter().map(|operator| operator.with(&answer.items)).collect();
+    let total = all(&operators, &answer.unattributed);
     let headings = filters.headings(&asked, &[("split", split)], "-retrievals");
     headings.sort(&mut operators, Operator::key);
     headings.sort(&mut answer.items, Crawler::key);
@@ -284,7 +289,7 @@ pub(crate) async fn show(
         operators,
         total,
         crawlers: answer.items,
-        unattributed_clicks: answer.unattributed_clicks,
+        unattributed: answer.unattributed,
         refused: answer.refused,
         coverage: answer.coverage.until(state.clock.now()),
         behind_refused: Behind::of(&state, &member, "refused-bots", CRAWLERS, &filters.window.parameters()),

@@ -6,75 +6,86 @@
 use super::Telemetry;
 use super::answered::NAMES_A_BOT;
 use super::owned::Owned;
-use super::retrievals::{SERVERS, identities, key, reporter, reports_of_seen, retrievals, seen_by_servers, shown, with};
-use super::rows::{FoundPage, PageRow, following};
-use super::statements::ON_PAGE;
+use super::retrievals::{SERVERS, identities, key, reports_of_seen, seen_by_servers, with};
+use super::rows::following;
+use super::shapes::counted;
 use crate::access::visibility::Visibility;
-use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// The row of how many there are.
-const TOTAL: u8 = 0;
-/// Rows of agents with the clicks that came back.
-const CLICKS: u8 = 1;
 /// Rows of bots.
-const ITEM: u8 = 2;
+const BOT: u8 = 0;
+/// Rows of agents.
+const AGENT: u8 = 1;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
-/// The retrievals of one bot, from addresses of one kind; or what stands before the first of these.
-#[derive(clickhouse::Row, Deserialize)]
-pub(crate) struct CrawlerRow {
-    kind: u8,
-    total: u64,
+/// The retrievals of one bot, from addresses of one kind.
+pub(crate) struct BotRow {
     pub(crate) operator: String,
     pub(crate) bot: String,
     pub(crate) purpose: String,
     /// As the column has it: unknown, no, yes.
     pub(crate) verified: i8,
     pub(crate) retrievals: u64,
-    /// Of all bots of the operator.
-    pub(crate) of_operator: u64,
     pub(crate) bytes: u64,
     pub(crate) corroborated: u64,
     pub(crate) statuses: Vec<(u16, u64)>,
-    agent: String,
-    clicks: u64,
 }
 
-impl PageRow for CrawlerRow {
-    fn total(&self) -> u64 {
-        self.total
-    }
+/// What one agent claims, and the clicks that came back from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AgentCounts {
+    /// Retrievals.
+    pub(crate) claimed: u64,
+    pub(crate) cited: u64,
+    pub(crate) presented: u64,
+    pub(crate) clicks: u64,
+}
 
-    fn is_item(&self) -> bool {
-        self.kind == ITEM
-    }
+/// A bot, or an agent, as `kind` says.
+#[derive(clickhouse::Row, Deserialize)]
+struct StoredRow {
+    kind: u8,
+    operator: String,
+    bot: String,
+    purpose: String,
+    verified: i8,
+    statuses: Vec<(u16, u64)>,
+    agent: String,
+    /// Of a bot its retrievals, bytes and corroborated; of an agent its [`AgentCounts`].
+    counts: Vec<u64>,
 }
 
 impl Telemetry {
-    /// A page of who fetched; `click` hears first of each agent and how many clicks came back from it.
+    /// All bots that fetched, most retrievals first; `agent` hears of each agent what it claims. Bots are those of a table, and few.
     pub(crate) async fn crawlers(
         &self,
         seen: &Visibility,
         period: &Period,
-        at: Paging,
-        mut click: impl FnMut(&str, u64) + Send,
-    ) -> Result<FoundPage<CrawlerRow>, ApiError> {
+        mut agent: impl FnMut(&str, AgentCounts) + Send,
+    ) -> Result<Vec<BotRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         let query = self.client.query(&statement(&owned)).with_setting("join_algorithm", "full_sorting_merge");
-        let query = owned.values.bind(query).param("limit", at.limit).param("offset", at.offset);
-        let (head, mut rest) = self.begun::<CrawlerRow>(query).await?;
-        let first = loop {
-            match following::<CrawlerRow>(&mut rest).await? {
-                Some(row) if row.kind == CLICKS => click(&row.agent, row.clicks),
-                other => break other,
+        let (mut row, mut rest) = self.started::<StoredRow>(owned.values.bind(query)).await?;
+        let mut bots = Vec::new();
+        while let Some(stored) = row {
+            let StoredRow { operator, bot, purpose, verified, statuses, counts, .. } = stored;
+            match (stored.kind, &counts[..]) {
+                (BOT, &[retrievals, bytes, corroborated]) => {
+                    bots.push(BotRow { operator, bot, purpose, verified, retrievals, bytes, corroborated, statuses });
+                }
+                (AGENT, &[claimed, cited, presented, clicks]) => {
+                    agent(&stored.agent, AgentCounts { claimed, cited, presented, clicks });
+                }
+                _ => return Err(ApiError::internal(anyhow::anyhow!("a row is neither a bot nor an agent"))),
             }
-        };
-        Ok(FoundPage { total: head.total, next: None, first, rest: Some(rest) })
+            row = following(&mut rest).await?;
+        }
+        bots.sort_by(|a, b| (b.retrievals, a.key()).cmp(&(a.retrievals, b.key())));
+        Ok(bots)
     }
 
     /// The hours in which a server has seen anything, by number since the epoch, in order.
@@ -85,44 +96,48 @@ impl Telemetry {
     }
 }
 
-/// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's. A click goes by
-/// another's token where its session is another's than its reporter's, and led to the host of the token's link.
+impl BotRow {
+    /// What it is of.
+    fn key(&self) -> (&str, &str, &str, i8) {
+        (&self.operator, &self.bot, &self.purpose, self.verified)
+    }
+}
+
+/// Bots by what the first report that names one says: an agent's claim names none, so that it is a server's; and agents.
 fn statement(owned: &Owned) -> String {
-    let parts = format!(
-        "SELECT meaning.1 AS of, meaning.2 AS name, meaning.3 AS why, meaning.4 AS proved, sum(retrievals) AS fetched, \
-           sum(of_bytes) AS bytes, sumIf(retrievals, kept) AS corroborated, sumMap([meaning.5], [retrievals]) AS statuses \
-         FROM ( \
-           SELECT CAST(fact, 'Tuple(String, String, String, Int8, UInt16)') AS meaning, kept, count() AS retrievals, \
-             sum(bytes) AS of_bytes \
-           FROM ({named}) GROUP BY fact, kept) \
-         GROUP BY of, name, why, proved",
-        named = named(owned),
-    );
-    let clicks = ["event_type", "agent", "link_site", "platform", "org"].map(shown);
-    let clicked = format!(
-        "SELECT toString(agent) AS agent, count() AS clicks FROM ({retrievals}) \
-         WHERE event_type = 'content_engaged' AND link_site = '' AND platform != {reporter} GROUP BY agent",
-        retrievals = retrievals(owned, &clicks),
-        reporter = reporter("org"),
-    );
-    let steps = with(owned, &[("parts", &parts), ("clicked", &clicked)]);
     format!(
         "{steps}\
-         SELECT kind, total, of AS operator, name AS bot, why AS purpose, proved AS verified, fetched AS retrievals, of_operator, \
-           bytes, corroborated, told AS statuses, agent, clicks FROM ( \
-             SELECT toUInt8({TOTAL}) AS kind, toUInt64(0) AS place, count() AS total, '' AS of, '' AS name, '' AS why, \
-               toInt8(0) AS proved, toUInt64(0) AS fetched, toUInt64(0) AS of_operator, toUInt64(0) AS bytes, \
-               toUInt64(0) AS corroborated, CAST([], 'Array(Tuple(UInt16, UInt64))') AS told, '' AS agent, toUInt64(0) AS clicks \
-             FROM parts \
-             UNION ALL \
-             SELECT toUInt8({CLICKS}), toUInt64(0), toUInt64(0), '', '', '', toInt8(0), toUInt64(0), toUInt64(0), toUInt64(0), \
-               toUInt64(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), agent, clicks FROM clicked \
-             UNION ALL \
-             SELECT toUInt8({ITEM}), place, toUInt64(0), of, name, why, proved, fetched, of_operator, bytes, corroborated, \
-               arrayZip(statuses.1, statuses.2), '', toUInt64(0) \
-             FROM (SELECT *, sum(fetched) OVER (PARTITION BY of) AS of_operator, row_number() OVER (ORDER BY {MOST_FIRST}) AS place \
-                   FROM parts ORDER BY place {ON_PAGE})) \
-         ORDER BY kind, place, agent"
+         SELECT toUInt8({BOT}) AS kind, meaning.1 AS operator, meaning.2 AS bot, meaning.3 AS purpose, meaning.4 AS verified, \
+           arrayZip((sumMap([meaning.5], [fetched]) AS by_status).1, by_status.2) AS statuses, '' AS agent, \
+           [sum(fetched), sum(of_bytes), sumIf(fetched, kept)] AS counts \
+         FROM ( \
+           SELECT CAST(fact, 'Tuple(String, String, String, Int8, UInt16)') AS meaning, kept, count() AS fetched, sum(bytes) AS of_bytes \
+           FROM ({named}) GROUP BY fact, kept) \
+         GROUP BY operator, bot, purpose, verified \
+         UNION ALL \
+         SELECT toUInt8({AGENT}), '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), agent, counts FROM ({agents})",
+        steps = with(owned, &[]),
+        named = named(owned),
+        agents = agents(owned),
+    )
+}
+
+/// One row per agent with what it claims, in the order of [`AgentCounts`]. A click goes by another's token where its session is
+/// another's than its reporter's, and led to the host of the token's link.
+fn agents(owned: &Owned) -> String {
+    let of_type = |name: &str| format!("retrievals * (event_type = 'content_{name}'");
+    format!(
+        "SELECT agent, sumForEach(steps) AS counts FROM ( \
+           SELECT all_role[1] IN (0, 1) AND are_agents[1] AS is_claim, \
+             event_type = 'content_engaged' AND reports[1].5 = '' AND reports[1].3 != reports[1].2 AS is_click, \
+             multiIf(is_click, reports[1].4, is_claim, agents[1], '') AS agent, \
+             [{retrieved} AND is_claim), {cited}), {presented}), retrievals * is_click] AS steps \
+           FROM ({counted})) \
+         GROUP BY agent HAVING arraySum(counts) > 0",
+        retrieved = of_type("retrieved"),
+        cited = of_type("cited"),
+        presented = of_type("presented"),
+        counted = counted(owned),
     )
 }
 
@@ -159,9 +174,6 @@ fn seen(owned: &Owned) -> String {
         reports = reports_of_seen(owned, columns),
     )
 }
-
-/// The order of bots.
-const MOST_FIRST: &str = "fetched DESC, of, name, why, proved";
 
 /// Hours by number since the epoch, all in one row: reporters choose the times of events, and a read may have so many rows and no more.
 #[derive(clickhouse::Row, Deserialize)]

@@ -60,8 +60,18 @@ impl<R: PageRow> Rows for FoundPage<R> {
 }
 
 impl Telemetry {
-    /// The first row of what is streamed, and the rest on its way. Until the first row the answer can still be an error.
+    /// The first row of what is streamed and always has one, and the rest on its way.
     pub(super) async fn begun<R>(&self, query: Query) -> Result<(R, RowCursor<R>), ApiError>
+    where
+        R: clickhouse::RowOwned + clickhouse::RowRead,
+    {
+        let (first, rows) = self.started(query).await?;
+        let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("an answer begins with what there is in all")))?;
+        Ok((first, rows))
+    }
+
+    /// The first row of what is streamed, if any, and the rest on its way. Until the first row the answer can still be an error.
+    pub(super) async fn started<R>(&self, query: Query) -> Result<(Option<R>, RowCursor<R>), ApiError>
     where
         R: clickhouse::RowOwned + clickhouse::RowRead,
     {
@@ -70,7 +80,6 @@ impl Telemetry {
             row = self.times.started(rows.next()) => row?.map_err(refused)?,
             () = self.until_away() => return Err(ApiError::unavailable(anyhow::anyhow!("ClickHouse hangs"))),
         };
-        let first = first.ok_or_else(|| ApiError::internal(anyhow::anyhow!("an answer begins with what there is in all")))?;
         Ok((first, rows))
     }
 }

@@ -15,6 +15,8 @@ use serde_json::value::RawValue;
 use service_kit::http::ApiError;
 use service_kit::http::csv::{cell, record};
 use std::collections::BTreeMap;
+use std::iter::{Skip, Take};
+use std::vec;
 
 /// How long the whole list is, where the body has no place for it.
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
@@ -73,6 +75,22 @@ pub(crate) struct Answering {
     /// Of a CSV.
     pub(crate) columns: &'static [&'static str],
     pub(crate) permit: ReadPermit,
+}
+
+/// A page out of all the items there are.
+pub(crate) fn held<R: Send + 'static>(items: Vec<R>, at: Paging) -> impl Rows<Row = R> {
+    let clamped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Held(items.into_iter().skip(clamped(at.offset)).take(clamped(at.limit)))
+}
+
+struct Held<R>(Take<Skip<vec::IntoIter<R>>>);
+
+impl<R: Send + 'static> Rows for Held<R> {
+    type Row = R;
+
+    async fn next(&mut self) -> Result<Option<R>, ApiError> {
+        Ok(self.0.next())
+    }
 }
 
 /// Answers with a page whose envelope is the plain one.

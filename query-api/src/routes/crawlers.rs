@@ -1,20 +1,21 @@
 //! `GET /content-owners/crawlers`: who fetched, how it was answered, and how many came back
 //! (docs/api/reads.md#get-content-ownerscrawlers).
 //!
-//! Must not compute figures that the stores did not, but for adding up clicks by operator and dividing what is told beside it.
+//! Must not compute figures that the stores did not, but for adding up by operator and dividing what is told beside it.
 
 use super::coverage::{coverage, refused};
 use super::lists::{ListParameters, ListRequest};
 use crate::State;
 use crate::read_limiter::AdmittedReader;
-use crate::read_model::CrawlerRow;
+use crate::read_model::{AgentCounts, BotRow};
 use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use schemas::bots::BotTable;
-use schemas::crawler_reads::{CrawlerItem, Crawlers, RefusedCount, StatusCount};
+use schemas::crawler_reads::{ClaimCounts, CrawlerItem, Crawlers, OperatorCounts, RefusedCount, StatusCount};
 use schemas::pages::{EVENTS_PAGE, Page};
 use service_kit::http::{ApiError, Parameters};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,45 +45,72 @@ pub(crate) async fn read_crawlers(
     let is_narrowed = asked.view.domain.is_some();
     let asked = ListRequest::unsplit(&state, reading, asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
-    let refused = if is_narrowed { None } else { Some(refused(&state, seen, period).await?) };
-    let coverage = coverage(&state, seen, period).await?;
-    let mut clicks = Clicks { bots: Arc::clone(&state.bots), of: BTreeMap::new(), of_nobody: 0 };
-    let found = state.telemetry.crawlers(seen, period, at, |agent, count| clicks.add(agent, count)).await?;
-    let beside = Beside { clicks: clicks.of, refused: refused.as_deref().map(by_bot) };
+    let mut claims = Claims { bots: &state.bots, of: BTreeMap::new(), of_nobody: ClaimCounts::default() };
+    let refused = async { if is_narrowed { Ok(None) } else { refused(&state, seen, period).await.map(Some) } };
+    let bots = state.telemetry.crawlers(seen, period, |agent, counts| claims.add(agent, counts));
+    let (refused, coverage, bots) = tokio::try_join!(refused, coverage(&state, seen, period), bots)?;
+    let Claims { of: claims, of_nobody: unattributed, .. } = claims;
+    let operators = operators(&bots, claims);
+    let beside = Beside { operators: by_name(&operators), refused: refused.as_deref().map(by_bot) };
+    let total = bots.len() as u64;
     let envelope = Crawlers {
         organization_id: seen.organization_id(),
         domains: seen.domains().to_vec(),
         period_start: period.start.clone(),
         period_end: period.end.clone(),
-        unattributed_clicks: clicks.of_nobody,
+        operators,
+        unattributed,
         refused,
         coverage,
-        page: Page { items: Vec::new(), total: found.total, limit: at.limit, offset: at.offset },
+        page: Page { items: Vec::new(), total, limit: at.limit, offset: at.offset },
     };
-    page::answer_within(asked.answering(&headers, COLUMNS), &envelope, found, move |row| item(row, &beside)).await
+    let on_page = page::held(bots, at);
+    page::answer_all(asked.answering(&headers, COLUMNS), &envelope, total, on_page, move |row| item(row, &beside)).await
 }
 
-/// Clicks by the operator whose bot's name stands in the name of the agent.
-struct Clicks {
-    bots: Arc<BotTable>,
-    of: BTreeMap<String, u64>,
-    of_nobody: u64,
+/// What agents claim, by the operator whose bot's name stands in the name of the agent.
+struct Claims<'a> {
+    bots: &'a BotTable,
+    of: BTreeMap<String, ClaimCounts>,
+    of_nobody: ClaimCounts,
 }
 
-impl Clicks {
-    fn add(&mut self, agent: &str, count: u64) {
-        match self.bots.classify(agent, None, None) {
-            Some(bot) => *self.of.entry(bot.operator.to_string()).or_default() += count,
-            None => self.of_nobody += count,
-        }
+impl Claims<'_> {
+    fn add(&mut self, agent: &str, counts: AgentCounts) {
+        let of = match self.bots.classify(agent, None, None) {
+            Some(bot) => self.of.entry(bot.operator.to_string()).or_default(),
+            None => &mut self.of_nobody,
+        };
+        of.claimed += counts.claimed;
+        of.cited += counts.cited;
+        of.presented += counts.presented;
+        of.clicks += counts.clicks;
     }
+}
+
+/// Operators with a bot that fetched, or with an agent that claims something.
+fn operators(bots: &[BotRow], claims: BTreeMap<String, ClaimCounts>) -> Vec<OperatorCounts> {
+    let of = |(operator, claims)| (operator, (0, claims));
+    let mut operators: BTreeMap<String, (u64, ClaimCounts)> = claims.into_iter().map(of).collect();
+    for bot in bots {
+        operators.entry(bot.operator.clone()).or_default().0 += bot.retrievals;
+    }
+    let counts = |(operator, (retrievals, claims))| OperatorCounts { operator, retrievals, claims };
+    let mut operators: Vec<OperatorCounts> = operators.into_iter().map(counts).collect();
+    operators.sort_by_key(|operator| Reverse(operator.retrievals));
+    operators
 }
 
 /// What stands beside retrievals.
 struct Beside {
-    clicks: BTreeMap<String, u64>,
+    /// Retrievals and clicks.
+    operators: BTreeMap<String, (u64, u64)>,
     /// By operator and bot.
     refused: Option<BTreeMap<(String, String), u64>>,
+}
+
+fn by_name(operators: &[OperatorCounts]) -> BTreeMap<String, (u64, u64)> {
+    operators.iter().map(|of| (of.operator.clone(), (of.retrievals, of.claims.clicks))).collect()
 }
 
 fn by_bot(refused: &[RefusedCount]) -> BTreeMap<(String, String), u64> {
@@ -93,8 +121,8 @@ fn by_bot(refused: &[RefusedCount]) -> BTreeMap<(String, String), u64> {
     bots
 }
 
-fn item(row: CrawlerRow, beside: &Beside) -> CrawlerItem {
-    let operator_clicks = beside.clicks.get(&row.operator).copied().unwrap_or_default();
+fn item(row: BotRow, beside: &Beside) -> CrawlerItem {
+    let (of_operator, operator_clicks) = beside.operators.get(&row.operator).copied().unwrap_or_default();
     let bot = (row.operator, row.bot);
     CrawlerItem {
         purpose: row.purpose,
@@ -110,7 +138,7 @@ fn item(row: CrawlerRow, beside: &Beside) -> CrawlerItem {
         corroborated_share: share(row.corroborated, row.retrievals),
         refused: beside.refused.as_ref().map(|refused| refused.get(&bot).copied().unwrap_or_default()),
         operator_clicks,
-        retrievals_per_click: (operator_clicks > 0).then(|| share(row.of_operator, operator_clicks)),
+        retrievals_per_click: (operator_clicks > 0).then(|| share(of_operator, operator_clicks)),
         operator: bot.0,
         bot: bot.1,
     }

@@ -56,7 +56,7 @@ async fn sixty_days_of_demo_data_are_there_for_the_owner_and_the_agent() {
     let page = page.text().await.unwrap();
     assert!(page.contains("aria-label=\"Clicks\"") && page.contains("-User/1.0</td>"), "{page}");
     let crawlers = demo.get(owner, "/content-owners/crawlers?limit=1000").await.body;
-    assert!(crawlers["unattributed_clicks"].as_u64() > Some(20), "{crawlers}");
+    assert!(crawlers["unattributed"]["clicks"].as_u64() > Some(20), "{crawlers}");
     for operator in ["OpenAI", "Anthropic", "Perplexity"] {
         let bots = crawlers["items"].as_array().unwrap().iter().filter(|bot| bot["operator"] == operator);
         assert!(

@@ -154,22 +154,26 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
     }
 }
 
-/// What an answer's items come to by operator, most retrievals first, and all of them: name, retrievals, bytes and clicks.
-fn sums(answer: &Value) -> Vec<Vec<String>> {
-    let mut sums = BTreeMap::<&str, [u64; 3]>::new();
-    for item in answer["items"].as_array().unwrap() {
-        let [retrievals, bytes, clicks] = ["retrievals", "bytes", "operator_clicks"].map(|name| item[name].as_u64().unwrap());
-        for (name, clicks) in [(item["operator"].as_str().unwrap(), clicks), ("All", 0)] {
-            let sum = sums.entry(name).or_default();
-            *sum = [sum[0] + retrievals, sum[1] + bytes, clicks];
-        }
-    }
-    let all = sums.remove("All");
-    let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|(name, sum)| (Reverse(sum[0]), *name));
-    let clicks = rows.iter().map(|(_, sum)| sum[2]).sum();
-    rows.extend(all.map(|[retrievals, bytes, _]| ("All", [retrievals, bytes, clicks])));
-    rows.into_iter().map(|(name, sum)| [name.to_owned()].into_iter().chain(sum.map(|sum| sum.to_string())).collect()).collect()
+/// What an answer tells of operators, as the page's columns have it: the operator's counts, and the bytes of its bots; and all together.
+fn operators(answer: &Value) -> Vec<Vec<String>> {
+    let names = ["retrievals", "claimed", "cited", "presented", "clicks"];
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
+    let bytes = |operator: Option<&str>| {
+        let bots = answer["items"].as_array().unwrap().iter();
+        bots.filter(|bot| operator.is_none_or(|operator| bot["operator"] == operator))
+            .map(|bot| number(bot, "bytes"))
+            .sum::<u64>()
+    };
+    let told = answer["operators"].as_array().unwrap();
+    let row = |name: &str, sums: [u64; 5], bytes: u64| -> Vec<String> {
+        [name.to_owned()].into_iter().chain(sums.map(|sum| sum.to_string())).chain([bytes.to_string()]).collect()
+    };
+    let of_operator = |of: &Value| {
+        let name = of["operator"].as_str().unwrap();
+        row(name, names.map(|count| number(of, count)), bytes(Some(name)))
+    };
+    let all = names.map(|name| told.iter().chain([&answer["unattributed"]]).map(|of| number(of, name)).sum());
+    told.iter().map(of_operator).chain([row("All", all, bytes(None))]).collect()
 }
 
 /// The sentence of the bot that fetched the most.
@@ -198,15 +202,34 @@ fn fetches(random: &mut StdRng, now: DateTime<Utc>) -> Vec<Value> {
     (0..30).map(event).collect()
 }
 
+/// What agents say of the same days: of an operator that fetched, of one that nobody saw, and of none.
+fn claims(random: &mut StdRng, now: DateTime<Utc>) -> [Value; 3] {
+    let mut session = 0;
+    ["ClaudeBot", "Bytespider", "answer-engine"].map(|agent| {
+        session += 1;
+        let event = |number: usize| {
+            let at = now - TimeDelta::minutes(random.random_range(0..3 * 24 * 60));
+            let event_type = TYPES[[0, 2, 2, 3][random.random_range(0..4)]];
+            json!({"type": event_type, "timestamp": at.to_rfc3339(), "content_url": format!("https://www.example.com/{number}")})
+        };
+        json!({"session_id": format!("00000000-0000-4000-8000-{session:012x}"), "agent_id": agent, "events": (0..12).map(event).collect::<Vec<_>>()})
+    })
+}
+
 #[tokio::test]
 async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_are_no_zeroes() {
     let demo = Demo::start().await;
     let seed = random_seed();
     let now = Clock::System.now();
-    let events = fetches(&mut StdRng::seed_from_u64(seed), now);
-    let sent = demo.post(demo.env("OWNER_KEY"), &json!({"events": events})).await;
-    assert_eq!(sent.status, 201, "{}", sent.body);
-    demo.counts(events.len() as u64).await;
+    let mut random = StdRng::seed_from_u64(seed);
+    let (events, claims) = (fetches(&mut random, now), claims(&mut random, now));
+    for (key, told) in
+        [("OWNER_KEY", &json!({"events": events}))].into_iter().chain(claims.iter().map(|told| ("AGENT_KEY", told)))
+    {
+        let sent = demo.post(demo.env(key), told).await;
+        assert_eq!(sent.status, 201, "{}", sent.body);
+    }
+    demo.counts(events.len() as u64 + 36).await;
     let mut reader = Reader::signed_in(&demo, "OWNER_SESSION");
     let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
     let window = format!("since={}&until={}", now.date_naive() - TimeDelta::days(4), now.date_naive() - TimeDelta::days(1));
@@ -216,7 +239,18 @@ async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_
     let most = most(&told_of);
     assert!(page.html.contains(&most), "seed {seed}: {most} in {}", page.html);
     page.html = page.html.split_off(page.html.find("Who fetched").unwrap());
-    assert_eq!(shown(&page, &[0, 1, 3, 5]), sums(&told_of), "seed {seed}: {}", page.html);
+    let shown_of_operators: Vec<_> = shown(&page, &[0, 1, 2, 3, 4, 5, 8]);
+    assert_eq!(shown_of_operators.len(), told_of["operators"].as_array().unwrap().len() + 2, "seed {seed}: {}", page.html);
+    for operator in operators(&told_of) {
+        assert!(shown_of_operators.contains(&operator), "seed {seed}: {operator:?} in {}", page.html);
+    }
+    let others = shown_of_operators.iter().find(|row| row[0] == "other agents").unwrap();
+    let unattributed = ["claimed", "cited", "presented", "clicks"].map(|name| text(&told_of["unattributed"][name]));
+    assert_eq!(others[2..6], unattributed, "seed {seed}: {}", page.html);
+    assert!(
+        told_of["operators"].as_array().unwrap().iter().any(|of| of["retrievals"] == 0 && of["cited"] != 0),
+        "seed {seed}: {told_of}"
+    );
     page.html = page.html.split_off(page.html.find("Bot by bot").unwrap());
     let names = ["bot", "operator", "retrievals", "bytes"];
     assert_eq!(shown(&page, &[0, 1, 4, 5]), told(&told_of, &names), "seed {seed}: {}", page.html);
@@ -231,7 +265,8 @@ async fn u1_every_figure_of_a_crawler_is_the_apis_and_hours_that_nobody_told_of_
             *sums.entry(text(&item[split])).or_default() += item["total_events"].as_u64().unwrap();
         }
         let page = reader.open(&format!("{home}/crawlers?{window}&split={split}")).await;
-        for (name, sum) in sums {
+        // What no server says anything of is no crawler's.
+        for (name, sum) in sums.into_iter().filter(|(name, _)| !["", "0"].contains(&name.as_str())) {
             let legend = format!("</span>{name} <strong><data value=\"{sum}\">");
             assert!(page.html.contains(&legend), "seed {seed}: {legend} in {}", page.html);
         }

@@ -267,6 +267,8 @@ impl Model {
             *crawler.3.entry(told.status).or_default() += 1;
         }
         let refused = self.refused(window);
+        let claimed = self.seen(window).iter().filter(|of| of.iter().any(|report| report.role == Role::Agent)).count();
+        let operators = by_operator(counted.iter().map(|(of, (retrievals, ..))| (of.0, *retrievals)));
         let refused_of = |bot: usize| refused.iter().filter(|(of, _)| of.0 == bot).map(|(_, count)| *count).sum::<u64>();
         let mut items: Vec<_> = counted.into_iter().collect();
         items.sort_by_key(|(_, of)| std::cmp::Reverse(of.0));
@@ -285,9 +287,20 @@ impl Model {
             |(count, name, status, bot)| json!({"operator": BOTS[bot].operator, "bot": name, "status": status, "count": count}),
         );
         let told: Vec<_> = told.collect();
-        json!({"total": items.len(), "items": items, "refused": (!window.is_narrowed).then_some(told), "unattributed_clicks": 0,
+        json!({"total": items.len(), "items": items, "refused": (!window.is_narrowed).then_some(told), "operators": operators,
+            "unattributed": {"claimed": claimed, "cited": 0, "presented": 0, "clicks": 0},
             "coverage": self.coverage(window)})
     }
+}
+
+/// What each operator fetched; no agent of the model has a bot's name.
+fn by_operator<'a>(bots: impl Iterator<Item = (&'a str, u64)>) -> Vec<Value> {
+    let mut operators = BTreeMap::<&str, u64>::new();
+    bots.for_each(|(operator, retrievals)| *operators.entry(operator).or_default() += retrievals);
+    let mut operators: Vec<_> = operators.into_iter().collect();
+    operators.sort_by_key(|(operator, retrievals)| (std::cmp::Reverse(*retrievals), *operator));
+    let told = |(operator, retrievals)| json!({"operator": operator, "retrievals": retrievals, "claimed": 0, "cited": 0, "presented": 0, "clicks": 0});
+    operators.into_iter().map(told).collect()
 }
 
 /// The name under which the agent of a session reports.
