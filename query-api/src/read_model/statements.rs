@@ -60,13 +60,8 @@ pub(super) fn urls(owned: &Owned, by: PagesBy, sort: Option<Sort>) -> String {
            toUnixTimestamp64Milli(max(at)) AS last_ms \
          FROM ({retrievals}) GROUP BY {key}",
     );
-    let order = order_by(sort, "events DESC, url");
-    let items = format!(
-        "SELECT * EXCEPT (by_type), arrayMap(type -> toString(type), mapKeys(by_type)) AS types, mapValues(by_type) AS per_type \
-         FROM urls ORDER BY {order} {ON_PAGE}"
-    );
-    let names = "url, events, unique_sessions, types, per_type, last_ms";
-    listed(&with(owned, &[("urls", &urls)]), &all_of("urls"), &items, names, &order)
+    let names = "url, events, unique_sessions, arrayMap(type -> toString(type), mapKeys(by_type)) AS types, mapValues(by_type) AS per_type, last_ms";
+    page(owned, &urls, names, &order_by(sort, "events DESC, url"))
 }
 
 /// What URLs can be sorted by: their members, and how many of their events are of a type.
@@ -75,11 +70,11 @@ pub(crate) const URLS_SORTABLE: &Sortable = &[
     ("total_events", "events"),
     ("unique_sessions", "unique_sessions"),
     ("last_seen", "last_ms"),
-    ("content_retrieved", "arraySum((type, one) -> one * (type = 'content_retrieved'), types, per_type)"),
-    ("content_grounded", "arraySum((type, one) -> one * (type = 'content_grounded'), types, per_type)"),
-    ("content_cited", "arraySum((type, one) -> one * (type = 'content_cited'), types, per_type)"),
-    ("content_presented", "arraySum((type, one) -> one * (type = 'content_presented'), types, per_type)"),
-    ("content_engaged", "arraySum((type, one) -> one * (type = 'content_engaged'), types, per_type)"),
+    ("content_retrieved", "by_type['content_retrieved']"),
+    ("content_grounded", "by_type['content_grounded']"),
+    ("content_cited", "by_type['content_cited']"),
+    ("content_presented", "by_type['content_presented']"),
+    ("content_engaged", "by_type['content_engaged']"),
 ];
 
 /// What a row of corroboration is of.
@@ -201,28 +196,21 @@ pub(super) fn funnel(owned: &Owned, by: FunnelBy, sort: Option<Sort>) -> String 
     page(owned, &parts, names, &order_by(sort, &format!("{order}, whole")))
 }
 
-/// What of an order is on the page.
-pub(super) const ON_PAGE: &str = "LIMIT {limit:UInt64} OFFSET {offset:UInt64}";
-
 /// How many rows a step has.
 pub(super) fn all_of(step: &str) -> String {
     format!("SELECT count() AS total, 1 AS one FROM {step}")
 }
 
-/// The items of one page, out of all of them.
+/// The items of one page in order, out of all of them, each with the total beside it. `parts` is named once, because ClickHouse analyses
+/// a step anew wherever it is named. Before an offset that is past the first item stands that one as a row that is no item, so that
+/// the total of a page without items is told; no row is a list without items.
 fn page(owned: &Owned, parts: &str, names: &str, order: &str) -> String {
-    let items = format!("SELECT * FROM parts ORDER BY {order} {ON_PAGE}");
-    listed(&with(owned, &[("parts", parts)]), &all_of("parts"), &items, names, order)
-}
-
-/// The items of a page in order, each with the total beside it; a page without items is one row that is none.
-pub(super) fn listed(steps: &str, total: &str, items: &str, names: &str, order: &str) -> String {
     format!(
         "{steps}\
-         SELECT total, is_item, page.* EXCEPT (one, is_item, place) FROM ({total}) AS whole \
-         LEFT JOIN ( \
-           SELECT 1 AS one, toUInt8(1) AS is_item, rowNumberInAllBlocks() AS place, {names} FROM ( \
-             SELECT * FROM ({items}) ORDER BY {order}) \
-         ) AS page USING (one) ORDER BY place"
+         SELECT total, toUInt8(place >= {{offset:UInt64}}) AS is_item, {names} FROM ( \
+           SELECT *, rowNumberInAllBlocks() AS place FROM ( \
+             SELECT *, count() OVER () AS total FROM ({parts}) ORDER BY {order} LIMIT {{through:UInt64}})) \
+         WHERE place = 0 OR place >= {{offset:UInt64}} ORDER BY place",
+        steps = with(owned, &[]),
     )
 }
