@@ -35,7 +35,7 @@ impl Demo {
 
     /// With more settings than the usual ones.
     pub(crate) async fn start_with(more: &[(&'static str, String)]) -> Self {
-        Self::start_on(TestStores::fresh().await, tempfile::tempdir().unwrap(), more).await
+        Self::start_on(TestStores::unprepared().await, tempfile::tempdir().unwrap(), more).await
     }
 
     /// A further process on the same stores.

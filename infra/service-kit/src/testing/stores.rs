@@ -36,16 +36,8 @@ pub struct TestStores {
 impl TestStores {
     /// Creates them.
     pub async fn fresh() -> Self {
-        let servers = Endpoints::of_running_stack().unwrap_or_else(|error| panic!("{error:#}"));
-        SWEPT.get_or_init(|| sweep(&servers)).await;
-        let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-
-        let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
-        let kafka = KafkaSettings {
-            topic: name.clone(),
-            rejected_topic: format!("{name}.rejected"),
-            ..KafkaSettings::at(&servers.kafka_brokers)
-        };
+        let servers = servers().await;
+        let (name, clickhouse, kafka) = settings(&servers);
         let ((postgres, pool), tables, topics) = tokio::join!(
             fresh_database(&servers, &name),
             stores::apply_clickhouse_ddl(&clickhouse),
@@ -53,6 +45,14 @@ impl TestStores {
         );
         tables.expect("the tables are created");
         topics.expect("the topics are created");
+        Self { pool, postgres, clickhouse, kafka, name }
+    }
+
+    /// Without ClickHouse's tables and without topics: those that run `prepare` make them.
+    pub async fn unprepared() -> Self {
+        let servers = servers().await;
+        let (name, clickhouse, kafka) = settings(&servers);
+        let (postgres, pool) = fresh_database(&servers, &name).await;
         Self { pool, postgres, clickhouse, kafka, name }
     }
 
@@ -80,6 +80,24 @@ impl TestStores {
             ("TELEMETRY_REJECTED_TOPIC", self.kafka.rejected_topic.clone()),
         ]
     }
+}
+
+async fn servers() -> Endpoints {
+    let servers = Endpoints::of_running_stack().unwrap_or_else(|error| panic!("{error:#}"));
+    SWEPT.get_or_init(|| sweep(&servers)).await;
+    servers
+}
+
+/// A name that no other test has, and what is called so.
+fn settings(servers: &Endpoints) -> (String, ClickHouseSettings, KafkaSettings) {
+    let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
+    let kafka = KafkaSettings {
+        topic: name.clone(),
+        rejected_topic: format!("{name}.rejected"),
+        ..KafkaSettings::at(&servers.kafka_brokers)
+    };
+    (name, clickhouse, kafka)
 }
 
 /// A copy of the process's template, which all migrations have been applied to.

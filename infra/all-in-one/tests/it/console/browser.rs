@@ -4,6 +4,7 @@
 
 use super::clicks::Link;
 use super::drains::{address, drains, feed, pasted_key};
+use super::keyboard::walk;
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::{Demo, answer};
 use crate::demo_data::demo_with_data;
@@ -316,7 +317,7 @@ async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
 }
 
 #[tokio::test]
-async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_any_page() {
+async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin_and_each_is_walked_by_keyboard() {
     let demo = demo_with_an_event().await;
     let (axe, addresses) = (axe(), addresses(&demo).await);
     let browser = Browser::start().await;
@@ -324,6 +325,7 @@ async fn u2_u3_a_browser_finds_no_barrier_no_violation_and_no_other_origin_on_an
         browser.sign_in(&demo, session).await;
         for address in addresses {
             look_at(&browser, &demo, &axe, address).await;
+            walk(&browser, address).await;
         }
     }
 }
