@@ -76,6 +76,7 @@ const AUDIT: &[&str] = &["id", "at", "actor", "action", "object_kind", "object_i
 const REFUSED: &[&str] = &["route", "status", "code", "field", "rule", "requests", "last_at", "last_request_id"];
 
 const AGENTS: &[&str] = &["platform_id", "agent_id", "event_count", "session_count"];
+const OPERATORS: &[&str] = &["operator", "retrievals", "claimed", "cited", "presented", "clicks"];
 const OWN_AGENTS: &[&str] = &["agent_id", "event_count", "session_count"];
 const TYPES: &[&str] = &["event_type", "count"];
 const SOURCES: &[&str] = &["source_role", "count", "sessions"];
@@ -145,6 +146,7 @@ const LISTS: &[Known] = &[
     known("agents", SUMMARY, AGENTS, Kind::OfPeriod("/agents")),
     known("observers", SUMMARY, SOURCES, Kind::OfPeriod("/events_by_source")),
     known("coverage", "/content-owners/coverage", &["start", "end", "covered"], Kind::OfPeriod("/coverage/spans")),
+    known("operators", "/content-owners/crawlers", OPERATORS, Kind::OfPeriod("/operators")),
     known("refused-bots", "/content-owners/crawlers", &["operator", "bot", "status", "count"], Kind::OfPeriod("/refused")),
     known("reports-of-event", "/content-owners/events/{event}", REPORTS, Kind::Within("/reports")),
     known("own-agents", OWN_SUMMARY, OWN_AGENTS, Kind::OfPeriod("/agents")),

@@ -366,12 +366,9 @@ async fn add_a_year(demo: &Demo, today: NaiveDate) {
 }
 
 /// Whoever asks for a year gets pages of the same size: charts go by week, and the strip of coverage has so many columns.
-#[tokio::test]
-async fn u3_pages_of_a_year_take_100_kb_at_most() {
-    let (demo, _) = demo_with_data().await;
+async fn look_at_a_year(demo: &Demo, browser: &Browser) {
     let today = service_kit::clock::Clock::System.now().date_naive();
-    add_a_year(&demo, today).await;
-    let browser = Browser::start().await;
+    add_a_year(demo, today).await;
     let window = format!("since={}&until={today}", today - TimeDelta::days(364));
     for (session, organization, screens) in [
         (
@@ -381,13 +378,13 @@ async fn u3_pages_of_a_year_take_100_kb_at_most() {
         ),
         ("AGENT_SESSION", "AGENT_ORG_ID", &["reported", "reports", "clicks"]),
     ] {
-        browser.sign_in(&demo, session).await;
+        browser.sign_in(demo, session).await;
         browser.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true})).await;
         for screen in screens {
             let sign = if screen.contains('?') { '&' } else { '?' };
             let address = demo.url(&format!("/console/o/{}/{screen}{sign}{window}", demo.env(organization)));
             browser.open(&address).await;
-            let bytes = bytes_of(&browser, &address).await;
+            let bytes = bytes_of(browser, &address).await;
             assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} takes {bytes} bytes");
             let weeks = browser.run("return [...document.querySelectorAll('.as-table tbody th')].filter(one => one.textContent.startsWith('week of ')).length");
             let is_charted = ["overview", "crawlers", "agents", "reported"].contains(&screen.split('?').next().unwrap());
@@ -399,7 +396,7 @@ async fn u3_pages_of_a_year_take_100_kb_at_most() {
     }
 }
 
-/// The pages with the most on them, of sixty days.
+/// The pages with the most on them, of sixty days, and all of a year.
 #[tokio::test]
 async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_paper() {
     let (demo, _) = demo_with_data().await;
@@ -420,6 +417,7 @@ async fn u2_u3_full_pages_take_100_kb_at_most_and_every_column_of_theirs_is_on_p
         assert_eq!(browser.run(CUT).await, json!([]), "{screen}");
         assert_eq!(browser.run("return document.documentElement.scrollWidth").await, SHEET.0, "{screen}");
     }
+    look_at_a_year(&demo, &browser).await;
 }
 
 /// Where the tiles of the overview begin and end, beside their grid.
