@@ -110,21 +110,31 @@ pub(super) fn key() -> [Column; 2] {
     [site(), Column { base: key.to_owned(), open: key.to_owned() }]
 }
 
-/// The steps that [`retrievals`] is made of, and further ones.
+/// The steps that [`retrievals`] is made of, and further ones. Over several shards each has the former by itself ([`whole`]).
 pub(super) fn with(owned: &Owned, further: &[(&str, &str)]) -> String {
-    steps(&unmerged(owned, owned.has_window()), owned, further)
+    if owned.shards.is_one() { of_both_tiers(&unmerged(owned, owned.has_window()), owned, further) } else { steps(further) }
 }
 
 /// The same for [`retrievals_between`].
 pub(super) fn with_moved(owned: &Owned) -> String {
-    steps(&unmerged(owned, true), owned, &[])
+    of_both_tiers(&unmerged(owned, true), owned, &[])
 }
 
-fn steps(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
-    let open = open(owned);
-    let steps = [("unmerged", unmerged), ("open", open.as_str())].into_iter().chain(further.iter().copied());
-    let steps: Vec<String> = steps.map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
-    format!("WITH {} ", steps.join(", "))
+fn of_both_tiers(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
+    steps(&[&[("unmerged", unmerged), ("open", open(owned).as_str())], further].concat())
+}
+
+fn steps(steps: &[(&str, &str)]) -> String {
+    let steps: Vec<String> = steps.iter().map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
+    if steps.is_empty() { String::new() } else { format!("WITH {} ", steps.join(", ")) }
+}
+
+/// A statement over [`retrievals_here`] each row of which is told of one key alone: over several shards, the rows of all of them.
+pub(super) fn whole(owned: &Owned, statement: &str) -> String {
+    if owned.shards.is_one() {
+        return statement.to_owned();
+    }
+    owned.shards.each(&format!("{}{statement}", of_both_tiers(&unmerged(owned, owned.has_window()), owned, &[])))
 }
 
 /// In any version of a row, because a newer one is of the same key.
@@ -165,6 +175,11 @@ fn open(owned: &Owned) -> String {
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
+    whole(owned, &retrievals_here(owned, columns))
+}
+
+/// The same within a statement that is [`whole`] or on one server.
+pub(super) fn retrievals_here(owned: &Owned, columns: &[Column]) -> String {
     found(owned, &[], &[], columns)
 }
 
@@ -173,7 +188,7 @@ pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Colum
     found(owned, ends, &[], columns)
 }
 
-/// Those of type `content_retrieved` that a server saw.
+/// Those of type `content_retrieved` that a server saw, within a statement that is [`whole`].
 fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
     let is_retrieval = |event_type: &str| format!("{event_type} = 'content_retrieved'");
     let conditions = [
@@ -207,7 +222,7 @@ fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column
 
 /// When each report of a server happened, in the window: one row each, as `happened`.
 pub(super) fn seen_by_servers(owned: &Owned) -> String {
-    format!(
+    let seen = format!(
         "SELECT happened FROM ( \
            SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
              arrayPushFront(others.role, role))) AS happened \
@@ -219,7 +234,8 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
         on_hosts = owned.on_hosts,
         near_window = owned.near_window(&[]),
         in_window = owned.in_window("site", "happened", &[]),
-    )
+    );
+    whole(owned, &seen)
 }
 
 /// The roles of servers: edge, origin, index.
@@ -243,7 +259,7 @@ pub(super) fn reports(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrievals(owned, &with_reports(columns)))
 }
 
-/// The same of retrievals of type `content_retrieved` that a server saw.
+/// The same of retrievals of type `content_retrieved` that a server saw, within a statement that is [`whole`].
 pub(super) fn reports_of_seen(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrieved_and_seen(owned, &with_reports(columns)))
 }
