@@ -86,6 +86,12 @@ pub(crate) enum SummaryRow {
 }
 
 #[derive(clickhouse::Row, Deserialize)]
+struct Through {
+    partition: i32,
+    next: i64,
+}
+
+#[derive(clickhouse::Row, Deserialize)]
 struct StoredFigure {
     figure: String,
     role: u8,
@@ -162,7 +168,16 @@ impl Telemetry {
     /// The conditions of an owner's read. A site that is first reported on after its sites were asked for is in the next answer.
     async fn owned(&self, seen: &Visibility, period: &Period) -> Result<Owned, ApiError> {
         let sites = self.visible_sites(seen).await?;
-        Ok(Owned::new(seen, period, sites).over(&self.shards))
+        Ok(Owned::new(seen, period, sites).over(&self.shards_now().await?))
+    }
+
+    /// The shards as a read that begins now is to see them.
+    async fn shards_now(&self) -> Result<Shards, ApiError> {
+        if self.shards.is_one() {
+            return Ok(self.shards.clone());
+        }
+        let through: Vec<Through> = self.rows(&shards::log_through(), Values::default()).await?;
+        Ok(self.shards.through(through.into_iter().map(|row| (row.partition, row.next)).collect()))
     }
 
     /// Which sites in the index are visible; none where ranges say it.

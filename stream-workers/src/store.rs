@@ -50,17 +50,20 @@ pub(crate) struct Store {
     too_many_rows: AtomicUsize,
     /// Part of every token.
     salt: Uuid,
+    /// Whether what it inserts was not there before, and over several shards is shown once all of them have it.
+    is_news: bool,
 }
 
 impl Store {
     pub(crate) fn connect(settings: &ClickHouseSettings, clock: Clock) -> anyhow::Result<Self> {
         let clients = stores::clickhouse_shards(settings)?;
-        Ok(Self { clients, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil() })
+        Ok(Self { clients, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil(), is_news: true })
     }
 
-    /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since.
+    /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since. It hides nothing
+    /// while it inserts: most of it is there.
     pub(crate) fn anew(self) -> Self {
-        Self { salt: Uuid::new_v4(), ..self }
+        Self { salt: Uuid::new_v4(), is_news: false, ..self }
     }
 
     /// One whose inserts give way to everybody else's work where ClickHouse may do that (it needs CAP_SYS_NICE).
@@ -96,6 +99,9 @@ impl Store {
             if let Some([older, newer]) = self.insert_or_cut(portion, offsets, &mut stored).await {
                 waiting.extend([newer, older]);
             }
+        }
+        if self.is_news {
+            shards::say_through(&self.clients, offsets).await;
         }
         stored
     }
@@ -167,7 +173,13 @@ impl Store {
         let insert = async {
             match &self.clients[..] {
                 [only] => insert_into(only, rows, token).await,
-                several => shards::insert(several, rows, token).await,
+                several => {
+                    shards::all_answer(several).await?;
+                    if self.is_news {
+                        shards::mark(several, rows).await?;
+                    }
+                    shards::insert(several, rows, token).await
+                }
             }
         };
         tokio::time::timeout(INSERT_DEADLINE, insert).await.map_err(|_| Error::TimedOut)?

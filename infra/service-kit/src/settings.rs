@@ -126,8 +126,7 @@ pub struct ClickHouseSettings {
     /// PEM file of a certificate authority to trust for ClickHouse besides the system's
     #[arg(long, env = "TELEMETRY_CLICKHOUSE_CA", value_name = "FILE")]
     pub clickhouse_ca: Option<PathBuf>,
-    /// Experimental: addresses like CLICKHOUSE_URL, which is one of them, of servers that share the observations out by key; a
-    /// request that is just being stored may be seen in part
+    /// Experimental: addresses like CLICKHOUSE_URL, which is one of them, of servers that share the observations out by key
     #[arg(
         long,
         env = "CLICKHOUSE_SHARDS",

@@ -76,6 +76,9 @@ async fn apply_ddl_of_one(settings: &ClickHouseSettings, place: shards::Place) -
     for statement in schemas::store::CLICKHOUSE_DDL.iter().filter(|statement| place.has(statement)) {
         client.query(statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
     }
+    for statement in schemas::store::CLICKHOUSE_SHARDS_DDL.iter().filter(|_| place.of > 1) {
+        client.query(statement).execute().await.context("CLICKHOUSE_SHARDS: a table cannot be created")?;
+    }
     shards::take(settings, place).await?;
     retrieval_index::fill(settings).await
 }

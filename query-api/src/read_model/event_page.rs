@@ -88,7 +88,8 @@ impl Telemetry {
         reported_by: Option<ReportedBy>,
         (at, walk): (Paging, &Cursor),
     ) -> Result<FoundPage<EventRow>, ApiError> {
-        let list = List { own, period, reported_by, walk, shards: &self.shards };
+        let shards = self.shards_now().await?;
+        let list = List { own, period, reported_by, walk, shards: &shards };
         let filter = list.filter();
         let query = filter.values.bind(self.client.query(&candidates(&list.filter())));
         let query = query.param("limit", at.limit).param("offset", at.offset);
@@ -166,7 +167,8 @@ fn rows_of(filter: &mut RowFilter, candidates: &[Candidate]) -> (String, String)
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
     let rows = format!(
         "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN ( \
-           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)) WHERE {visible}",
+           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)){is_whole} WHERE {visible}",
+        is_whole = filter.shards.is_whole_observation(),
         visible = filter.visible,
     );
     (rows, keys)

@@ -63,8 +63,8 @@ impl Telemetry {
         period: &Period,
         event_id: &str,
     ) -> Result<Option<FoundEvent>, ApiError> {
-        let sites = self.visible_sites(seen).await?;
-        let owned = || Owned::new(seen, period, sites.clone()).over(&self.shards);
+        let (sites, shards) = (self.visible_sites(seen).await?, self.shards_now().await?);
+        let owned = || Owned::new(seen, period, sites.clone()).over(&shards);
         let keys = self.keys_of(owned(), event_id).await?;
         if keys.is_empty() {
             return Ok(None);
@@ -110,9 +110,10 @@ fn may_be_told(owned: &Owned) -> String {
 /// Of each observer the first report, where `rows` says: what a repeat says changes nothing.
 fn first_reports(owned: &Owned, rows: &str) -> String {
     owned.shards.each(&format!(
-        "SELECT * FROM {OBSERVATIONS} WHERE {on_hosts} AND {rows} \
+        "SELECT * FROM {OBSERVATIONS} WHERE {on_hosts} AND {rows}{is_whole} \
          ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
         on_hosts = owned.on_hosts,
+        is_whole = owned.shards.is_whole_observation(),
     ))
 }
 

@@ -11,6 +11,7 @@ use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with, with_moved};
 use super::row_filter::Bound;
 use super::rows::{EventRow, FoundPage};
+use super::shards::Shards;
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::statements::all_of;
 use super::values::Values;
@@ -93,11 +94,13 @@ impl Telemetry {
         let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
-        let (on_page, next) = on_page(self.ordered(candidates).await?, (at, walk));
+        // What was whole when they were found is whole now.
+        let shards = self.shards_now().await?;
+        let (on_page, next) = on_page(self.ordered(candidates, &shards).await?, (at, walk));
         if on_page.is_empty() {
             return Ok(FoundPage { total, next, first: None, rest: None });
         }
-        let (first, rest) = self.begun::<EventRow>(self.told(seen, period, &on_page)).await?;
+        let (first, rest) = self.begun::<EventRow>(self.told(seen, period, &on_page, &shards)).await?;
         Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
     }
 
@@ -118,11 +121,11 @@ impl Telemetry {
     }
 
     /// In the order of the list.
-    async fn ordered(&self, candidates: Vec<Candidate>) -> Result<Vec<(Position, Candidate)>, ApiError> {
+    async fn ordered(&self, candidates: Vec<Candidate>, shards: &Shards) -> Result<Vec<(Position, Candidate)>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut values = Values::default();
-            let statement = self.shards.each(&ids_of(&mut values, looked_up));
+            let statement = ids_of(&mut values, looked_up, shards);
             let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
             ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
         }
@@ -130,8 +133,8 @@ impl Telemetry {
     }
 
     /// What is wide of those on the page.
-    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate]) -> Query {
-        let mut owned = Owned::new(seen, period, None).over(&self.shards);
+    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate], shards: &Shards) -> Query {
+        let mut owned = Owned::new(seen, period, None).over(shards);
         let statement = told(&mut owned, on_page);
         by_key(owned.values.bind(self.client.query(&statement)))
     }
@@ -246,9 +249,13 @@ pub(super) fn id() -> String {
     format!("if(event_id != '', event_id, {KEY_AS_ID})")
 }
 
-fn ids_of(values: &mut Values, candidates: &[Candidate]) -> String {
+fn ids_of(values: &mut Values, candidates: &[Candidate], shards: &Shards) -> String {
     let (rows, _) = rows_of(values, candidates);
-    format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
+    shards.each(&format!(
+        "SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows}{is_whole} GROUP BY event_key",
+        id = id(),
+        is_whole = shards.is_whole_observation(),
+    ))
 }
 
 /// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
@@ -257,8 +264,9 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
     let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
     let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
     let firsts = owned.shards.each(&format!(
-        "SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows} \
-         ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer"
+        "SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows}{is_whole} \
+         ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
+        is_whole = owned.shards.is_whole_observation(),
     ));
     format!(
         "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \

@@ -165,10 +165,11 @@ fn open(owned: &Owned) -> String {
         "SELECT key_low, key_high, argMin(site, {first}) AS first_site, {told} AS told FROM ( \
            SELECT site, key_low, key_high, min((report.2, report)).2 AS kept FROM ( \
              SELECT site, key_low, key_high, arrayJoin(arrayConcat([({report})], others)) AS report FROM retrieval_index FINAL \
-             PREWHERE key_low IN (SELECT key_low FROM unmerged) WHERE {on_hosts}) \
+             PREWHERE key_low IN (SELECT key_low FROM unmerged){is_whole} WHERE {on_hosts}) \
            GROUP BY site, key_low, key_high, report.3, report.4) \
          WHERE NOT startsWith(kept.7, 'turn_') GROUP BY key_low, key_high",
         report = REPORT.join(", "),
+        is_whole = owned.shards.is_whole("intDiv(received, 4096)", "org"),
         on_hosts = owned.on_hosts,
     )
 }

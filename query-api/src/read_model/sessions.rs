@@ -97,9 +97,10 @@ pub(super) fn statement(part: SessionPart, shards: &Shards) -> String {
         "SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
            turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
          FROM {OBSERVATIONS} \
-         WHERE (site, event_key) IN ({keys}) AND {whose} \
+         WHERE (site, event_key) IN ({keys}) AND {whose}{is_whole} \
          ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
         keys = keys(part),
+        is_whole = shards.is_whole_observation(),
     ));
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
@@ -160,7 +161,8 @@ fn texts(part: SessionPart) -> [String; 6] {
 impl Telemetry {
     /// The session's events.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
-        let query = self.client.query(&statement(part, &self.shards)).with_setting("max_result_bytes", part.max_bytes());
+        let shards = self.shards_now().await?;
+        let query = self.client.query(&statement(part, &shards)).with_setting("max_result_bytes", part.max_bytes());
         // What is large goes before the rows are sorted, not after.
         let query = query.with_setting("query_plan_execute_functions_after_sorting", "0");
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());

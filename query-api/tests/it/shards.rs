@@ -15,7 +15,12 @@ use schemas::event::SourceRole::{Agent, Edge};
 use schemas::identity::OrgType;
 use service_kit::settings::{ClickHouseSettings, ClickHouseShards};
 use service_kit::stores;
-use service_kit::testing::{SeededOrg, TestServer, TestStores, client, eventually, random_seed, size};
+use service_kit::testing::{
+    ClickHouseProxy, ClickHouseRequest, SeededOrg, TestServer, TestStores, client, eventually, random_seed, size,
+};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::time::Duration;
 
 const OWNERS: [&str; 22] = [
     "/content-owners/summary",
@@ -90,13 +95,18 @@ impl Both {
         }
     }
 
+    /// The same with windows, and page after page.
+    async fn compare_all(&self, trace: &str) -> usize {
+        self.compare(&["", WINDOW], trace).await + self.walk(trace).await
+    }
+
     /// How many bytes the answers had that were compared.
-    async fn compare(&self, trace: &str) -> usize {
+    async fn compare(&self, windows: &[&str], trace: &str) -> usize {
         let mut compared = 0;
         let of_owners = self.owners.iter().flat_map(|owner| OWNERS.iter().map(move |path| (&owner.key, path)));
         for (key, path) in of_owners.chain(PARTIES.iter().map(|path| (&self.agent.key, path))) {
             let joined = if path.contains('?') { "&" } else { "?" };
-            for path in [(*path).to_owned(), format!("{path}{joined}{WINDOW}")] {
+            for path in windows.iter().map(|window| format!("{path}{joined}{window}")) {
                 let (expected, found) = (self.one.get(key, &path, &[]).await, self.two.get(key, &path, &[]).await);
                 if expected.status == StatusCode::OK {
                     assert_eq!(found, expected, "{path} {trace}");
@@ -106,7 +116,14 @@ impl Both {
                 }
             }
         }
-        compared + self.walk(trace).await
+        compared
+    }
+
+    /// Says on each shard that the requests of these rows are under way, from place 5 of a partition.
+    async fn mark(&self, rows: &[Observation]) {
+        let requests = rows.iter().map(|row| format!("(3, 5, {}, '{}')", !row.version >> 12, row.org_id));
+        let requests = requests.collect::<Vec<_>>().join(", ");
+        self.two.command(&format!("INSERT INTO requests_under_way (partition, place, received, org) VALUES {requests}")).await;
     }
 
     /// A list to its end, page after page, by each store's own places.
@@ -143,9 +160,49 @@ async fn every_read_over_two_shards_is_byte_for_byte_that_of_one_server() {
         rows.extend(random_rows(&mut random, &[agent]));
         rows.shuffle(&mut random);
         both.fill(&rows, &mut random).await;
-        compared += both.compare(&format!("seed {seed} case {case}")).await;
+        compared += both.compare_all(&format!("seed {seed} case {case}")).await;
     }
     assert!(compared > cases * 5_000, "the cases compared hardly anything: {compared} bytes, seed {seed}");
+}
+
+/// A block is cut by shards, and one of these has its piece: whatever is read is what there was before, until all have theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_of_a_request_is_in_no_read() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let shards = start_shards(2).await;
+    let both = Both::start(&shards).await;
+    both.two.command("SYSTEM STOP MERGES").await;
+    let agent = both.agent.id.0.as_u128();
+    let (mut changed, cases) = (0, size("TEST_ROUNDS", 1));
+    for case in 0..cases {
+        let mut rows = random_rows(&mut random, &[1, 2, agent, 1 << 127]);
+        rows.extend((0..40).flat_map(|_| random_rows(&mut random, &[agent])).take(60));
+        rows.shuffle(&mut random);
+        // Each of a request of its own, accepted in another order than they come.
+        let mut accepted: Vec<u64> = (1..=rows.len() as u64).collect();
+        accepted.shuffle(&mut random);
+        rows.iter_mut().zip(accepted).for_each(|(row, accepted)| row.version = !(accepted << 12));
+        let (before, block) = rows.split_at(rows.len() / 2);
+        both.two.command("TRUNCATE TABLE requests_under_way").await;
+        both.two.command("TRUNCATE TABLE log_through").await;
+        both.fill(before, &mut random).await;
+        both.mark(block).await;
+        let first = random.random_range(0..2);
+        let piece =
+            |place| block.iter().filter(|row| ClickHouseShards::place_of(row.event_key, 2) == place).cloned().collect::<Vec<_>>();
+        let trace = format!("seed {seed} case {case}");
+        both.two.insert(&piece(first)).await;
+        let all_before = both.compare(&[""], &format!("one piece: {trace}")).await;
+        both.two.insert(&piece(1 - first)).await;
+        // Of this partition nothing is said yet, and of another one that it is far.
+        both.two.command("INSERT INTO log_through VALUES (3, 5), (0, 9)").await;
+        assert_eq!(both.compare(&[""], &format!("both pieces: {trace}")).await, all_before);
+        both.two.command("INSERT INTO log_through VALUES (3, 6)").await;
+        both.one.insert(block).await;
+        changed += usize::from(both.compare(&[""], &format!("all is said: {trace}")).await != all_before);
+    }
+    assert_eq!(changed, cases, "a block that changes nothing: seed {seed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,6 +242,70 @@ async fn while_a_shard_is_away_reads_are_503_and_none_leaves_its_rows_out() {
     eventually("reads are answered again", || async { (both.two.ask(key, &[]).await.status == StatusCode::OK).then_some(()) })
         .await;
     assert_eq!(both.two.total(key, &[]).await, 2);
+}
+
+/// Has the store wait before it goes on planning what it has named a table for.
+fn planned_slowly(request: &mut ClickHouseRequest) {
+    request.statement = request.statement.replace("FINAL PREWHERE ", "FINAL PREWHERE (SELECT sleep(0.15)) = 0 AND ");
+}
+
+/// Requests of two events, one for each shard: marked, stored on one shard, a moment later on the other, and said to be there.
+async fn arrive(app: &TestApp) -> Infallible {
+    for number in 0_u64.. {
+        let rows = [0, 1].map(|shard| {
+            let row = seen("example.com", u128::from(2 * number + shard)).role(Edge);
+            row.version(!((number + 1) << 12))
+        });
+        let mark = format!("({number}, {}, '{}')", number + 1, rows[0].org_id);
+        app.command(&format!("INSERT INTO requests_under_way (place, received, org) VALUES {mark}")).await;
+        for row in rows {
+            app.insert(&[row]).await;
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        app.command(&format!("INSERT INTO log_through VALUES (0, {})", number + 1)).await;
+    }
+    unreachable!("numbers do not run out")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_whole_in_every_read_however_long_the_shards_plan_it() {
+    let shards = start_shards(2).await;
+    let both = Both::start(&shards).await;
+    let proxy = ClickHouseProxy::before(&shards[0].url(), planned_slowly).await;
+    let slow = ClickHouseSettings {
+        clickhouse_url: proxy.url().to_owned(),
+        clickhouse_shards: [proxy.url().to_owned(), shards[1].url()].into_iter().collect(),
+        ..both.two.stores.clickhouse.clone()
+    };
+    let state = State::connect(&Settings::on(slow, both.two.stores.postgres.clone())).await.unwrap();
+    let reader = TestApp::on(both.two.stores.clone(), TestServer::start(router(state)).await);
+    let reported = "UPDATE api_keys SET organization_id = $1 WHERE organization_id = $2";
+    let first = seen("example.com", 0).org_id;
+    sqlx::query("INSERT INTO organizations (id, name, org_type) VALUES ($1, 'reporter', 'platform')")
+        .bind(first)
+        .execute(&reader.stores.pool)
+        .await
+        .unwrap();
+    sqlx::query(reported).bind(first).bind(both.agent.id.0).execute(&reader.stores.pool).await.unwrap();
+    let reads = async {
+        let mut totals = BTreeSet::new();
+        for _ in 0..size("TEST_ROUNDS", 8) {
+            let of_owner = reader.total(&both.owners[0].key, &[]).await;
+            let listed =
+                reader.page(&both.owners[0].key, "/content-owners/events", &[("limit", "1")]).await["total"].as_u64().unwrap();
+            let own = reader.page(&both.agent.key, "/agent/events", &[("limit", "1")]).await["total"].as_u64().unwrap();
+            assert!([of_owner, listed, own].iter().all(|total| total % 2 == 0), "{of_owner} {listed} {own}");
+            assert!(of_owner <= listed && listed <= own, "{of_owner} {listed} {own}");
+            totals.insert(own);
+        }
+        assert!(totals.len() > 2, "nothing came between the reads: {totals:?}");
+    };
+    tokio::select! {
+        never = arrive(&both.two) => match never {},
+        () = reads => {}
+    }
+    let slowed = proxy.take_requests().iter().filter(|request| request.statement.contains("FINAL PREWHERE ")).count();
+    assert!(slowed >= 3 * size("TEST_ROUNDS", 8), "{slowed} statements were slowed");
 }
 
 /// Why a read over these settings does not start.

@@ -4,11 +4,13 @@
 //! Must never hold up the log: it fails, waits and gives way by itself, and no row that workers insert depends on it.
 
 mod all_shards;
+mod ripeness;
 
 use crate::back_off::BackOff;
 use crate::metrics;
 use all_shards::OfShard;
 use clickhouse::error::Error;
+use ripeness::Ripeness;
 use service_kit::retrieval_index::{Compactor, DeltaPart, STEP_ROWS};
 use service_kit::settings::ClickHouseSettings;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +39,7 @@ pub(crate) struct Compaction {
     /// When the base was last looked at.
     base_seen: Option<Instant>,
     told: OfShard,
+    ripeness: Ripeness,
 }
 
 /// Compacts all of these, each by itself. Never ends.
@@ -58,12 +61,14 @@ impl Compaction {
     /// One for each shard.
     pub(crate) fn of_each_shard(settings: &ClickHouseSettings) -> anyhow::Result<Vec<Self>> {
         let shards = settings.each_shard();
-        shards.iter().zip(OfShard::of_each(shards.len())).map(|(settings, told)| Self::connect(settings, told)).collect()
+        let ripeness = |settings| if shards.len() > 1 { Ripeness::of_shard(settings) } else { Ok(Ripeness::of_one_server()) };
+        let of_each = shards.iter().zip(OfShard::of_each(shards.len()));
+        of_each.map(|(settings, told)| Self::connect(settings, told, ripeness(settings)?)).collect()
     }
 
-    fn connect(settings: &ClickHouseSettings, told: OfShard) -> anyhow::Result<Self> {
+    fn connect(settings: &ClickHouseSettings, told: OfShard, ripeness: Ripeness) -> anyhow::Result<Self> {
         let compactor = Compactor::connect(settings)?;
-        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new(), base_seen: None, told })
+        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new(), base_seen: None, told, ripeness })
     }
 
     /// Compacts again and again. Never ends; dropped at any moment it leaves nothing behind that another would have to mend.
@@ -96,7 +101,8 @@ impl Compaction {
         if self.epoch.replace(epoch).is_some_and(|known| known != epoch) {
             return Ok(Round::Other);
         }
-        let step = self.step(&parts);
+        let ripe = self.ripeness.look(&parts).await?;
+        let step = self.step(&ripe);
         if !step.is_empty() && self.compact(&step, epoch).await? == Round::Other {
             return Ok(Round::Other);
         }

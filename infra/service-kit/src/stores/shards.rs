@@ -5,7 +5,7 @@
 use crate::connections::{absent_clickhouse, address, clickhouse};
 use crate::settings::ClickHouseSettings;
 use anyhow::{Context, bail, ensure};
-use schemas::store::OBSERVATIONS;
+use schemas::store::{LOG_THROUGH, OBSERVATIONS, REQUESTS_UNDER_WAY};
 use std::collections::BTreeSet;
 
 /// What the shards are called together in the configuration of each server (`remote_servers`).
@@ -92,7 +92,7 @@ pub(super) async fn take(settings: &ClickHouseSettings, place: Place) -> anyhow:
 pub(super) async fn check(settings: &ClickHouseSettings, place: Place) -> anyhow::Result<()> {
     let comment = comment(settings).await?;
     if place.is_said_by(&comment) {
-        return Ok(());
+        return if place.of > 1 { check_own_tables(settings).await } else { Ok(()) };
     }
     let said = comment.split_once(',').map_or("no shard", |(said, _)| said);
     bail!(
@@ -101,6 +101,19 @@ pub(super) async fn check(settings: &ClickHouseSettings, place: Place) -> anyhow
         place.number + 1,
         place.of
     )
+}
+
+/// Refuses a shard without the tables that it has besides.
+async fn check_own_tables(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    let statement = "SELECT name FROM system.tables WHERE database = currentDatabase() AND name IN (?, ?)";
+    let found = clickhouse(settings)?.query(statement).bind(REQUESTS_UNDER_WAY).bind(LOG_THROUGH).fetch_all::<String>().await;
+    let found = found.map_err(|error| absent_clickhouse(settings, &error))?;
+    ensure!(
+        found.len() == 2,
+        "{}: table {REQUESTS_UNDER_WAY} or {LOG_THROUGH} does not exist: create it with `telemetry stream-workers prepare`",
+        address(settings)
+    );
+    Ok(())
 }
 
 /// Refuses a server that does not ask all shards, and no others, where a read asks all of them.
