@@ -128,6 +128,11 @@ mod tests {
             let said = harden(refused).unwrap_err().to_string();
             assert!(said.starts_with("CLICKHOUSE_URL=http://") && said.contains("https://"), "{said}");
             assert!(!said.contains("hunter2"), "{said}");
+            let shards = ["https://ch.test:8443".to_owned(), refused.to_owned()].into_iter().collect();
+            let over =
+                ClickHouseSettings { clickhouse_shards: shards, ..ClickHouseSettings::at("https://ch.test:8443", "telemetry") };
+            let said = over.harden().unwrap_err().to_string();
+            assert!(said.starts_with("CLICKHOUSE_SHARDS=http://") && !said.contains("hunter2"), "{said}");
         }
     }
 

@@ -143,3 +143,46 @@ pub async fn check_cluster(settings: &ClickHouseSettings) -> anyhow::Result<()> 
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(shards: &str) -> ClickHouseSettings {
+        ClickHouseSettings {
+            clickhouse_shards: shards.parse().unwrap(),
+            ..ClickHouseSettings::at("http://u:hunter2@a.test:8123", "telemetry")
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_over_shards_is_refused_and_done_on_one_server() {
+        for one in ["", "http://a.test:8123"] {
+            refuse_shards(&over(one), "nothing is done").unwrap();
+        }
+        let said = refuse_shards(&over("http://a.test:8123,http://b.test:8123"), "nothing is done").unwrap_err().to_string();
+        assert_eq!(said, "CLICKHOUSE_SHARDS: nothing is done over several servers; name one");
+    }
+
+    #[test]
+    fn addresses_are_those_of_servers_each_once_and_one_of_them_is_asked() {
+        for taken in ["", "http://u:hunter2@a.test:8123", "http://b.test:8123,http://a.test:8123"] {
+            check_setting(&over(taken)).unwrap();
+        }
+        for (refused, why) in [
+            ("http://b.test:8123", "not one of CLICKHOUSE_SHARDS=b.test:8123;"),
+            ("a.test,b.test", "not HTTP addresses"),
+            ("http://a.test:8123,http://u:hunter2@a.test:8123", "twice"),
+        ] {
+            let said = check_setting(&over(refused)).unwrap_err().to_string();
+            assert!(said.contains(why) && !said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_told_apart_by_what_its_table_says() {
+        let of = |number, of| Place { number, of };
+        assert!(of(0, 1).is_said_by("") && of(0, 1).is_said_by("mine") && !of(0, 1).is_said_by("shard 1 of 2, 7"));
+        assert!(of(1, 2).is_said_by("shard 2 of 2, 7") && !of(1, 2).is_said_by("") && !of(1, 2).is_said_by("shard 2 of 20, 7"));
+    }
+}
