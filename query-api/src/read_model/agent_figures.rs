@@ -42,13 +42,13 @@ const CLICK: Parts = ("click", "arrayMap(session -> ((toUInt8(1), 'click', CAST(
 impl Telemetry {
     /// The figures of a summary of one's own, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
-        let filter = RowFilter::of_party(own, period).over(&self.shards_now().await?);
+        let filter = RowFilter::of_party(own, period);
         self.rows(&summary(&filter), filter.values).await
     }
 
     /// One's own reports over time, and what others did with one's click tokens.
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
-        let filter = RowFilter::of_party(own, period).over(&self.shards_now().await?);
+        let filter = RowFilter::of_party(own, period);
         self.cells(&series(&filter, split), filter.values, by).await
     }
 }

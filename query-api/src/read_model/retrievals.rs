@@ -110,31 +110,21 @@ pub(super) fn key() -> [Column; 2] {
     [site(), Column { base: key.to_owned(), open: key.to_owned() }]
 }
 
-/// The steps that [`retrievals`] is made of, and further ones. Over several shards each has the former by itself ([`whole`]).
+/// The steps that [`retrievals`] is made of, and further ones.
 pub(super) fn with(owned: &Owned, further: &[(&str, &str)]) -> String {
-    if owned.shards.is_one() { of_both_tiers(&unmerged(owned, owned.has_window()), owned, further) } else { steps(further) }
+    steps(&unmerged(owned, owned.has_window()), owned, further)
 }
 
 /// The same for [`retrievals_between`].
 pub(super) fn with_moved(owned: &Owned) -> String {
-    of_both_tiers(&unmerged(owned, true), owned, &[])
+    steps(&unmerged(owned, true), owned, &[])
 }
 
-fn of_both_tiers(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
-    steps(&[&[("unmerged", unmerged), ("open", open(owned).as_str())], further].concat())
-}
-
-fn steps(steps: &[(&str, &str)]) -> String {
-    let steps: Vec<String> = steps.iter().map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
-    if steps.is_empty() { String::new() } else { format!("WITH {} ", steps.join(", ")) }
-}
-
-/// A statement over [`retrievals_here`] each row of which is told of one key alone: over several shards, the rows of all of them.
-pub(super) fn whole(owned: &Owned, statement: &str) -> String {
-    if owned.shards.is_one() {
-        return statement.to_owned();
-    }
-    owned.shards.each(&format!("{}{statement}", of_both_tiers(&unmerged(owned, owned.has_window()), owned, &[])))
+fn steps(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
+    let open = open(owned);
+    let steps = [("unmerged", unmerged), ("open", open.as_str())].into_iter().chain(further.iter().copied());
+    let steps: Vec<String> = steps.map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
+    format!("WITH {} ", steps.join(", "))
 }
 
 /// In any version of a row, because a newer one is of the same key.
@@ -165,22 +155,16 @@ fn open(owned: &Owned) -> String {
         "SELECT key_low, key_high, argMin(site, {first}) AS first_site, {told} AS told FROM ( \
            SELECT site, key_low, key_high, min((report.2, report)).2 AS kept FROM ( \
              SELECT site, key_low, key_high, arrayJoin(arrayConcat([({report})], others)) AS report FROM retrieval_index FINAL \
-             PREWHERE key_low IN (SELECT key_low FROM unmerged){is_whole} WHERE {on_hosts}) \
+             PREWHERE key_low IN (SELECT key_low FROM unmerged) WHERE {on_hosts}) \
            GROUP BY site, key_low, key_high, report.3, report.4) \
          WHERE NOT startsWith(kept.7, 'turn_') GROUP BY key_low, key_high",
         report = REPORT.join(", "),
-        is_whole = owned.shards.is_whole("intDiv(received, 4096)", "org"),
         on_hosts = owned.on_hosts,
     )
 }
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
-    whole(owned, &retrievals_here(owned, columns))
-}
-
-/// The same within a statement that is [`whole`] or on one server.
-pub(super) fn retrievals_here(owned: &Owned, columns: &[Column]) -> String {
     found(owned, &[], &[], columns)
 }
 
@@ -189,7 +173,7 @@ pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Colum
     found(owned, ends, &[], columns)
 }
 
-/// Those of type `content_retrieved` that a server saw, within a statement that is [`whole`].
+/// Those of type `content_retrieved` that a server saw.
 fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
     let is_retrieval = |event_type: &str| format!("{event_type} = 'content_retrieved'");
     let conditions = [
@@ -223,7 +207,7 @@ fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column
 
 /// When each report of a server happened, in the window: one row each, as `happened`.
 pub(super) fn seen_by_servers(owned: &Owned) -> String {
-    let seen = format!(
+    format!(
         "SELECT happened FROM ( \
            SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
              arrayPushFront(others.role, role))) AS happened \
@@ -235,8 +219,7 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
         on_hosts = owned.on_hosts,
         near_window = owned.near_window(&[]),
         in_window = owned.in_window("site", "happened", &[]),
-    );
-    whole(owned, &seen)
+    )
 }
 
 /// The roles of servers: edge, origin, index.
@@ -260,7 +243,7 @@ pub(super) fn reports(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrievals(owned, &with_reports(columns)))
 }
 
-/// The same of retrievals of type `content_retrieved` that a server saw, within a statement that is [`whole`].
+/// The same of retrievals of type `content_retrieved` that a server saw.
 pub(super) fn reports_of_seen(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrieved_and_seen(owned, &with_reports(columns)))
 }
