@@ -15,10 +15,8 @@ use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Rows of bots.
-const BOT: u8 = 0;
-/// Rows of agents.
-const AGENT: u8 = 1;
+/// Rows that agents come in: reporters name them, and a read may have so many rows and no more.
+const ROWS_OF_AGENTS: u16 = 256;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -45,18 +43,19 @@ pub(crate) struct AgentCounts {
     pub(crate) clicks: u64,
 }
 
-/// A bot, or an agent, as `kind` says.
+/// A bot, or agents.
 #[derive(clickhouse::Row, Deserialize)]
 struct StoredRow {
-    kind: u8,
     operator: String,
     bot: String,
     purpose: String,
     verified: i8,
     statuses: Vec<(u16, u64)>,
-    agent: String,
-    /// Of a bot its retrievals, bytes and corroborated; of an agent its [`AgentCounts`].
-    counts: Vec<u64>,
+    retrievals: u64,
+    bytes: u64,
+    corroborated: u64,
+    /// Of a bot none; names, and [`AgentCounts`] in their order.
+    agents: Vec<(String, u64, u64, u64, u64)>,
 }
 
 impl Telemetry {
@@ -69,18 +68,17 @@ impl Telemetry {
     ) -> Result<Vec<BotRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         let query = self.client.query(&statement(&owned)).with_setting("join_algorithm", "full_sorting_merge");
+        // Its rows go out as they come.
+        let query = query.with_setting("max_result_bytes", "0");
         let (mut row, mut rest) = self.started::<StoredRow>(owned.values.bind(query)).await?;
         let mut bots = Vec::new();
         while let Some(stored) = row {
-            let StoredRow { operator, bot, purpose, verified, statuses, counts, .. } = stored;
-            match (stored.kind, &counts[..]) {
-                (BOT, &[retrievals, bytes, corroborated]) => {
-                    bots.push(BotRow { operator, bot, purpose, verified, retrievals, bytes, corroborated, statuses });
-                }
-                (AGENT, &[claimed, cited, presented, clicks]) => {
-                    agent(&stored.agent, AgentCounts { claimed, cited, presented, clicks });
-                }
-                _ => return Err(ApiError::internal(anyhow::anyhow!("a row is neither a bot nor an agent"))),
+            for (name, claimed, cited, presented, clicks) in stored.agents {
+                agent(&name, AgentCounts { claimed, cited, presented, clicks });
+            }
+            let StoredRow { operator, bot, purpose, verified, statuses, retrievals, bytes, corroborated, .. } = stored;
+            if retrievals > 0 {
+                bots.push(BotRow { operator, bot, purpose, verified, retrievals, bytes, corroborated, statuses });
             }
             row = following(&mut rest).await?;
         }
@@ -107,15 +105,18 @@ impl BotRow {
 fn statement(owned: &Owned) -> String {
     format!(
         "{steps}\
-         SELECT toUInt8({BOT}) AS kind, meaning.1 AS operator, meaning.2 AS bot, meaning.3 AS purpose, meaning.4 AS verified, \
-           arrayZip((sumMap([meaning.5], [fetched]) AS by_status).1, by_status.2) AS statuses, '' AS agent, \
-           [sum(fetched), sum(of_bytes), sumIf(fetched, kept)] AS counts \
+         SELECT meaning.1 AS operator, meaning.2 AS bot, meaning.3 AS purpose, meaning.4 AS verified, \
+           arrayZip((sumMap([meaning.5], [fetched]) AS by_status).1, by_status.2) AS statuses, sum(fetched) AS retrievals, \
+           sum(of_bytes) AS bytes, sumIf(fetched, kept) AS corroborated, \
+           CAST([], 'Array(Tuple(String, UInt64, UInt64, UInt64, UInt64))') AS agents \
          FROM ( \
            SELECT CAST(fact, 'Tuple(String, String, String, Int8, UInt16)') AS meaning, kept, count() AS fetched, sum(bytes) AS of_bytes \
            FROM ({named}) GROUP BY fact, kept) \
          GROUP BY operator, bot, purpose, verified \
          UNION ALL \
-         SELECT toUInt8({AGENT}), '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), agent, counts FROM ({agents})",
+         SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0), \
+           groupArray((agent, counts[1], counts[2], counts[3], counts[4])) \
+         FROM ({agents}) GROUP BY cityHash64(agent) % {ROWS_OF_AGENTS}",
         steps = with(owned, &[]),
         named = named(owned),
         agents = agents(owned),

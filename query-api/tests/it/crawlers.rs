@@ -317,6 +317,17 @@ async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small()
     }
 }
 
+#[tokio::test]
+async fn more_agents_than_a_read_has_rows_are_added_up() {
+    const AGENTS: u128 = 100_001;
+    let app = TestApp::new().await;
+    let owner = app.seed().owner_of("a.test").await;
+    let cited = |number| seen("a.test", number).role(SourceRole::Agent).named("content_cited").agent(&format!("agent {number}"));
+    app.insert(&(1..=AGENTS).map(cited).collect::<Vec<_>>()).await;
+    let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
+    assert_eq!(told["unattributed"], json!({"claimed": 0, "cited": AGENTS as u64, "presented": 0, "clicks": 0}));
+}
+
 /// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
 async fn drained(app: &TestApp, org: OrgId, hours: &[(i64, i64, Value)]) {
     for (hour, lines, refused) in hours {
@@ -481,7 +492,7 @@ async fn a_table_of_ones_own_names_the_operators_of_what_was_refused_and_of_clic
     let refused =
         |bot: &str, operator: &str, count: u64| json!({"bot": bot, "operator": operator, "status": 403, "count": count});
     assert_eq!(told["refused"], json!([refused("Own bot", "Ourselves", 2), refused("GPTBot", "other", 1)]));
-    assert_eq!(told["unattributed_clicks"], 1, "GPTBot is nobody's by this table");
+    assert_eq!(told["unattributed"]["clicks"], 1, "GPTBot is nobody's by this table");
 }
 
 #[tokio::test]
