@@ -6,7 +6,7 @@
 use crate::answers::SeriesItem;
 use crate::numbers::{Count, grouped, short_day, short_hour};
 use askama::filters::HtmlSafe;
-use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc, Weekday};
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc, Weekday};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result, Write};
 use std::iter::successors;
@@ -17,6 +17,8 @@ const HEIGHT: usize = 240;
 const MAX_LINES: usize = 5;
 /// Days that are told apart; more of them are added up by week.
 const MAX_DAYS: usize = 92;
+/// Weeks, and months, that are told apart; more of them are added up by month, and by year.
+const MAX_LONG: usize = 104;
 
 /// How long each of its points is. Weeks begin on Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,22 +26,42 @@ pub(crate) enum Bucket {
     Hour,
     Day,
     Week,
+    Month,
+    Year,
 }
 
 impl Bucket {
-    fn length(self) -> TimeDelta {
+    /// When one ends that begins at `start`.
+    fn end(self, start: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match self {
-            Self::Hour => TimeDelta::hours(1),
-            Self::Day => TimeDelta::days(1),
-            Self::Week => TimeDelta::days(7),
+            Self::Hour => start.checked_add_signed(TimeDelta::hours(1)),
+            Self::Day => start.checked_add_signed(TimeDelta::days(1)),
+            Self::Week => start.checked_add_signed(TimeDelta::days(7)),
+            Self::Month => start.checked_add_months(Months::new(1)),
+            Self::Year => start.checked_add_months(Months::new(12)),
         }
     }
+
+    /// On which day the one begins that a day is in.
+    fn begin_of(self, day: NaiveDate) -> NaiveDate {
+        match self {
+            Self::Hour | Self::Day => day,
+            Self::Week => day - since_monday(day.weekday()),
+            Self::Month => day.with_day(1).unwrap_or(day),
+            Self::Year => day.with_ordinal(1).unwrap_or(day),
+        }
+    }
+
+    /// The longer ones that days are added up by, and how many of each are told apart.
+    const LONG: [(Self, usize); 3] = [(Self::Week, MAX_LONG), (Self::Month, MAX_LONG), (Self::Year, usize::MAX)];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",
             Self::Day => "day",
             Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
         }
     }
 
@@ -48,11 +70,18 @@ impl Bucket {
             Self::Hour => "Hour",
             Self::Day => "Day",
             Self::Week => "Week",
+            Self::Month => "Month",
+            Self::Year => "Year",
         }
     }
 
     pub(crate) fn is_week(self) -> bool {
         self == Self::Week
+    }
+
+    /// Whether each is the sum of several days.
+    pub(crate) fn is_long(self) -> bool {
+        Self::LONG.iter().any(|(bucket, _)| *bucket == self)
     }
 }
 
@@ -94,13 +123,13 @@ impl Chart {
         // A series with too many items is told without its zeroes; what lies between two buckets is there all the same.
         let bucket = if is_hourly { Bucket::Hour } else { Bucket::Day };
         let last = by_start.keys().next_back().copied();
-        for start in successors(by_start.keys().next().copied(), |start| start.checked_add_signed(bucket.length()))
-            .take_while(|start| Some(*start) < last)
+        for start in
+            successors(by_start.keys().next().copied(), |start| bucket.end(*start)).take_while(|start| Some(*start) < last)
         {
             by_start.entry(start).or_default();
         }
-        let is_weekly = bucket == Bucket::Day && by_start.len() > MAX_DAYS;
-        let (bucket, by_start) = if is_weekly { (Bucket::Week, by_week(by_start)) } else { (bucket, by_start) };
+        let is_long = bucket == Bucket::Day && by_start.len() > MAX_DAYS;
+        let (bucket, by_start) = if is_long { added_up(&by_start) } else { (bucket, by_start) };
         let mut names: Vec<String> = totals.keys().cloned().collect();
         names.sort_by_key(|name| (std::cmp::Reverse(totals[name]), name.clone()));
         let figure = |name: &String| by_start.values().map(|bucket| bucket.get(name).copied().unwrap_or_default()).collect();
@@ -129,7 +158,7 @@ impl Chart {
         let last = (0..self.starts.len()).rev().find(|at| self.starts[*at] <= now || holds(*at));
         let count = last.map_or(0, |last| last + 1);
         self.starts.truncate(count);
-        self.is_open = self.starts.last().is_some_and(|last| now < *last + self.bucket.length());
+        self.is_open = self.starts.last().is_some_and(|last| self.bucket.end(*last).is_none_or(|end| now < end));
         self.lines.iter_mut().for_each(|line| line.figures.truncate(count));
         self
     }
@@ -164,12 +193,14 @@ impl Chart {
             Bucket::Hour => short_hour(start),
             Bucket::Day => short_day(start),
             Bucket::Week => start.format("%-d %b").to_string(),
+            Bucket::Month => start.format("%b %Y").to_string(),
+            Bucket::Year => start.format("%Y").to_string(),
         }
     }
 
     /// Of which of its points a day is a part, or which are parts of it.
     pub(crate) fn begin_of(&self, day: NaiveDate) -> NaiveDate {
-        if self.bucket.is_week() { monday_of(day) } else { day }
+        self.bucket.begin_of(day)
     }
 
     /// The rows of the table behind it: the bucket, and a figure for each line.
@@ -178,6 +209,8 @@ impl Chart {
             Bucket::Hour => "%Y-%m-%d %H:00",
             Bucket::Day => "%Y-%m-%d",
             Bucket::Week => "week of %-d %b %Y",
+            Bucket::Month => "%B %Y",
+            Bucket::Year => "%Y",
         };
         let row = |(at, start): (usize, &DateTime<Utc>)| {
             (start.format(format).to_string(), self.lines.iter().map(|line| Count(line.figures[at])).collect())
@@ -276,25 +309,35 @@ fn write_line(f: &mut Formatter<'_>, at: usize, points: &str, is_open: bool) -> 
     write!(f, "<polyline class=\"line line-{at} open\" points=\"{before} {last}\"/>")
 }
 
-/// The same figures by the weeks that their days are in.
-fn by_week(by_day: BTreeMap<DateTime<Utc>, BTreeMap<String, u64>>) -> BTreeMap<DateTime<Utc>, BTreeMap<String, u64>> {
-    let mut weeks = BTreeMap::<_, BTreeMap<String, u64>>::new();
-    for (day, figures) in by_day {
-        let week = weeks.entry(day - since_monday(day.weekday())).or_default();
-        for (name, figure) in figures {
-            *week.entry(name).or_default() += figure;
+/// Figures by the beginning of their bucket, and by name.
+type ByStart = BTreeMap<DateTime<Utc>, BTreeMap<String, u64>>;
+
+/// The same figures by week, or by the first longer bucket of which there are few enough.
+fn added_up(by_day: &ByStart) -> (Bucket, ByStart) {
+    let by = |bucket: Bucket| {
+        let mut sums = ByStart::new();
+        for (day, figures) in by_day {
+            let begin = bucket.begin_of(day.date_naive()).and_time(NaiveTime::MIN).and_utc();
+            let sum = sums.entry(begin).or_default();
+            for (name, figure) in figures {
+                *sum.entry(name.clone()).or_default() += figure;
+            }
+        }
+        sums
+    };
+    let (mut bucket, mut sums) = (Bucket::Day, ByStart::new());
+    for (longer, most) in Bucket::LONG {
+        (bucket, sums) = (longer, by(longer));
+        if sums.len() <= most {
+            break;
         }
     }
-    weeks
+    (bucket, sums)
 }
 
 /// How long ago it was Monday.
 fn since_monday(today: Weekday) -> TimeDelta {
     TimeDelta::days(today.num_days_from_monday().into())
-}
-
-fn monday_of(day: NaiveDate) -> NaiveDate {
-    day - since_monday(day.weekday())
 }
 
 fn points(figures: &[u64], top: u64, width: usize, height: usize) -> String {
@@ -415,10 +458,17 @@ mod tests {
         assert_eq!(chart.rows()[0].0, "week of 29 Dec 2025");
         assert!(chart.picture().to_string().contains("<title>week of 29 Dec: 4 a</title>"), "{}", chart.picture());
         assert_eq!(chart.begin_of(first.date_naive()).to_string(), "2025-12-29");
-        // The years between two days are there, week by week, and those that have not begun are not.
-        let mut apart = days(2);
-        apart[1].start = first + TimeDelta::days(3_650);
-        assert_eq!(by_type(&apart).starts.len(), 522);
+        // The weeks between two days are there, and those that have not begun are not.
+        let apart = |days_apart| {
+            let mut apart = days(2);
+            apart[1].start = first + TimeDelta::days(days_apart);
+            by_type(&apart)
+        };
+        assert_eq!(apart(700).starts.len(), 101);
+        let (months, years) = (apart(3_000), apart(9_000));
+        assert_eq!((months.bucket, months.starts.len(), months.lines[0].total()), (Bucket::Month, 99, Count(2)));
+        assert_eq!((months.rows()[0].0.as_str(), months.mark(months.starts[98])), ("January 2026", "Mar 2034".to_owned()));
+        assert_eq!((years.bucket, years.starts.len(), years.rows()[24].0.as_str()), (Bucket::Year, 25, "2050"));
         let begun = by_type(&days(365)).until("2026-11-02T00:00:00Z".parse().unwrap());
         assert_eq!(begun.starts.len(), 53, "what holds something stays: {begun:?}");
         let zeroes: Vec<SeriesItem> = days(365).into_iter().map(|day| SeriesItem { total_events: 0, ..day }).collect();

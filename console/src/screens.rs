@@ -306,6 +306,14 @@ impl Pager {
         Self { is_whole: false, ..Self::numbered(address, total, offset, limit) }
     }
 
+    /// A list of which all items are there, and a page stays.
+    pub(crate) fn of_all<T>(address: String, items: &mut Vec<T>, offset: u64, limit: u64) -> Self {
+        let pager = Self::numbered(address, items.len() as u64, offset, limit);
+        items.drain(..items.len().min(usize::try_from(offset).unwrap_or(usize::MAX)));
+        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        pager
+    }
+
     pub(crate) fn is_needed(&self) -> bool {
         self.newer().is_some() || self.older().is_some()
     }

@@ -2,7 +2,7 @@
 //!
 //! Must call an agent what it calls itself; who runs it is not known here.
 
-use super::{Behind, Filters};
+use super::{Behind, Filters, Pager};
 use crate::State;
 use crate::answers::{AgentCount, Series, Summary};
 use crate::chart::Chart;
@@ -17,6 +17,9 @@ use askama::Template;
 use axum::extract::State as Shared;
 use std::sync::Arc;
 
+/// Agents on a page: reporters name as many as they like.
+const LIMIT: u64 = 50;
+
 #[derive(Template)]
 #[template(path = "agents.html")]
 pub(crate) struct Agents {
@@ -26,6 +29,7 @@ pub(crate) struct Agents {
     home: String,
     chart: Chart,
     agents: Vec<AgentCount>,
+    pager: Pager,
     total_events: Count,
     behind: Behind,
     behind_agents: Behind,
@@ -59,6 +63,8 @@ pub(crate) async fn show(
     let name = |agent: &str| if agent.is_empty() { "not named".to_owned() } else { agent.to_owned() };
     let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, AgentCount::key);
+    let address = format!("{}?{}", filters.here, window.query_and(&[("sort", &asked.sort)]));
+    let pager = Pager::of_all(address, &mut summary.agents, asked.offset, LIMIT);
     Ok(Page(Agents {
         headings,
         frame: member.frame("Agents", &window.query()),
@@ -66,6 +72,7 @@ pub(crate) async fn show(
         chart: Chart::of("Events by agent", &series.items, window.bucket() == "hour", |item| name(&item.agent_id))
             .until(state.clock.now()),
         agents: summary.agents,
+        pager,
         total_events: Count(summary.total_events),
         behind: Behind::of(&state, &member, "series", "/content-owners/series", &split),
         behind_agents: Behind::of(&state, &member, "agents", "/content-owners/summary", &all),

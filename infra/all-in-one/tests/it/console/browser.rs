@@ -394,6 +394,17 @@ async fn look_at_a_year(demo: &Demo, browser: &Browser) {
             assert_eq!(has_columns, ["overview", "crawlers"].contains(&screen.split('?').next().unwrap()), "{screen}");
         }
     }
+    browser.sign_in(demo, "OWNER_SESSION").await;
+    for (days, parts) in [(725, "week"), (3_100, "month")] {
+        for screen in ["overview?split=agent", "crawlers?split=operator"] {
+            let since = today - TimeDelta::days(days);
+            let address = format!("/console/o/{}/{screen}&since={since}&until={today}", demo.env("OWNER_ORG_ID"));
+            browser.open(&demo.url(&address)).await;
+            let bytes = bytes_of(browser, &address).await;
+            assert!((20 * 1024..=MAX_BYTES).contains(&bytes), "{screen} of {days} days takes {bytes} bytes");
+            assert!(browser.text("main").await.contains(&format!("By {parts},")), "{screen} of {days} days");
+        }
+    }
 }
 
 /// The pages with the most on them, of sixty days, and all of a year.

@@ -133,3 +133,27 @@ async fn a_section_leads_to_the_pages_of_its_host_and_one_that_nobody_can_ask_fo
     assert!(urls(&whole).len() == 3 && whole.html.contains(told), "a domain has its hosts: {}", whole.html);
     assert!(!sections.html.contains("a*b/*</a>"), "the API refuses such a path: {}", sections.html);
 }
+
+#[tokio::test]
+async fn u3_agents_are_shown_by_the_page_however_many_names_are_reported() {
+    let demo = Demo::start().await;
+    for number in 0..60 {
+        let event =
+            json!({"type": "content_cited", "timestamp": "2026-09-08T10:00:00Z", "content_url": "https://www.example.com/"});
+        let body = json!({"session_id": format!("00000000-0000-4000-8000-{number:012x}"), "agent_id": format!("agent {number:02}"), "events": [event]});
+        assert_eq!(demo.post(demo.env("AGENT_KEY"), &body).await.status, 201);
+    }
+    demo.counts(60).await;
+    let mut owner = Reader::signed_in(&demo, "OWNER_SESSION");
+    let names = |page: &Page| -> Vec<String> {
+        page.all_between("agent_id=agent+", "</a>").map(|link| link.rsplit_once('>').unwrap().1.to_owned()).collect()
+    };
+    let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
+    let first = owner.open(&format!("{home}/agents?{WINDOW}&sort=agent")).await;
+    let second = owner.open(&link(&first, "Next")).await;
+    assert!(first.html.contains("1\u{2013}50 of 60") && second.html.contains("51\u{2013}60 of 60"), "{}", second.html);
+    let expected: Vec<String> = (0..60).map(|number| format!("agent {number:02}")).collect();
+    assert_eq!([names(&first), names(&second)].concat(), expected);
+    let beyond = owner.open(&format!("{home}/agents?{WINDOW}&offset=1000")).await;
+    assert_eq!((beyond.status, names(&beyond).len()), (200, 0), "{}", beyond.html);
+}
