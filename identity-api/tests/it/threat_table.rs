@@ -56,7 +56,7 @@ const TESTS: &[ThreatTest] = &[
     ("W3", WEBHOOKS, "w1_w2_w3_a_receiver_is_a_public_https_server_by_name"),
     ("W4", RACES, "s12_an_organisation_never_has_more_than_ten_active_endpoints"),
     ("W5", WEBHOOKS, "w5_a_secret_is_shown_once_and_stored_sealed"),
-    ("W5", WATCHED, "w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_or_the_query"),
+    ("W5", WATCHED, "w5_no_answer_to_an_operator_has_anything_of_the_secret_the_payload_the_path_or_the_query"),
     ("W6", WEBHOOKS, "w6_an_endpoint_is_its_organisations_only"),
     ("W6", WATCHED, "w6_nobody_but_an_operator_sees_endpoints_of_others_and_a_refusal_is_no_look"),
     ("W7", WEBHOOKS, "w7_a_subscription_names_known_types"),
