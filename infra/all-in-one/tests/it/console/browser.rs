@@ -395,7 +395,7 @@ async fn look_at_a_year(demo: &Demo, browser: &Browser) {
         }
     }
     browser.sign_in(demo, "OWNER_SESSION").await;
-    for (days, parts) in [(725, "week"), (3_100, "month")] {
+    for (days, parts) in [(700, "week"), (3_100, "month")] {
         for screen in ["overview?split=agent", "crawlers?split=operator"] {
             let since = today - TimeDelta::days(days);
             let address = format!("/console/o/{}/{screen}&since={since}&until={today}", demo.env("OWNER_ORG_ID"));
