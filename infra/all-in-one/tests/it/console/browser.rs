@@ -4,7 +4,6 @@
 
 use super::clicks::Link;
 use super::drains::{address, drains, feed, pasted_key};
-use super::keyboard::walk;
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
 use crate::demo::{Demo, answer};
 use crate::demo_data::demo_with_data;
@@ -204,7 +203,7 @@ async fn eventually_or_none(mut ask: impl AsyncFnMut() -> bool) -> bool {
     false
 }
 
-fn axe() -> String {
+pub(super) fn axe() -> String {
     let folder = npm_package("axe-core", AXE_VERSION, env!("CARGO_TARGET_TMPDIR").as_ref());
     std::fs::read_to_string(folder.join(Path::new("node_modules/axe-core/axe.min.js"))).unwrap()
 }
@@ -288,7 +287,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
 }
 
 /// Whether a page loads nothing from elsewhere, breaks no rule of its own policy, has no barrier in either scheme, and fits its screen.
-async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
+pub(super) async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
     let own = demo.env("BASE_URL");
@@ -314,20 +313,6 @@ async fn look_at(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     // That an address is refused, a browser tells as well.
     complaints.retain(|complaint| !(address.ends_with("path=none") && complaint.to_string().contains("(Bad Request)")));
     assert!(complaints.is_empty(), "{address}: {complaints:?}");
-}
-
-#[tokio::test]
-async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin_and_each_is_walked_by_keyboard() {
-    let demo = demo_with_an_event().await;
-    let (axe, addresses) = (axe(), addresses(&demo).await);
-    let browser = Browser::start().await;
-    for (session, addresses) in &addresses {
-        browser.sign_in(&demo, session).await;
-        for address in addresses {
-            look_at(&browser, &demo, &axe, address).await;
-            walk(&browser, address).await;
-        }
-    }
 }
 
 /// What the margins of A4 leave.

@@ -2,7 +2,7 @@
 //!
 //! Must press real keys: a focus that a script sets says nothing of the order or of traps.
 
-use super::browser::Browser;
+use super::browser::{Browser, addresses, axe, demo_with_an_event, look_at};
 use serde_json::{Value, json};
 
 /// WebDriver's code of the Tab key.
@@ -40,7 +40,7 @@ async fn press_tab(browser: &Browser, times: u64) {
 }
 
 /// Whether the open page is walked in its order, without a trap and with the focus seen.
-pub(super) async fn walk(browser: &Browser, address: &str) {
+async fn walk(browser: &Browser, address: &str) {
     let watched = browser.run(&format!("{STAY}{WATCH}")).await;
     let names = watched["names"].as_array().unwrap();
     press_tab(browser, names.len() as u64 + watched["of_dates"].as_u64().unwrap() + PRESSES_BEYOND).await;
@@ -51,4 +51,18 @@ pub(super) async fn walk(browser: &Browser, address: &str) {
     assert_eq!(reached, expected, "{address}: Tab leads to each in the order of the page, and from the last to the first");
     let unseen: Vec<&Value> = focused.iter().filter(|one| one["is_seen"] != true).map(|one| &one["name"]).collect();
     assert!(unseen.is_empty(), "{address}: nobody sees the focus on {unseen:?}");
+}
+
+#[tokio::test]
+async fn u2_u3_no_page_has_a_barrier_a_violation_or_another_origin_and_each_is_walked_by_keyboard() {
+    let demo = demo_with_an_event().await;
+    let (axe, addresses) = (axe(), addresses(&demo).await);
+    let browser = Browser::start().await;
+    for (session, addresses) in &addresses {
+        browser.sign_in(&demo, session).await;
+        for address in addresses {
+            look_at(&browser, &demo, &axe, address).await;
+            walk(&browser, address).await;
+        }
+    }
 }
