@@ -152,7 +152,7 @@ impl Telemetry {
     }
 
     async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<FoundPage<R>, ApiError> {
-        let query = values.bind(self.client.query(statement)).param("limit", at.limit).param("offset", at.offset);
+        let query = values.bind(self.client.query(statement)).param("offset", at.offset);
         let (first, rest) = self.started::<R>(query.param("through", at.limit.saturating_add(at.offset))).await?;
         let total = first.as_ref().map_or(0, R::total);
         Ok(FoundPage { total, next: None, first: first.filter(R::is_item), rest: Some(rest) })

@@ -131,7 +131,7 @@ pub(crate) fn analyst_views(seen: &Visibility, lease: &str) -> [AnalystView; 4] 
         let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
         let text = format!(
             "{steps}SELECT {names} FROM ({rows}) WHERE {lease} LIMIT {ALL} SETTINGS {settings}",
-            steps = with(&owned, &[]),
+            steps = with(&owned),
             names = names.join(", "),
             settings = settings(),
         );
@@ -255,7 +255,7 @@ mod tests {
         let _ = writeln!(
             text,
             "{steps}\nSELECT {names}\nFROM ({rows})\nSETTINGS {settings}",
-            steps = with(&owned, &[]).trim_end(),
+            steps = with(&owned).trim_end(),
             names = names.join(", "),
             rows = events(&owned),
             settings = settings(),

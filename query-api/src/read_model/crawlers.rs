@@ -8,7 +8,7 @@ use super::answered::NAMES_A_BOT;
 use super::owned::Owned;
 use super::retrievals::{SERVERS, identities, key, reports_of_seen, seen_by_servers, with};
 use super::rows::following;
-use super::shapes::counted;
+use super::shapes::{IS_CLAIM, counted};
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use schemas::store::OBSERVATIONS;
@@ -117,7 +117,7 @@ fn statement(owned: &Owned) -> String {
          SELECT '', '', '', toInt8(0), CAST([], 'Array(Tuple(UInt16, UInt64))'), toUInt64(0), toUInt64(0), toUInt64(0), \
            groupArray((agent, counts[1], counts[2], counts[3], counts[4])) \
          FROM ({agents}) GROUP BY cityHash64(agent) % {ROWS_OF_AGENTS}",
-        steps = with(owned, &[]),
+        steps = with(owned),
         named = named(owned),
         agents = agents(owned),
     )
@@ -129,7 +129,7 @@ fn agents(owned: &Owned) -> String {
     let of_type = |name: &str| format!("retrievals * (event_type = 'content_{name}'");
     format!(
         "SELECT agent, sumForEach(steps) AS counts FROM ( \
-           SELECT all_role[1] IN (0, 1) AND are_agents[1] AS is_claim, \
+           SELECT {IS_CLAIM} AS is_claim, \
              event_type = 'content_engaged' AND reports[1].5 = '' AND reports[1].3 != reports[1].2 AS is_click, \
              multiIf(is_click, reports[1].4, is_claim, agents[1], '') AS agent, \
              [{retrieved} AND is_claim), {cited}), {presented}), retrievals * is_click] AS steps \
@@ -186,7 +186,7 @@ struct HoursRow {
 fn hours(owned: &Owned) -> String {
     format!(
         "{steps}SELECT arraySort(groupUniqArray(intDiv(toUnixTimestamp64Milli(happened), {HOUR_MS}))) AS hours FROM ({seen})",
-        steps = with(owned, &[]),
+        steps = with(owned),
         seen = seen_by_servers(owned),
     )
 }

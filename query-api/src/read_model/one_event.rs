@@ -144,7 +144,7 @@ fn newest(owned: &Owned) -> String {
          FROM (SELECT event_key, known, roles, event_type, at, is_claimed AS claimed, is_seen AS seen \
            FROM (SELECT *, {CLAIMED_AND_SEEN} FROM (SELECT *, {CLAIM} FROM ({reports})))) \
          ORDER BY at DESC, event_key LIMIT 1",
-        steps = with(owned, &[]),
+        steps = with(owned),
         reports = reports(owned, columns),
     )
 }

@@ -110,21 +110,18 @@ pub(super) fn key() -> [Column; 2] {
     [site(), Column { base: key.to_owned(), open: key.to_owned() }]
 }
 
-/// The steps that [`retrievals`] is made of, and further ones.
-pub(super) fn with(owned: &Owned, further: &[(&str, &str)]) -> String {
-    steps(&unmerged(owned, owned.has_window()), owned, further)
+/// The steps that [`retrievals`] is made of.
+pub(super) fn with(owned: &Owned) -> String {
+    steps(&unmerged(owned, owned.has_window()), owned)
 }
 
 /// The same for [`retrievals_between`].
 pub(super) fn with_moved(owned: &Owned) -> String {
-    steps(&unmerged(owned, true), owned, &[])
+    steps(&unmerged(owned, true), owned)
 }
 
-fn steps(unmerged: &str, owned: &Owned, further: &[(&str, &str)]) -> String {
-    let open = open(owned);
-    let steps = [("unmerged", unmerged), ("open", open.as_str())].into_iter().chain(further.iter().copied());
-    let steps: Vec<String> = steps.map(|(name, text)| format!("{name} AS MATERIALIZED ({text})")).collect();
-    format!("WITH {} ", steps.join(", "))
+fn steps(unmerged: &str, owned: &Owned) -> String {
+    format!("WITH unmerged AS MATERIALIZED ({unmerged}), open AS MATERIALIZED ({}) ", open(owned))
 }
 
 /// In any version of a row, because a newer one is of the same key.

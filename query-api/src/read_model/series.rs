@@ -191,7 +191,7 @@ pub(super) fn owners(owned: &Owned, split: Split) -> String {
         Split::Agent => under_each(owned, "are_agents", "platforms", "agents"),
         Split::Platform => under_each(owned, "are_agents", "platforms", "arrayMap(of -> '', sessions)"),
     };
-    told(&with(owned, &[]), &cells)
+    told(&with(owned), &cells)
 }
 
 /// Each retrieval under one value, which is a name.

@@ -21,6 +21,9 @@ fn shaped(owned: &Owned, columns: impl IntoIterator<Item = Column>) -> String {
     retrievals(owned, &columns)
 }
 
+/// On a row of these: an agent stands behind the report that represents its retrievals, which so are claimed.
+pub(super) const IS_CLAIM: &str = "all_role[1] IN (0, 1) AND are_agents[1]";
+
 /// One row per shape with the number of its `retrievals`.
 pub(super) fn counted(owned: &Owned) -> String {
     let key = key(owned);

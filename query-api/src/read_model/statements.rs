@@ -9,7 +9,7 @@
 
 use super::owned::Owned;
 use super::retrievals::{retrievals, sessions, shown, site, with};
-use super::shapes::{counted, counted_by_day, counted_with_sessions};
+use super::shapes::{IS_CLAIM, counted, counted_by_day, counted_with_sessions};
 use super::shown_columns::NONE;
 use crate::parameters::pages::PagesBy;
 use crate::parameters::sort::{Sort, Sortable, order_by};
@@ -35,7 +35,7 @@ pub(super) fn summary(owned: &Owned) -> String {
              arrayEnumerateUniq(are_agents, platforms, agents) AS nth \
            GROUP BY one_role, one_org, one_agent) \
          GROUP BY of",
-        steps = with(owned, &[]),
+        steps = with(owned),
         roles = "toUInt8(arrayReduce('groupBitOr', arrayMap(one -> toUInt8(bitShiftLeft(1, one)), all_role)))",
         shapes = counted_with_sessions(owned),
     )
@@ -174,11 +174,10 @@ pub(super) fn funnel(owned: &Owned, by: FunnelBy, sort: Option<Sort>) -> String 
             retrievals(owned, &[shown("event_type"), shown("at"), shown("url")])
         )
     };
-    let is_claim = "all_role[1] IN (0, 1) AND are_agents[1]";
     let (counted, keys, order) = match by {
         FunnelBy::Agent => (
             counted(owned),
-            format!("if({is_claim}, platforms[1], {NONE}) AS of, if({is_claim}, agents[1], '') AS name"),
+            format!("if({IS_CLAIM}, platforms[1], {NONE}) AS of, if({IS_CLAIM}, agents[1], '') AS name"),
             "whole DESC, toString(platform), name",
         ),
         FunnelBy::Url => (each(), format!("{NONE} AS of, url AS name"), "whole DESC, name"),
@@ -211,6 +210,6 @@ fn page(owned: &Owned, parts: &str, names: &str, order: &str) -> String {
            SELECT *, rowNumberInAllBlocks() AS place FROM ( \
              SELECT *, count() OVER () AS total FROM ({parts}) ORDER BY {order} LIMIT {{through:UInt64}})) \
          WHERE place = 0 OR place >= {{offset:UInt64}} ORDER BY place",
-        steps = with(owned, &[]),
+        steps = with(owned),
     )
 }
