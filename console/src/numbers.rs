@@ -50,9 +50,8 @@ pub(crate) struct Bytes(pub(crate) u64);
 pub(crate) struct Millis(pub(crate) u64);
 
 /// How many of one thing there are for one of another.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Ratio(pub(crate) f64);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ratio(f64);
 
 impl Ratio {
     #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a tenth, beside its two numbers")]
