@@ -55,12 +55,10 @@ const DROPPED: &str = "<database_atomic_delay_before_drop_table_sec>3600</databa
 
 /// The accounts of the services, as they are deployed.
 const ACCOUNTS: &str = include_str!("../../../schemas/clickhouse/accounts.xml");
-/// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, which must be granted the same. No
-/// pattern names a table, and in a test's database no account may delete observations, so that nobody drops parts there either.
-const GRANTED: [(&str, &[&str]); 2] = [
-    (" ON telemetry.observations</query>", &[" ON test_*.*</query>", " ON load_*.*</query>"]),
-    (" ON telemetry.retrieval_index</query>", &[" ON load_*.*</query>"]),
-];
+/// Where `ACCOUNTS` grants something, and the databases of tests and of the load generator, in which the same is granted on every
+/// table: no pattern names one.
+const GRANTED: [&str; 2] = [" ON telemetry.observations</query>", " ON telemetry.retrieval_index</query>"];
+const BESIDE: [&str; 2] = [" ON test_*.*</query>", " ON load_*.*</query>"];
 /// The settings from which `ACCOUNTS` takes passwords, and whose those are.
 const PASSWORDS: [(&str, &str); 2] =
     [("CLICKHOUSE_WORKER_PASSWORD", "telemetry_worker"), ("CLICKHOUSE_QUERY_PASSWORD", "telemetry_query")];
@@ -147,9 +145,8 @@ fn guard(site: &Site, password: &Password) -> Result<()> {
     let (more, own) = (site.home.join("users.d"), site.home.join("users.xml"));
     fs::create_dir_all(&more)?;
     let accounts = ACCOUNTS.lines().flat_map(|line| {
-        let further = GRANTED.iter().filter(|(granted, _)| line.contains(granted));
-        let further =
-            further.flat_map(move |(granted, further)| further.iter().map(move |further| line.replace(granted, further)));
+        let granted = GRANTED.iter().filter(|granted| line.contains(**granted));
+        let further = granted.flat_map(move |granted| BESIDE.iter().map(move |beside| line.replace(granted, beside)));
         std::iter::once(line.to_owned()).chain(further)
     });
     fs::write(more.join("accounts.xml"), accounts.collect::<Vec<_>>().join("\n"))?;
