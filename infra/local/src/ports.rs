@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
@@ -12,6 +13,9 @@ const RANGE: std::ops::Range<u16> = 20_000..32_000;
 /// How many numbers are tried before giving up.
 const ATTEMPTS: usize = 500;
 
+/// The ports that this process has drawn. Whoever was given one may not listen on it yet, or may be restarting.
+static DRAWN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+
 /// Hands out ports, none of them twice.
 #[derive(Debug, Default)]
 pub struct Ports {
@@ -19,11 +23,11 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The first of `preferred` that is free, else any free one.
+    /// The first of `preferred` that is free, else any free one that nobody in this process was given.
     pub fn choose(&mut self, preferred: &[u16]) -> Result<u16> {
         let random = || RANGE.start + u16::try_from(RandomState::new().build_hasher().finish() % 12_000).unwrap_or(0);
-        let candidates = preferred.iter().copied().chain(std::iter::repeat_with(random).take(ATTEMPTS));
-        for port in candidates {
+        let drawn = std::iter::repeat_with(random).take(ATTEMPTS).filter(|port| is_first_draw(*port));
+        for port in preferred.iter().copied().chain(drawn) {
             if port != 0 && !self.taken.contains(&port) && is_free(port) {
                 self.taken.insert(port);
                 return Ok(port);
@@ -36,6 +40,10 @@ impl Ports {
     pub fn reserve(&mut self, port: u16) {
         self.taken.insert(port);
     }
+}
+
+fn is_first_draw(port: u16) -> bool {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
 }
 
 /// Whether a server on this machine could listen there now, on the loopback address and on all of them.

@@ -1,6 +1,6 @@
 //! Promises that need no server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -28,6 +28,12 @@ fn the_first_free_port_of_the_preferred_ones_is_chosen_and_never_twice() {
     });
     let (mut ports, free) = chosen.expect("zero stands for no preference");
     assert_ne!(ports.choose(&[free]).unwrap(), free);
+}
+
+#[test]
+fn no_two_callers_of_one_process_are_given_the_same_port() {
+    let given: HashSet<u16> = (0..1_000).map(|_| Ports::default().choose(&[]).unwrap()).collect();
+    assert_eq!(given.len(), 1_000);
 }
 
 #[test]
