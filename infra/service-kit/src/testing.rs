@@ -83,14 +83,21 @@ pub fn ask_clickhouse(method: reqwest::Method, url: &str) -> reqwest::RequestBui
     password.into_iter().fold(asked, |asked, password| asked.header("X-ClickHouse-Key", password))
 }
 
+/// Before a question is asked again, for the first time and at most: most answers are there soon, and a question costs the servers
+/// that all tests share more than the pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
 /// Asks again until the answer is there; panics with `what` when it never comes.
 pub async fn eventually<T, Fut: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> Fut) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut pause = FIRST_PAUSE;
     while tokio::time::Instant::now() < deadline {
         if let Some(answer) = ask().await {
             return answer;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause * 3 / 2);
     }
     panic!("did not happen within {PATIENCE:?}: {what}");
 }

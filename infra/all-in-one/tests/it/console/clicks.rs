@@ -148,7 +148,7 @@ async fn u1_every_click_and_figure_on_the_page_is_the_apis_and_nobody_is_named_w
     let own = format!("/console/o/{}", demo.env("AGENT_ORG_ID"));
     let today = now.date_naive();
     let mut windows = vec![(today - TimeDelta::days(30), today + TimeDelta::days(1))];
-    windows.extend((0..size("TEST_ROUNDS", 5)).map(|_| {
+    windows.extend((0..size("TEST_ROUNDS", 2)).map(|_| {
         let since = today - TimeDelta::days(random.random_range(0..14));
         (since, since + TimeDelta::days(random.random_range(0..9)))
     }));

@@ -84,7 +84,7 @@ async fn u1_every_figure_on_a_page_is_the_apis() {
     demo.counts(EVENTS as u64).await;
     let mut reader = Reader::signed_in(&demo, "OWNER_SESSION");
     let home = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
-    for _ in 0..size("TEST_ROUNDS", 4) {
+    for _ in 0..size("TEST_ROUNDS", 2) {
         let since = now.date_naive() - TimeDelta::days(random.random_range(0..45));
         let until = since + TimeDelta::days(random.random_range(0..45));
         let window = format!("since={since}&until={until}");

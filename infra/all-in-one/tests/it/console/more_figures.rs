@@ -484,7 +484,7 @@ async fn u1_every_cell_sentence_and_change_on_a_page_is_made_of_the_apis_figures
     };
     let mut owner = of("OWNER_SESSION", "OWNER_ORG_ID", "OWNER_KEY");
     let mut agent = of("AGENT_SESSION", "AGENT_ORG_ID", "AGENT_KEY");
-    for round in 0..size("TEST_ROUNDS", 6) {
+    for round in 0..size("TEST_ROUNDS", 3) {
         let today = Clock::System.now().date_naive();
         let view = View::random(&demo, &mut random, today);
         let view = if round % 4 == 1 { view.of_a_year(today) } else { view };
