@@ -18,7 +18,7 @@ use axum::extract::State as Shared;
 use std::sync::Arc;
 
 /// Agents on a page: reporters name as many as they like.
-const LIMIT: u64 = 50;
+pub(super) const LIMIT: u64 = 50;
 
 #[derive(Template)]
 #[template(path = "agents.html")]

@@ -2,7 +2,8 @@
 //!
 //! Must show each figure as the API answers it, and nothing of who reported a click.
 
-use super::{Behind, Filters};
+use super::agents::LIMIT;
+use super::{Behind, Filters, Pager};
 use crate::State;
 use crate::answers::{Clicks, Outcomes, Series, SourceCount, TypeCount};
 use crate::api::Parameters;
@@ -99,6 +100,7 @@ pub(crate) struct Reported {
     headings: Headings,
     home: String,
     summary: Summary,
+    pager: Pager,
     types: Vec<Counted>,
     chart: Chart,
     behind: Behind,
@@ -121,6 +123,8 @@ pub(crate) async fn show(
         tokio::try_join!(api.get::<Summary>(SUMMARY, &whole), api.get::<Series>("/agent/series", &split))?;
     let headings = filters.headings(&asked, &[], "-events");
     headings.sort(&mut summary.agents, OwnAgent::key);
+    let address = format!("{}?{}", filters.here, window.query_and(&[("sort", &asked.sort)]));
+    let pager = Pager::of_all(address, &mut summary.agents, asked.offset, LIMIT);
     let mut types = summary.types();
     headings.sort(&mut types, Counted::key);
     summary.outcomes.sort(&headings);
@@ -129,6 +133,7 @@ pub(crate) async fn show(
         frame: member.frame("Reported", &window.query()),
         home: member.organization.home(),
         summary,
+        pager,
         types,
         chart: Chart::of("Events by type", &series.items, window.bucket() == "hour", |item| item.event_type.clone())
             .until(state.clock.now()),

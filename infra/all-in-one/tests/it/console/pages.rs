@@ -156,4 +156,13 @@ async fn u3_agents_are_shown_by_the_page_however_many_names_are_reported() {
     assert_eq!([names(&first), names(&second)].concat(), expected);
     let beyond = owner.open(&format!("{home}/agents?{WINDOW}&offset=1000")).await;
     assert_eq!((beyond.status, names(&beyond).len()), (200, 0), "{}", beyond.html);
+
+    let mut agent = Reader::signed_in(&demo, "AGENT_SESSION");
+    let own = |page: &Page| -> Vec<String> {
+        page.all_between("<th scope=\"row\">agent ", "</th>").map(|number| format!("agent {number}")).collect()
+    };
+    let home = format!("/console/o/{}", demo.env("AGENT_ORG_ID"));
+    let first = agent.open(&format!("{home}/reported?{WINDOW}&sort=agent")).await;
+    let second = agent.open(&link(&first, "Next")).await;
+    assert_eq!((own(&first).len(), [own(&first), own(&second)].concat()), (50, expected), "{}", second.html);
 }
