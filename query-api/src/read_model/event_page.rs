@@ -13,7 +13,6 @@ use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
 use super::rows::{EventRow, FoundPage};
 use super::shown_columns::{self, BY_OTHER, ROLE};
-use super::statements::all_of;
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::ReportedBy;
@@ -34,6 +33,7 @@ struct Candidate {
     sites: Vec<String>,
     event_key: u128,
     at_ms: i64,
+    /// How many are newer; not counted after another page.
     newer: u64,
 }
 
@@ -131,28 +131,39 @@ fn listed_events(filter: &RowFilter) -> String {
 }
 
 /// Those that may be on the page, by their times: as many as it holds, and all that tie with its first or last, in rows with the
-/// total beside them; one row where there are none. A page after another begins with all that tie with the last of that one.
+/// total beside them. A page after another begins with all that tie with the last of that one.
 pub(super) fn candidates(filter: &RowFilter) -> String {
-    let (as_new, newer) = if filter.is_late.is_some() {
-        let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
-        let older =
-            format!("SELECT * FROM retrievals WHERE shown_at < {at} ORDER BY shown_at DESC LIMIT {{limit:UInt64}} WITH TIES");
-        (format!("SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ({older})"), "{offset:UInt64}")
-    } else {
-        let newest = "SELECT * FROM retrievals ORDER BY shown_at DESC LIMIT {through:UInt64} WITH TIES";
-        (newest.to_owned(), "rank() OVER (ORDER BY shown_at DESC) - 1")
-    };
+    if filter.is_late.is_some() { after(filter) } else { newest(filter) }
+}
+
+/// Names the list once, because ClickHouse analyses it anew wherever it is named: the total is a window over all of it. No row where there
+/// is no event; of a page beyond the last one, a row that holds none.
+fn newest(filter: &RowFilter) -> String {
     format!(
-        "WITH retrievals AS MATERIALIZED ({retrievals}) \
-         SELECT total, held FROM ({total}) AS whole \
+        "SELECT any(total) AS total, groupArrayIf(item, is_near) AS held FROM ( \
+           SELECT total, (sites, event_key, toUnixTimestamp64Milli(shown_at), newer) AS item, newer + tied > {{offset:UInt64}} AS is_near, \
+             if(is_near, intDiv(rowNumberInAllBlocks(), {HELD}), 0) AS chunk \
+           FROM (SELECT *, toUInt64(rank() OVER (ORDER BY shown_at DESC) - 1) AS newer, count() OVER (PARTITION BY shown_at) AS tied FROM ( \
+             SELECT *, count() OVER () AS total FROM ({list}) ORDER BY shown_at DESC LIMIT {{through:UInt64}} WITH TIES))) \
+         GROUP BY chunk",
+        list = listed_events(filter),
+    )
+}
+
+/// Names the list several times: how many tie with the last of the page before is not known, and to rank all that are older would be to
+/// sort them all. One row where there are none.
+fn after(filter: &RowFilter) -> String {
+    let at = "fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')";
+    let older = format!("SELECT * FROM retrievals WHERE shown_at < {at} ORDER BY shown_at DESC LIMIT {{limit:UInt64}} WITH TIES");
+    format!(
+        "WITH retrievals AS MATERIALIZED ({list}) \
+         SELECT total, held FROM (SELECT count() AS total, 1 AS one FROM retrievals) AS whole \
          LEFT JOIN ( \
            SELECT 1 AS one, groupArray(item) AS held FROM ( \
-             SELECT (sites, event_key, toUnixTimestamp64Milli(shown_at), newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
-             FROM (SELECT *, toUInt64({newer}) AS newer, count() OVER (PARTITION BY shown_at) AS tied FROM ({as_new})) \
-             WHERE newer + tied > {{offset:UInt64}}) \
+             SELECT (sites, event_key, toUnixTimestamp64Milli(shown_at), toUInt64(0)) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+             FROM (SELECT * FROM retrievals WHERE shown_at = {at} UNION ALL SELECT * FROM ({older}))) \
            GROUP BY chunk) AS page USING (one)",
-        retrievals = listed_events(filter),
-        total = all_of("retrievals"),
+        list = listed_events(filter),
     )
 }
 

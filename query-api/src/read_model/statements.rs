@@ -195,11 +195,6 @@ pub(super) fn funnel(owned: &Owned, by: FunnelBy, sort: Option<Sort>) -> String 
     page(owned, &parts, names, &order_by(sort, &format!("{order}, whole")))
 }
 
-/// How many rows a step has.
-pub(super) fn all_of(step: &str) -> String {
-    format!("SELECT count() AS total, 1 AS one FROM {step}")
-}
-
 /// The items of one page in order, out of all of them, each with the total beside it. `parts` is named once, because ClickHouse analyses
 /// a step anew wherever it is named. Before an offset that is past the first item stands that one as a row that is no item, so that
 /// the total of a page without items is told; no row is a list without items.
