@@ -1,5 +1,5 @@
-//! A page of a party's events, in three statements: which events may be on it, by their times; the ids that decide between equal times;
-//! and what is wide of those that are on it. The last two find their rows by the sorting key, which they could not if the
+//! A page of a party's events, in two statements: which events may be on it, by their times, and what is wide of those that are on it;
+//! between them, where times are equal, the ids that decide. The last two find their rows by the sorting key, which they could not if the
 //! keys were a step of theirs: a key that the statement has yet to find leaves out no part of the table. However many share one
 //! time, no more than a page of what is wide is held.
 //!
@@ -7,7 +7,7 @@
 //! of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
 
 use super::Telemetry;
-use super::event_order::{Candidate as Placed, in_order, on_page};
+use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owners_page::by_key;
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
@@ -97,18 +97,18 @@ impl Telemetry {
         let held = found.into_iter().flat_map(|found| found.held);
         let candidates: Vec<_> =
             held.map(|(sites, event_key, at_ms, newer)| Candidate { sites, event_key, at_ms, newer }).collect();
-        let ids = self.ids_of(&list, &candidates).await?;
-        let (on_page, next) = on_page(in_order(candidates, ids)?, (at, walk));
-        if on_page.is_empty() {
-            return Ok(FoundPage { total, next, first: None, rest: None });
+        let ids = self.ids_of(&list, &undecided(&candidates, walk)).await?;
+        let page = on_page(candidates, &ids, (at, walk))?;
+        if page.events.is_empty() {
+            return Ok(FoundPage::without_items(total));
         }
         let mut filter = list.filter();
-        let statement = told(&mut filter, &on_page);
-        let (first, rest) = self.begun::<EventRow>(by_key(filter.values.bind(self.client.query(&statement)))).await?;
-        Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
+        let statement = told(&mut filter, &page.events);
+        let told = by_key(filter.values.bind(self.client.query(&statement)));
+        self.page_of_events((total, walk), &page, told).await
     }
 
-    async fn ids_of(&self, list: &List<'_>, candidates: &[Candidate]) -> Result<HashMap<u128, String>, ApiError> {
+    async fn ids_of(&self, list: &List<'_>, candidates: &[&Candidate]) -> Result<HashMap<u128, String>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut filter = list.filter();
@@ -168,8 +168,8 @@ fn after(filter: &RowFilter) -> String {
 }
 
 /// The rows of these, and their keys in order.
-fn rows_of(filter: &mut RowFilter, candidates: &[Candidate]) -> (String, String) {
-    let rows = || candidates.iter().flat_map(|row| row.sites.iter().map(move |site| (site.clone(), row.event_key.to_string())));
+fn rows_of<'a>(filter: &mut RowFilter, candidates: impl Iterator<Item = &'a Candidate> + Clone) -> (String, String) {
+    let rows = || candidates.clone().flat_map(|row| row.sites.iter().map(move |site| (site.clone(), row.event_key.to_string())));
     let sites = filter.values.texts("row_site", "String", rows().map(|(site, _)| site));
     let keys = filter.values.texts("row_key", "String", rows().map(|(_, key)| key));
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
@@ -181,15 +181,15 @@ fn rows_of(filter: &mut RowFilter, candidates: &[Candidate]) -> (String, String)
     (rows, keys)
 }
 
-fn names(filter: &mut RowFilter, candidates: &[Candidate]) -> String {
-    let (rows, _) = rows_of(filter, candidates);
+fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
+    let (rows, _) = rows_of(filter, candidates.iter().copied());
     let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
     format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key")
 }
 
 /// The items of a page, in the order in which they are given.
 fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
-    let (rows, keys) = rows_of(filter, on_page);
+    let (rows, keys) = rows_of(filter, on_page.iter());
     let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
     let id = shown_columns::id();
@@ -203,11 +203,12 @@ fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
     ];
     let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
     format!(
-        "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, \
+        "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, \
            reported, unknown, roles \
          FROM ( \
-           SELECT event_key, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} GROUP BY event_key) \
-         ORDER BY indexOf({keys}, event_key)",
+           SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
+           GROUP BY event_key) \
+         ORDER BY place",
         wide = wide.map(shown).join(", "),
         by_column = by_column.join(", "),
     )

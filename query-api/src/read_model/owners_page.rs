@@ -1,12 +1,12 @@
-//! A page of an owner's events, in three statements: which retrievals may be on it, by their times, out of the index; the ids that
-//! decide between equal times; and what is wide of those that are on it. However many share one time, no more than a page of what
+//! A page of an owner's events, in two statements: which retrievals may be on it, by their times, out of the index, and what is wide of
+//! those that are on it; between them, where times are equal, the ids that decide. However many share one time, no more than a page of what
 //! is wide is held.
 //!
 //! The index alone says what there is and in how many: an observation is stored no later than its row of the index, so that the
 //! statements after the first find every row that it named. Must not answer with a page on which one is missing.
 
 use super::Telemetry;
-use super::event_order::{Candidate as Placed, in_order, on_page};
+use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
 use super::row_filter::Bound;
@@ -14,7 +14,7 @@ use super::rows::{EventRow, FoundPage};
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
 use crate::access::visibility::Visibility;
-use crate::parameters::cursor::{Cursor, Position};
+use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
@@ -91,13 +91,13 @@ impl Telemetry {
     ) -> Result<FoundPage<EventRow>, ApiError> {
         let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
-        let candidates = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
-        let (on_page, next) = on_page(self.ordered(candidates).await?, (at, walk));
-        if on_page.is_empty() {
-            return Ok(FoundPage { total, next, first: None, rest: None });
+        let candidates: Vec<Candidate> = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
+        let ids = self.ids_of_retrievals(&undecided(&candidates, walk)).await?;
+        let page = on_page(candidates, &ids, (at, walk))?;
+        if page.events.is_empty() {
+            return Ok(FoundPage::without_items(total));
         }
-        let (first, rest) = self.begun::<EventRow>(self.told(seen, period, &on_page)).await?;
-        Ok(FoundPage { total, next, first: Some(first), rest: Some(rest) })
+        self.page_of_events((total, walk), &page, self.told(seen, period, &page.events)).await
     }
 
     /// Those that may be on the page, in rows with the total beside them; one row where there are none.
@@ -116,8 +116,7 @@ impl Telemetry {
         self.all(query.with_setting("max_result_bytes", "0")).await
     }
 
-    /// In the order of the list.
-    async fn ordered(&self, candidates: Vec<Candidate>) -> Result<Vec<(Position, Candidate)>, ApiError> {
+    async fn ids_of_retrievals(&self, candidates: &[&Candidate]) -> Result<HashMap<u128, String>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut values = Values::default();
@@ -125,7 +124,7 @@ impl Telemetry {
             let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
             ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
         }
-        in_order(candidates, ids)
+        Ok(ids)
     }
 
     /// What is wide of those on the page.
@@ -194,11 +193,12 @@ pub(super) fn candidates(owned: &Owned) -> String {
 }
 
 /// The rows of those that represent their retrievals, and the keys in order.
-fn rows_of(values: &mut Values, candidates: &[Candidate]) -> (String, String) {
-    let sites = values.texts("row_site", "String", candidates.iter().map(|row| row.site.clone()));
-    let orgs = values.texts("row_org", "String", candidates.iter().map(|row| row.org.to_string()));
-    let observers = values.numbers("row_observer", candidates.iter().map(|row| i64::from(row.observer)));
-    let keys = values.texts("row_key", "String", candidates.iter().map(|row| row.event_key.to_string()));
+fn rows_of<'a>(values: &mut Values, candidates: impl Iterator<Item = &'a Candidate> + Clone) -> (String, String) {
+    let rows = || candidates.clone();
+    let sites = values.texts("row_site", "String", rows().map(|row| row.site.clone()));
+    let orgs = values.texts("row_org", "String", rows().map(|row| row.org.to_string()));
+    let observers = values.numbers("row_observer", rows().map(|row| i64::from(row.observer)));
+    let keys = values.texts("row_key", "String", rows().map(|row| row.event_key.to_string()));
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
     let rows = format!(
         "(site, event_key, org_id, observer) IN (SELECT row.1, row.2, toUUID(row.3), toUInt8(row.4) \
@@ -212,18 +212,18 @@ pub(super) fn id() -> String {
     format!("if(event_id != '', event_id, {KEY_AS_ID})")
 }
 
-fn ids_of(values: &mut Values, candidates: &[Candidate]) -> String {
-    let (rows, _) = rows_of(values, candidates);
+fn ids_of(values: &mut Values, candidates: &[&Candidate]) -> String {
+    let (rows, _) = rows_of(values, candidates.iter().copied());
     format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
 }
 
 /// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
 fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
-    let (rows, keys) = rows_of(&mut owned.values, on_page);
+    let (rows, keys) = rows_of(&mut owned.values, on_page.iter());
     let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
     let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
     format!(
-        "SELECT toUInt64(0) AS total, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
+        "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
            toUnixTimestamp64Milli(at) AS at_ms, data AS reported, extra AS unknown, \
            arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles \
          FROM ( \

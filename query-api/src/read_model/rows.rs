@@ -41,6 +41,11 @@ pub(crate) struct FoundPage<R> {
 }
 
 impl<R: PageRow> FoundPage<R> {
+    /// One that has none.
+    pub(super) fn without_items(total: u64) -> Self {
+        Self { total, next: None, first: None, rest: None }
+    }
+
     /// The next item of the page.
     pub(crate) async fn next(&mut self) -> Result<Option<R>, ApiError> {
         if let Some(first) = self.first.take() {
@@ -115,7 +120,10 @@ page_rows! {
 /// One event, as its representing observation tells it.
 #[derive(clickhouse::Row, Deserialize)]
 pub(crate) struct EventRow {
-    total: u64,
+    /// How many events the statement tells.
+    pub(super) total: u64,
+    /// In the first row, of the last one.
+    pub(super) last_id: String,
     is_item: u8,
     pub(crate) id: String,
     pub(crate) r#type: String,
@@ -159,6 +167,7 @@ impl EventRow {
     pub(crate) fn of_report(report: &ReportRow, roles: Vec<u8>) -> Self {
         Self {
             total: 1,
+            last_id: String::new(),
             is_item: 1,
             id: report.id.clone(),
             r#type: report.r#type.clone(),
