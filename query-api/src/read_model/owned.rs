@@ -51,8 +51,18 @@ impl WantedPath {
     }
 }
 
-/// The hosts that decide since when a site is somebody's: the reader's, where it is a question of whose click it was.
-struct Readers {
+/// Hosts so few that to compare a site with each of them is less to plan than to look for the one that decides.
+const FEW_HOSTS: usize = 4;
+
+/// The reader's hosts, where it is a question of whose click it was.
+enum Readers {
+    /// Whatever is at or beneath these is theirs, at any time: each host, and what hosts beneath it begin with.
+    Beneath(Vec<(String, String)>),
+    Decided(Deciders),
+}
+
+/// The hosts that decide since when a site is somebody's.
+struct Deciders {
     verified: String,
     own: String,
     visible_from: String,
@@ -63,7 +73,7 @@ struct Readers {
 /// Since when a site is the owner's: what was asked before, or worked out of the hosts that decide.
 enum Since {
     OfSites(String),
-    OfHosts(Readers),
+    OfHosts(Deciders),
 }
 
 impl Since {
@@ -116,7 +126,7 @@ impl Owned {
         let hosts = if is_decided_by_ranges(seen, is_exact) {
             None
         } else {
-            Readers::named(&mut values, "owner", seen.own(), seen.foreign())
+            Deciders::named(&mut values, "owner", seen.own(), seen.foreign())
         };
         let on_hosts = match &hosts {
             None => ranges,
@@ -143,7 +153,7 @@ impl Owned {
     pub(super) fn of_parameter() -> Self {
         let hosts = || "[{site:String}]".to_owned();
         let visible_from = format!("[toInt64({FIRST_MS})]");
-        let readers = Readers { verified: hosts(), own: hosts(), visible_from, is_dated: false };
+        let readers = Readers::Decided(Deciders { verified: hosts(), own: hosts(), visible_from, is_dated: false });
         let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
         let (window, wanted, values) = (Vec::new(), Wanted::default(), Values::default());
         Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, values }
@@ -213,45 +223,69 @@ impl Owned {
         format!("1{}", since.collect::<String>())
     }
 
-    /// On a site and a time: it lies in the window, in the owner's time, and between further ends.
-    pub(super) fn in_window(&self, site: &str, at: &str, further: &[Bound]) -> String {
-        let bounds =
-            self.window.iter().chain(further).map(|bound| format!(" AND {} AND {}", bound.by_index(at), bound.exactly(at)));
-        format!("{}{}", self.in_owners_time(site, at), bounds.collect::<String>())
+    /// On a site and a time: it lies between these ends, and in the owner's time.
+    pub(super) fn in_time(&self, site: &str, at: &str, ends: &[Bound]) -> String {
+        let ends = ends.iter().map(|end| format!(" AND {}", end.on(at)));
+        format!("{}{}", self.in_owners_time(site, at), ends.collect::<String>())
     }
 
-    /// On a row of the base whose retrieval has not moved: reports of it may lie in the window and between further ends.
-    pub(super) fn near_window(&self, further: &[Bound]) -> String {
-        self.window.iter().chain(further).map(|bound| format!(" AND {}", bound.by_place())).collect()
+    /// The ends of the window; none where it is not narrowed to one.
+    pub(super) fn window(&self) -> &[Bound] {
+        &self.window
     }
 
-    /// Whether it is narrowed to a window.
-    pub(super) fn has_window(&self) -> bool {
-        !self.window.is_empty()
+    /// Two ends in milliseconds, and where the window is narrower its own.
+    pub(super) fn within_window(&self, since: &str, before: &str) -> (String, String) {
+        self.window.iter().fold((since.to_owned(), before.to_owned()), |(since, before), end| {
+            if end.is_begin() {
+                (format!("greatest({since}, {})", end.ms()), before)
+            } else {
+                (since, format!("least({before}, {})", end.ms()))
+            }
+        })
     }
 
     /// On a report's `link_site` and time: whose click it was may be told. The site of the link is the reader's, by all of the
     /// reader's hosts, whatever the read is narrowed to (docs/api/click-tokens.md#what-a-token-tells).
     pub(super) fn may_tell(&self, link_site: &str, at: &str) -> String {
-        let Some(readers) = &self.readers else { return format!("{link_site} = ''") };
-        format!(
-            "({link_site} = '' OR ({link_site} != '-' AND toUnixTimestamp64Milli({at}) >= {since}))",
-            since = readers.visible_from(&format!("toString({link_site})")),
-        )
+        match &self.readers {
+            None => format!("{link_site} = ''"),
+            Some(Readers::Beneath(hosts)) => {
+                let one = |(host, beneath): &(String, String)| {
+                    format!(" OR {link_site} = {host} OR startsWith({link_site}, {beneath})")
+                };
+                format!("({link_site} = ''{})", hosts.iter().map(one).collect::<String>())
+            }
+            Some(Readers::Decided(hosts)) => format!(
+                "({link_site} = '' OR ({link_site} != '-' AND toUnixTimestamp64Milli({at}) >= {since}))",
+                since = hosts.visible_from(&format!("toString({link_site})")),
+            ),
+        }
     }
 
     /// Whether what [`Self::may_tell`] says of a site depends on the time.
     pub(super) fn tells_by_time(&self) -> bool {
-        self.readers.as_ref().is_some_and(|readers| readers.is_dated)
+        matches!(&self.readers, Some(Readers::Decided(hosts)) if hosts.is_dated)
     }
 }
 
 impl Readers {
     fn of(values: &mut Values, seen: &Visibility) -> Option<Self> {
         let (own, foreign) = seen.readers();
-        Self::named(values, "reader", own, foreign)
+        let is_always = own.iter().all(|own| own.visible_from_ms.is_none());
+        if foreign.is_empty() && is_always && (1..=FEW_HOSTS).contains(&own.len()) {
+            let mut text = |name: String, text: String| values.text(&name, "String", text);
+            let hosts = own.iter().enumerate().map(|(number, OwnHost { site, .. })| {
+                let host = text(format!("reader_host_{number}"), site.as_str().to_owned());
+                (host, text(format!("reader_beneath_{number}"), format!("{}.", site.as_str())))
+            });
+            return Some(Self::Beneath(hosts.collect()));
+        }
+        Deciders::named(values, "reader", own, foreign).map(Self::Decided)
     }
+}
 
+impl Deciders {
     fn named(values: &mut Values, whose: &str, own: &[OwnHost], foreign: &[Site]) -> Option<Self> {
         if own.is_empty() {
             return None;

@@ -168,6 +168,8 @@ pub(super) fn candidates(owned: &Owned) -> String {
             "minIf(newer, is_on_page)",
         )
     };
+    // Within the window, so that these ends stand for its own.
+    let (since, before) = owned.within_window(&since, &before);
     let page_at = format!(
         "SELECT (sum(there_are), {since}, {before}, {newer}) FROM ( \
            SELECT *, sum(counted) OVER (ORDER BY interval DESC) - counted AS newer, \
@@ -180,14 +182,13 @@ pub(super) fn candidates(owned: &Owned) -> String {
     let near = retrievals_between(owned, &ends, &columns);
     format!(
         "{steps}, ({page_at}) AS page_at \
-         SELECT total, held FROM (SELECT assumeNotNull(page_at.1) AS total, 1 AS one) AS whole \
-         LEFT JOIN ( \
-           SELECT 1 AS one, groupArray(item) AS held FROM ( \
+         SELECT assumeNotNull(page_at.1) AS total, arrayJoin(emptyArrayToSingle(groupArray(items))) AS held FROM ( \
+           SELECT groupArray(item) AS items FROM ( \
              SELECT (toString(site), event_key, org, observer, roles, {ms}, newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
              FROM (SELECT *, toUInt64(assumeNotNull(page_at.4) + rank() OVER (ORDER BY at DESC) - 1) AS newer, \
                      count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM ({near})) \
              WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
-           GROUP BY chunk) AS page USING (one)",
+           GROUP BY chunk)",
         steps = with_moved(owned),
     )
 }

@@ -112,7 +112,7 @@ pub(super) fn key() -> [Column; 2] {
 
 /// The steps that [`retrievals`] is made of.
 pub(super) fn with(owned: &Owned) -> String {
-    steps(&unmerged(owned, owned.has_window()), owned)
+    steps(&unmerged(owned, !owned.window().is_empty()), owned)
 }
 
 /// The same for [`retrievals_between`].
@@ -162,10 +162,10 @@ fn open(owned: &Owned) -> String {
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
-    found(owned, &[], &[], columns)
+    found(owned, owned.window(), &[], columns)
 }
 
-/// The same between further ends. The steps before it are [`with_moved`].
+/// The same between other ends. The steps before it are [`with_moved`].
 pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Column]) -> String {
     found(owned, ends, &[], columns)
 }
@@ -177,7 +177,7 @@ fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
         Column { base: is_retrieval("event_type"), open: is_retrieval("told[1].7") },
         Column { base: SEEN_BY_A_SERVER.to_owned(), open: format!("arrayExists(report -> report.5 IN ({SERVERS}), told)") },
     ];
-    found(owned, &[], &conditions, columns)
+    found(owned, owned.window(), &conditions, columns)
 }
 
 fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column]) -> String {
@@ -185,21 +185,26 @@ fn found(owned: &Owned, ends: &[Bound], conditions: &[Column], columns: &[Column
     let list = |text: fn(&Column) -> &str| columns.iter().map(text).collect::<Vec<_>>().join(", ");
     format!(
         "SELECT {base} FROM retrieval_index FINAL \
-         WHERE tier = 'base' AND {on_hosts}{near_window} AND key_low NOT IN (SELECT key_low FROM unmerged) \
-           AND {in_window}{is_wanted}{also} \
+         WHERE tier = 'base' AND {on_hosts}{near} AND key_low NOT IN (SELECT key_low FROM unmerged) \
+           AND {in_time}{is_wanted}{also} \
          UNION ALL \
-         SELECT {open} FROM open WHERE {open_in_window}{open_is_wanted}{open_also}",
+         SELECT {open} FROM open WHERE {open_in_time}{open_is_wanted}{open_also}",
         base = list(|column| &column.base),
         open = list(|column| &column.open),
         also = all(|column| &column.base),
         open_also = all(|column| &column.open),
         on_hosts = owned.on_hosts,
-        near_window = owned.near_window(ends),
-        in_window = owned.in_window("site", "at", ends),
+        near = near(ends),
+        in_time = owned.in_time("site", "at", ends),
         is_wanted = owned.is_wanted(str::to_owned, reporter),
-        open_in_window = owned.in_window("first_site", "told[1].6", ends),
+        open_in_time = owned.in_time("first_site", "told[1].6", ends),
         open_is_wanted = owned.is_wanted(|field| format!("told[1].{}", place(field)), reporter),
     )
+}
+
+/// On a row of the base whose retrieval has not moved: reports of it may lie between these ends.
+fn near(ends: &[Bound]) -> String {
+    ends.iter().map(|end| format!(" AND {}", end.by_place())).collect()
 }
 
 /// When each report of a server happened, in the window: one row each, as `happened`.
@@ -209,13 +214,13 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
            SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
              arrayPushFront(others.role, role))) AS happened \
            FROM retrieval_index FINAL \
-           WHERE tier = 'base' AND {on_hosts}{near_window} AND key_low NOT IN (SELECT key_low FROM unmerged) \
+           WHERE tier = 'base' AND {on_hosts}{near} AND key_low NOT IN (SELECT key_low FROM unmerged) \
            UNION ALL \
            SELECT first_site, arrayJoin(arrayMap(report -> report.6, arrayFilter(report -> report.5 IN ({SERVERS}), told))) FROM open) \
-         WHERE {in_window}",
+         WHERE {in_time}",
         on_hosts = owned.on_hosts,
-        near_window = owned.near_window(&[]),
-        in_window = owned.in_window("site", "happened", &[]),
+        near = near(owned.window()),
+        in_time = owned.in_time("site", "happened", owned.window()),
     )
 }
 

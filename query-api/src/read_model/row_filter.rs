@@ -80,13 +80,15 @@ const MOVED_BEYOND_MS: i64 = 86_400_000;
 pub(super) struct Bound {
     is: &'static str,
     exact: String,
+    /// The same, or the first or last time that the column holds.
     stored: String,
+    is_stored: bool,
 }
 
 impl Bound {
     /// An end in milliseconds that the statement works out itself: `>=` or `<`, and the expression.
     pub(super) fn worked_out(is: &'static str, ms: &str) -> Self {
-        Self { is, exact: ms.to_owned(), stored: ms.to_owned() }
+        Self { is, exact: ms.to_owned(), stored: ms.to_owned(), is_stored: true }
     }
 
     /// On a time: it is on this side of the window's end.
@@ -97,6 +99,21 @@ impl Bound {
     /// The same as a comparison of times, so that an index on it serves.
     pub(super) fn by_index(&self, at: &str) -> String {
         format!("{at} {} fromUnixTimestamp64Milli({}, 'UTC')", self.is, self.stored)
+    }
+
+    /// On a time: it is on this side of the window's end, by one condition that an index serves, where the column holds the end.
+    pub(super) fn on(&self, at: &str) -> String {
+        if self.is_stored { self.by_index(at) } else { format!("{} AND {}", self.by_index(at), self.exactly(at)) }
+    }
+
+    /// Whether it is the window's begin.
+    pub(super) fn is_begin(&self) -> bool {
+        self.is == ">="
+    }
+
+    /// The end in milliseconds.
+    pub(super) fn ms(&self) -> &str {
+        &self.exact
     }
 
     /// On a place in the index: a retrieval that has not moved, and of which anything happened on this side of the window's end,
@@ -112,9 +129,11 @@ pub(super) fn bounds(values: &mut Values, period: &Period) -> Vec<Bound> {
     let ends = [("from", ">=", period.from_ms), ("before", "<", period.before_ms)];
     let bound = |(name, is, ms): (&str, _, Option<i64>)| {
         let ms = ms?;
-        // A time beyond what the column holds is its first or last.
-        let stored = values.number(&format!("{name}_at"), ms.clamp(FIRST_MS, LAST_MS));
-        Some(Bound { is, exact: values.number(name, ms), stored })
+        let exact = values.number(name, ms);
+        let held = ms.clamp(FIRST_MS, LAST_MS);
+        let is_stored = held == ms;
+        let stored = if is_stored { exact.clone() } else { values.number(&format!("{name}_at"), held) };
+        Some(Bound { is, exact, stored, is_stored })
     };
     ends.into_iter().filter_map(bound).collect()
 }
