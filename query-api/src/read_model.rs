@@ -39,12 +39,10 @@ use clickhouse::query::Query;
 use owned::{Owned, VisibleSite};
 use refusals::{is_too_large, refused};
 use schemas::event::SourceRole;
-use schemas::ids::OrgId;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use service_kit::stores::clickhouse_answers;
 use std::time::Duration;
-use uuid::Uuid;
 use values::Values;
 
 pub(crate) use agent_figures::OwnFigure;
@@ -78,21 +76,16 @@ pub(crate) enum SummaryRow {
     /// Of one source role.
     Source { role: SourceRole, events: u64, sessions: u64 },
     /// Of one reporting agent.
-    Agent { platform_id: OrgId, agent_id: String, events: u64, sessions: u64 },
+    Agent { platform_id: String, agent_id: String, events: u64, sessions: u64 },
 }
 
+/// Which figure, role, organisation, agent, events, sessions; of everything types, and a bit for each role that saw them, and how many
+/// retrievals of each.
+type StoredFigure = (String, u8, String, String, u64, u64, Vec<(String, u8)>, Vec<u64>);
+
 #[derive(clickhouse::Row, Deserialize)]
-struct StoredFigure {
-    figure: String,
-    role: u8,
-    #[serde(with = "clickhouse::serde::uuid")]
-    org: Uuid,
-    agent: String,
-    events: u64,
-    sessions: u64,
-    /// Of everything: types, and a bit for each role that saw them.
-    seen: Vec<(String, u8)>,
-    seen_events: Vec<u64>,
+struct StoredFigures {
+    figures: Vec<StoredFigure>,
 }
 
 impl Telemetry {
@@ -104,8 +97,10 @@ impl Telemetry {
     /// The figures of a summary, in no order (docs/api/counting.md#figures).
     pub(crate) async fn summarize(&self, seen: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
-        let rows = self.rows::<StoredFigure>(&statements::summary(&owned), owned.values).await?;
-        Ok(rows.into_iter().flat_map(StoredFigure::read).collect())
+        // However many agents there are: an owner has no other way to ask for them.
+        let query = self.client.query(&statements::summary(&owned)).with_setting("max_result_bytes", "0");
+        let rows = self.all::<StoredFigures>(owned.values.bind(query)).await?;
+        Ok(rows.into_iter().flat_map(|row| row.figures).flat_map(read).collect())
     }
 
     /// A page of URLs, or of sections.
@@ -187,18 +182,15 @@ impl Telemetry {
     }
 }
 
-impl StoredFigure {
-    /// A group that is no figure, observations without a role, is none.
-    fn read(self) -> Vec<SummaryRow> {
-        let Self { events, sessions, .. } = self;
-        match self.figure.as_str() {
-            "total" => {
-                let seen = self.seen.into_iter().zip(self.seen_events).flat_map(|((of, roles), events)| seen(of, roles, events));
-                std::iter::once(SummaryRow::Total { events, sessions }).chain(seen).collect()
-            }
-            "source" => source(self.role, events, sessions).into_iter().collect(),
-            _ => vec![SummaryRow::Agent { platform_id: OrgId(self.org), agent_id: self.agent, events, sessions }],
+/// A group that is no figure, observations without a role, is none.
+fn read((figure, role, org, agent, events, sessions, of_types, of_each): StoredFigure) -> Vec<SummaryRow> {
+    match figure.as_str() {
+        "total" => {
+            let seen = of_types.into_iter().zip(of_each).flat_map(|((of, roles), events)| seen(of, roles, events));
+            std::iter::once(SummaryRow::Total { events, sessions }).chain(seen).collect()
         }
+        "source" => source(role, events, sessions).into_iter().collect(),
+        _ => vec![SummaryRow::Agent { platform_id: org, agent_id: agent, events, sessions }],
     }
 }
 

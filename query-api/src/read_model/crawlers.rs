@@ -16,7 +16,7 @@ use serde::Deserialize;
 use service_kit::http::ApiError;
 
 /// Rows that agents come in: reporters name them, and a read may have so many rows and no more.
-const ROWS_OF_AGENTS: u16 = 256;
+pub(super) const ROWS_OF_AGENTS: u16 = 256;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 

@@ -111,7 +111,7 @@ fn assemble_summary(visibility: &Visibility, period: Period, rows: Vec<SummaryRo
                 add((all_events, all_sessions), (events, sessions));
             }
             SummaryRow::Agent { platform_id, agent_id, events, sessions } => {
-                let (all_events, all_sessions) = agents.entry((platform_id.to_string(), agent_id)).or_default();
+                let (all_events, all_sessions) = agents.entry((platform_id, agent_id)).or_default();
                 add((all_events, all_sessions), (events, sessions));
             }
         }

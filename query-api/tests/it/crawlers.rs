@@ -9,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use schemas::event::SourceRole;
+use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::instant;
 use serde_json::{Value, json};
@@ -318,14 +319,30 @@ async fn more_hours_than_a_read_has_rows_are_covered_and_a_summary_stays_small()
 }
 
 #[tokio::test]
-async fn more_agents_than_a_read_has_rows_are_added_up() {
+async fn more_agents_than_a_read_has_rows_are_added_up_and_a_summary_names_them_all() {
     const AGENTS: u128 = 100_001;
     let app = TestApp::new().await;
     let owner = app.seed().owner_of("a.test").await;
-    let cited = |number| seen("a.test", number).role(SourceRole::Agent).named("content_cited").agent(&format!("agent {number}"));
-    app.insert(&(1..=AGENTS).map(cited).collect::<Vec<_>>()).await;
+    let reporter = app.seed().org("reporter", OrgType::Agent).await;
+    let name = |number: u128| format!("agent {number}");
+    let report = seen("a.test", 0).role(SourceRole::Agent).of(reporter.id).named("content_cited");
+    let cited = |number| Observation { event_key: number, ..report.clone() }.agent(&name(number));
+    // One of them cites twice.
+    let last = Observation { event_key: AGENTS + 1, ..report.clone() }.agent(&name(AGENTS));
+    app.insert(&(1..=AGENTS).map(cited).chain([last]).collect::<Vec<_>>()).await;
     let told = app.page(&owner.key, "/content-owners/crawlers", &[]).await;
-    assert_eq!(told["unattributed"], json!({"claimed": 0, "cited": AGENTS as u64, "presented": 0, "clicks": 0}));
+    assert_eq!(told["unattributed"], json!({"claimed": 0, "cited": AGENTS as u64 + 1, "presented": 0, "clicks": 0}));
+
+    let mut names: Vec<String> = (1..AGENTS).map(name).collect();
+    names.sort_unstable();
+    names.insert(0, name(AGENTS));
+    for (path, key) in [("/content-owners/summary", &owner.key), ("/agent/summary", &reporter.key)] {
+        let told = app.page(key, path, &[]).await;
+        assert_eq!(told["total_events"], AGENTS as u64 + 1, "{path}");
+        let agents = told["agents"].as_array().unwrap();
+        assert!(agents.iter().map(|agent| agent["agent_id"].as_str().unwrap()).eq(names.iter()), "{path}");
+        assert_eq!((&agents[0]["event_count"], &agents[1]["event_count"]), (&json!(2), &json!(1)), "{path}");
+    }
 }
 
 /// An owner of `a.test` whose drain has told of some hours after new year: hour, lines, refused.
