@@ -4,11 +4,12 @@
 
 use crate::test_app::settings;
 use clap::ValueEnum as _;
-use local::private::Postgres;
+use local::private::{ClickHouse, Postgres};
 use service_kit::roles::Role;
-use service_kit::settings::{LogFormat, PostgresSettings, ProcessSettings, Profile};
+use service_kit::settings::{ClickHouseSettings, LogFormat, PostgresSettings, ProcessSettings, Profile};
 use service_kit::stores;
 use service_kit::testing::{TestStores, client, eventually, free_address};
+use std::path::Path;
 use stream_workers::{Settings, run};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,18 @@ impl Running {
     }
 }
 
+/// A ClickHouse with the accounts as they are deployed, and its database as the worker's account is to read it. That of tests grants a
+/// worker more: on every table of a test's database.
+async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
+    let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/clickhouse/accounts.xml");
+    let (at, environment) = (folder.to_owned(), ["WORKER", "QUERY"].map(|of| format!("CLICKHOUSE_{of}_PASSWORD")));
+    let start = move || ClickHouse::with_users(&at, &users, &environment.each_ref().map(|name| (name.as_str(), "sesame")));
+    let server = spawn_blocking(start).await.unwrap().unwrap();
+    stores::apply_clickhouse_ddl(&ClickHouseSettings::at(server.url(), "telemetry")).await.unwrap();
+    let url = server.url().replacen("http://", &format!("http://{}:sesame@", Role::Worker.name()), 1);
+    (server, ClickHouseSettings::at(url, "telemetry"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_turns_out_to_be_privileged() {
     let (folder, fresh) = (tempfile::tempdir().unwrap(), TestStores::fresh().await);
@@ -56,7 +69,8 @@ async fn a9_a_worker_that_started_while_postgres_was_away_ends_once_its_account_
     stores::migrate_postgres(&stores::postgres(&postgres).unwrap()).await.unwrap();
     server.kill_9();
 
-    let of_worker = Settings { clickhouse: fresh.signed_in_as(Role::Worker).clickhouse, ..settings(&fresh, &fresh.name) };
+    let (_clickhouse, clickhouse) = clickhouse_of_production(folder.path()).await;
+    let of_worker = Settings { clickhouse, ..settings(&fresh, &fresh.name) };
     let good = postgres.signed_in_as(Role::Worker).unwrap();
     let good = Running::start(Settings { postgres: good, ..of_worker.clone() }).await;
     let group = format!("{}_2", fresh.name);
