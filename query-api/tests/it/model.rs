@@ -10,11 +10,10 @@ use schemas::ids::OrgId;
 use schemas::reads::{AgentCount, SourceCount, Summary, TypeCount};
 use schemas::site::Site;
 use service_kit::retrieval_index::Compactor;
-use service_kit::testing::{SeededOrg, random_seed};
+use service_kit::testing::{SeededOrg, random_seed, size};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-const ROUNDS: usize = 250;
 const READS_PER_ROUND: usize = 4;
 
 /// Verified hosts: owner, host, first visible millisecond.
@@ -381,8 +380,8 @@ async fn every_summary_equals_the_model() {
     let app = TestApp::new().await;
     let owners = owners(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
-    let mut counted = 0;
-    for round in 0..ROUNDS {
+    let (mut counted, rounds) = (0, size("MODEL_ROUNDS", 60));
+    for round in 0..rounds {
         // The two halves of the last differ in the order in which ClickHouse would put them.
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         refill(&app, &rows, &mut random).await;
@@ -402,5 +401,5 @@ async fn every_summary_equals_the_model() {
             counted += found.total_events;
         }
     }
-    assert!(counted > 1_000, "the rounds compared hardly anything: seed {seed}");
+    assert!(counted > 4 * rounds as u64, "the rounds compared hardly anything: seed {seed}");
 }
