@@ -168,8 +168,8 @@ fn after(filter: &RowFilter) -> String {
 }
 
 /// The rows of these, and their keys in order.
-fn rows_of<'a>(filter: &mut RowFilter, candidates: impl Iterator<Item = &'a Candidate> + Clone) -> (String, String) {
-    let rows = || candidates.clone().flat_map(|row| row.sites.iter().map(move |site| (site.clone(), row.event_key.to_string())));
+fn rows_of(filter: &mut RowFilter, candidates: &[&Candidate]) -> (String, String) {
+    let rows = || candidates.iter().flat_map(|row| row.sites.iter().map(move |site| (site.clone(), row.event_key.to_string())));
     let sites = filter.values.texts("row_site", "String", rows().map(|(site, _)| site));
     let keys = filter.values.texts("row_key", "String", rows().map(|(_, key)| key));
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
@@ -182,14 +182,14 @@ fn rows_of<'a>(filter: &mut RowFilter, candidates: impl Iterator<Item = &'a Cand
 }
 
 fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
-    let (rows, _) = rows_of(filter, candidates.iter().copied());
+    let (rows, _) = rows_of(filter, candidates);
     let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
     format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key")
 }
 
 /// The items of a page, in the order in which they are given.
 fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
-    let (rows, keys) = rows_of(filter, on_page.iter());
+    let (rows, keys) = rows_of(filter, &on_page.iter().collect::<Vec<_>>());
     let precedence = precedence(filter);
     let shown = |(expression, name): (&str, &str)| shown_by(&precedence, &(expression, name));
     let id = shown_columns::id();

@@ -194,8 +194,8 @@ pub(super) fn candidates(owned: &Owned) -> String {
 }
 
 /// The rows of those that represent their retrievals, and the keys in order.
-fn rows_of<'a>(values: &mut Values, candidates: impl Iterator<Item = &'a Candidate> + Clone) -> (String, String) {
-    let rows = || candidates.clone();
+fn rows_of(values: &mut Values, candidates: &[&Candidate]) -> (String, String) {
+    let rows = || candidates.iter();
     let sites = values.texts("row_site", "String", rows().map(|row| row.site.clone()));
     let orgs = values.texts("row_org", "String", rows().map(|row| row.org.to_string()));
     let observers = values.numbers("row_observer", rows().map(|row| i64::from(row.observer)));
@@ -214,13 +214,13 @@ pub(super) fn id() -> String {
 }
 
 fn ids_of(values: &mut Values, candidates: &[&Candidate]) -> String {
-    let (rows, _) = rows_of(values, candidates.iter().copied());
+    let (rows, _) = rows_of(values, candidates);
     format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
 }
 
 /// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
 fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
-    let (rows, keys) = rows_of(&mut owned.values, on_page.iter());
+    let (rows, keys) = rows_of(&mut owned.values, &on_page.iter().collect::<Vec<_>>());
     let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
     let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
     format!(
