@@ -176,7 +176,7 @@ impl Store {
                 several => {
                     shards::all_answer(several).await?;
                     if self.is_news {
-                        shards::mark(several, folded).await?;
+                        shards::mark(several, folded, self.clock.now().timestamp_micros()).await?;
                     }
                     shards::insert(several, &folded.rows, token).await
                 }

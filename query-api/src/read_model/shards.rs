@@ -28,8 +28,9 @@ impl Shards {
         Self { through, ..self.clone() }
     }
 
-    /// On a report, by when it was received and by whom, in front of it ` AND `: no shard may lack a part of its request. Its row is looked
-    /// at before what says so, which is written first: ClickHouse finds the parts of tables in the order in which they are named.
+    /// On a report, by when it was received and by whom, in front of it ` AND `: no shard may lack a part of its request. One that is on the
+    /// log more than once is whole where it is at any of its places. Its row is looked at before what says so, which is written first:
+    /// ClickHouse finds the parts of tables in the order in which they are named.
     pub(super) fn is_whole(&self, received_us: &str, org: &str) -> String {
         if self.is_one() {
             return String::new();
@@ -41,7 +42,8 @@ impl Shards {
             format!("transform(partition, CAST({partitions:?}, 'Array(Int32)'), CAST({next:?}, 'Array(Int64)'), toInt64(0))")
         };
         format!(
-            " AND ({received_us}, {org}) NOT IN (SELECT received, toUInt128(org) FROM {REQUESTS_UNDER_WAY} WHERE place >= {next})"
+            " AND ({received_us}, {org}) NOT IN (SELECT received, toUInt128(org) FROM {REQUESTS_UNDER_WAY} \
+               GROUP BY received, org HAVING min(place >= {next}))"
         )
     }
 

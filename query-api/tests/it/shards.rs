@@ -119,9 +119,9 @@ impl Both {
         compared
     }
 
-    /// Says on each shard that the requests of these rows are under way, from place 5 of a partition.
-    async fn mark(&self, rows: &[Observation]) {
-        let requests = rows.iter().map(|row| format!("(3, 5, {}, '{}')", !row.version >> 12, row.org_id));
+    /// Says on each shard that the requests of these rows are under way, from this place of a partition.
+    async fn mark(&self, rows: &[Observation], (partition, place): (i32, i64)) {
+        let requests = rows.iter().map(|row| format!("({partition}, {place}, {}, '{}')", !row.version >> 12, row.org_id));
         let requests = requests.collect::<Vec<_>>().join(", ");
         self.two.command(&format!("INSERT INTO requests_under_way (partition, place, received, org) VALUES {requests}")).await;
     }
@@ -165,6 +165,13 @@ async fn every_read_over_two_shards_is_byte_for_byte_that_of_one_server() {
     assert!(compared > cases * 5_000, "the cases compared hardly anything: {compared} bytes, seed {seed}");
 }
 
+/// Makes each of a request of its own, accepted in another order than they come.
+fn accept_each(rows: &mut [Observation], random: &mut StdRng) {
+    let mut accepted: Vec<u64> = (1..=rows.len() as u64).collect();
+    accepted.shuffle(random);
+    rows.iter_mut().zip(accepted).for_each(|(row, accepted)| row.version = !(accepted << 12));
+}
+
 /// A block is cut by shards, and one of these has its piece: whatever is read is what there was before, until all have theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_of_a_request_is_in_no_read() {
@@ -179,15 +186,12 @@ async fn half_of_a_request_is_in_no_read() {
         let mut rows = random_rows(&mut random, &[1, 2, agent, 1 << 127]);
         rows.extend((0..40).flat_map(|_| random_rows(&mut random, &[agent])).take(60));
         rows.shuffle(&mut random);
-        // Each of a request of its own, accepted in another order than they come.
-        let mut accepted: Vec<u64> = (1..=rows.len() as u64).collect();
-        accepted.shuffle(&mut random);
-        rows.iter_mut().zip(accepted).for_each(|(row, accepted)| row.version = !(accepted << 12));
+        accept_each(&mut rows, &mut random);
         let (before, block) = rows.split_at(rows.len() / 2);
         both.two.command("TRUNCATE TABLE requests_under_way").await;
         both.two.command("TRUNCATE TABLE log_through").await;
         both.fill(before, &mut random).await;
-        both.mark(block).await;
+        both.mark(block, (3, 5)).await;
         let first = random.random_range(0..2);
         let piece =
             |place| block.iter().filter(|row| ClickHouseShards::place_of(row.event_key, 2) == place).cloned().collect::<Vec<_>>();
@@ -203,6 +207,31 @@ async fn half_of_a_request_is_in_no_read() {
         changed += usize::from(both.compare(&[""], &format!("all is said: {trace}")).await != all_before);
     }
     assert_eq!(changed, cases, "a block that changes nothing: seed {seed}");
+}
+
+/// A gateway that was not told that a request is on the log puts it there again: until that place is through, it is seen by the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_logged_again_stays_in_sight() {
+    let seed = random_seed();
+    let mut random = StdRng::seed_from_u64(seed);
+    let shards = start_shards(2).await;
+    let both = Both::start(&shards).await;
+    let agent = both.agent.id.0.as_u128();
+    let mut rows = random_rows(&mut random, &[1, 2, agent, 1 << 127]);
+    rows.extend((0..40).flat_map(|_| random_rows(&mut random, &[agent])).take(60));
+    accept_each(&mut rows, &mut random);
+    both.fill(&rows, &mut random).await;
+    both.mark(&rows, (3, 5)).await;
+    both.two.command("INSERT INTO log_through VALUES (3, 6)").await;
+    let compared = both.compare(&[""], &format!("once on the log: seed {seed}")).await;
+    assert!(compared > 5_000, "hardly anything was compared: {compared} bytes, seed {seed}");
+    // Further on in that partition, and in another one.
+    for again in [(3, 9), (1, 2)] {
+        both.mark(&rows, again).await;
+        let piece: Vec<_> = rows.iter().filter(|row| ClickHouseShards::place_of(row.event_key, 2) == 0).cloned().collect();
+        both.two.insert(&piece).await;
+        both.compare(&[""], &format!("again at {again:?}: seed {seed}")).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,8 @@
 //! Must be done with a block only when every shard has its piece, and must not begin with it while a shard is known to be away. Must
 //! say of a request that it is under way before any shard has a part of it, and that it is there when all have.
 
+mod logged_again;
+
 use super::insert_into;
 use crate::back_off::BackOff;
 use crate::consume::Offsets;
@@ -27,6 +29,19 @@ struct UnderWay {
     org: Uuid,
 }
 
+impl UnderWay {
+    fn request(&self) -> Request {
+        (self.received, self.org)
+    }
+}
+
+/// When it was accepted, in microseconds, and by whom it was reported: the same wherever on the log it is.
+type Request = (u64, Uuid);
+
+fn request(row: &ObservationRow) -> Request {
+    (u64::try_from(row.received_at_us()).unwrap_or(0), row.org_id)
+}
+
 /// How far a partition is on all shards.
 #[derive(Row, Serialize)]
 struct Through {
@@ -42,9 +57,12 @@ pub(super) async fn all_answer(shards: &[Client]) -> Result<(), Error> {
     try_join_all(answers).await.map(drop)
 }
 
-/// Says on every shard which requests of the block lie on more than one.
-pub(super) async fn mark(shards: &[Client], folded: &Folded) -> Result<(), Error> {
-    let marks = torn(folded, shards.len());
+/// Says on every shard which requests of the block lie on more than one, other than those that all of them have had for long.
+pub(super) async fn mark(shards: &[Client], folded: &Folded, now_us: i64) -> Result<(), Error> {
+    let mut marks = torn(folded, shards.len());
+    let late = marks.iter().map(UnderWay::request).filter(|request| logged_again::is_late(*request, now_us)).collect();
+    let stored = logged_again::stored(shards, folded, late).await?;
+    marks.retain(|mark| !stored.contains(&mark.request()));
     if marks.is_empty() {
         return Ok(());
     }
@@ -59,13 +77,12 @@ pub(super) async fn mark(shards: &[Client], folded: &Folded) -> Result<(), Error
 fn torn(folded: &Folded, shards: usize) -> Vec<UnderWay> {
     let mut requests: HashMap<_, (usize, bool)> = HashMap::new();
     for row in folded.rows.iter().chain(&folded.repeats) {
-        let received = u64::try_from(row.received_at_us()).unwrap_or(0);
         let shard = ClickHouseShards::place_of(row.event_key, shards);
-        let request = requests.entry((row.partition, row.offset, received, row.org_id)).or_insert((shard, false));
+        let request = requests.entry((row.partition, row.offset, request(row))).or_insert((shard, false));
         request.1 |= request.0 != shard;
     }
     let torn = requests.into_iter().filter(|(_, (_, is_torn))| *is_torn);
-    torn.map(|((partition, place, received, org), _)| UnderWay { partition, place, received, org }).collect()
+    torn.map(|((partition, place, (received, org)), _)| UnderWay { partition, place, received, org }).collect()
 }
 
 /// Inserts each piece under the token of the block, all at a time: a piece that is there already is not taken again. Every shard is

@@ -155,6 +155,34 @@ async fn restarted(mut shard: ClickHouse) -> ClickHouse {
     spawn_blocking(move || shard.restart().map(|()| shard)).await.unwrap().unwrap()
 }
 
+/// In which partitions of the log requests are said to be under way, by shard, which then are forgotten, as they are after a while.
+async fn under_way(app: &TestApp) -> Vec<Vec<String>> {
+    let said = of_each(app, "SELECT DISTINCT toString(partition) FROM requests_under_way").await;
+    for client in stores::clickhouse_shards(&app.stores.clickhouse).unwrap() {
+        client.query("TRUNCATE TABLE requests_under_way").execute().await.unwrap();
+    }
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_logged_again_is_under_way_only_where_a_shard_lacks_its_piece() {
+    let folder = tempfile::tempdir().unwrap();
+    let (app, _shards) = app_over_shards(folder.path()).await;
+    let request = record(1, NEW_YEAR_US, &[event(0), event(1), event(2), event(3)]);
+    let logged = async |partition| {
+        app.put(&[(partition, request.clone())]).await;
+        app.work_off(&app.group()).await;
+        under_way(&app).await
+    };
+    assert_eq!(logged(0).await, [["0"], ["0"]]);
+    let nobody: [[&str; 0]; SHARDS] = [[], []];
+    assert_eq!(logged(1).await, nobody);
+    let second = stores::clickhouse_shards(&app.stores.clickhouse).unwrap().remove(1);
+    second.query("TRUNCATE TABLE observations").execute().await.unwrap();
+    assert_eq!(logged(2).await, [["2"], ["2"]]);
+    assert_eq!(table(&app).await.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_and_a_rebuild_over_both_shards_are_right() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 /// A read that has not begun to answer after 24 s is given up.
 const LONGER_THAN_A_READ_BEGINS: Duration = Duration::from_secs(60);
 
-/// Parts with reports of requests that some shard may lack a part of.
+/// Parts with reports of requests that some shard may lack a part of, wherever on the log they are.
 const TORN: &str = "SELECT DISTINCT toString(_part) FROM retrieval_index WHERE tier = 'delta' AND (intDiv(received, 4096), org) IN ( \
     SELECT received, toUInt128(org) FROM requests_under_way AS request \
     LEFT JOIN (SELECT partition, max(next) AS until FROM log_through GROUP BY partition) AS through USING (partition) \
-    WHERE request.place >= through.until)";
+    GROUP BY received, org HAVING min(request.place >= through.until))";
 
 /// What is known of the parts of one shard.
 pub(super) struct Ripeness {
@@ -69,6 +69,31 @@ impl Ripeness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schemas::store::CLICKHOUSE_SHARDS_DDL;
+    use service_kit::testing::TestStores;
+
+    #[tokio::test]
+    async fn a_part_is_torn_while_a_request_of_it_is_through_at_none_of_its_places() {
+        let stores = TestStores::fresh().await;
+        let client = stores::clickhouse(&stores.clickhouse).unwrap();
+        let run = async |statement: &str| client.query(statement).execute().await.unwrap();
+        for statement in CLICKHOUSE_SHARDS_DDL {
+            run(statement).await;
+        }
+        let torn = async |place: &str, through: &str| {
+            run(&format!(
+                "INSERT INTO requests_under_way (partition, place, received, org) VALUES ({place}, 7, toUUID('00000000-0000-0000-0000-000000000001'))"
+            ))
+            .await;
+            run(&format!("INSERT INTO log_through VALUES ({through})")).await;
+            client.query(TORN).fetch_all::<String>().await.unwrap().len()
+        };
+        run("INSERT INTO observations (site, event_key, org_id, version) \
+             VALUES ('com.example', 1, toUUID('00000000-0000-0000-0000-000000000001'), bitNot(toUInt64(7 * 4096 + 5)))")
+        .await;
+        assert_eq!([torn("0, 5", "0, 5").await, torn("1, 5", "2, 9").await], [1, 1]);
+        assert_eq!([torn("0, 5", "0, 6").await, torn("0, 9", "0, 6").await, torn("3, 2", "2, 9").await], [0, 0, 0]);
+    }
 
     #[test]
     fn a_part_is_ripe_when_all_shards_have_had_it_at_every_look_for_so_long() {
