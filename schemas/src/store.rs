@@ -20,14 +20,6 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/publisher_retrievals.sql"),
 ];
 
-/// What each of several shards has besides, in order; every statement is safe to repeat.
-pub const CLICKHOUSE_SHARDS_DDL: &[&str] =
-    &[include_str!("../clickhouse/requests_under_way.sql"), include_str!("../clickhouse/log_through.sql")];
-/// Requests that some shard may lack a part of.
-pub const REQUESTS_UNDER_WAY: &str = "requests_under_way";
-/// How far the log is on all shards.
-pub const LOG_THROUGH: &str = "log_through";
-
 /// The table that the reads of content owners count from (docs/operating/reads.md).
 pub const RETRIEVAL_INDEX: &str = "retrieval_index";
 /// The view that puts every report into [`RETRIEVAL_INDEX`].

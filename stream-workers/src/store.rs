@@ -6,7 +6,6 @@
 pub(crate) mod keep;
 pub(crate) mod bulk_loader;
 mod refusal;
-mod shards;
 #[cfg(test)]
 mod tests;
 
@@ -43,52 +42,48 @@ const SAID_EVERY: u32 = 20;
 
 /// The table of observations.
 pub(crate) struct Store {
-    /// One for each shard, in the order of their numbers.
-    clients: Vec<clickhouse::Client>,
+    client: clickhouse::Client,
     clock: Clock,
     /// So many rows were too many for the memory lately: a block of that size is cut when it is refused once.
     too_many_rows: AtomicUsize,
     /// Part of every token.
     salt: Uuid,
-    /// Whether what it inserts was not there before, and over several shards is shown once all of them have it.
-    is_news: bool,
 }
 
 impl Store {
     pub(crate) fn connect(settings: &ClickHouseSettings, clock: Clock) -> anyhow::Result<Self> {
-        let clients = stores::clickhouse_shards(settings)?;
-        Ok(Self { clients, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil(), is_news: true })
+        let client = stores::clickhouse(settings)?;
+        Ok(Self { client, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil() })
     }
 
-    /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since. It hides nothing
-    /// while it inserts: most of it is there.
+    /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since.
     pub(crate) fn anew(self) -> Self {
-        Self { salt: Uuid::new_v4(), is_news: false, ..self }
+        Self { salt: Uuid::new_v4(), ..self }
     }
 
     /// One whose inserts give way to everybody else's work where ClickHouse may do that (it needs CAP_SYS_NICE).
     pub(crate) fn in_background(self) -> Self {
-        let nice = |client: clickhouse::Client| client.with_setting("os_threads_nice_value_query", BACKGROUND_NICENESS);
-        Self { clients: self.clients.into_iter().map(nice).collect(), ..self }
+        Self { client: self.client.with_setting("os_threads_nice_value_query", BACKGROUND_NICENESS), ..self }
     }
 
     /// Refuses a table that lacks a column of this build.
     pub(crate) async fn check_columns(&self) -> anyhow::Result<()> {
         let statement = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ?";
-        for client in &self.clients {
-            let found: Vec<String> = client
-                .query(statement)
-                .bind(OBSERVATIONS)
-                .fetch_all()
-                .await
-                .context("CLICKHOUSE_URL: the columns cannot be listed")?;
-            if let Some(name) = ObservationRow::COLUMN_NAMES.iter().find(|name| !found.iter().any(|found| found == *name)) {
+        let found: Vec<String> = self
+            .client
+            .query(statement)
+            .bind(OBSERVATIONS)
+            .fetch_all()
+            .await
+            .context("CLICKHOUSE_URL: the columns cannot be listed")?;
+        match ObservationRow::COLUMN_NAMES.iter().find(|name| !found.iter().any(|found| found == *name)) {
+            None => Ok(()),
+            Some(name) => {
                 bail!(
                     "table {OBSERVATIONS} has no column {name}; run `telemetry stream-workers prepare`, or add it as schemas/clickhouse/observations.sql has it"
                 )
             }
         }
-        Ok(())
     }
 
     /// Inserts a block that came from these offsets; returns once every row is readable, with what became of each
@@ -99,9 +94,6 @@ impl Store {
             if let Some([older, newer]) = self.insert_or_cut(portion, offsets, &mut stored).await {
                 waiting.extend([newer, older]);
             }
-        }
-        if self.is_news {
-            shards::say_through(&self.clients, offsets).await;
         }
         stored
     }
@@ -114,7 +106,7 @@ impl Store {
         let (token, started, mut back_off) = (self.token(offsets, &folded.rows), Instant::now(), BackOff::default());
         let mut before = None;
         for tries in 1_u32.. {
-            let Err(error) = self.try_insert(&folded, &token).await else { break };
+            let Err(error) = self.try_insert(&folded.rows, &token).await else { break };
             let refusal = Refusal::of(&error);
             metrics::retried(refusal.name());
             if before.replace(refusal) != Some(refusal) || tries.is_multiple_of(SAID_EVERY) {
@@ -130,9 +122,7 @@ impl Store {
                 }
             }
             // A table that was mended may have other columns.
-            for client in &self.clients {
-                client.clear_cached_metadata().await;
-            }
+            self.client.clear_cached_metadata().await;
             match refusal {
                 Refusal::Crowded => back_off.pause_at_least(CROWDED_PAUSE).await,
                 _ => back_off.pause().await,
@@ -169,42 +159,26 @@ impl Store {
         HEXLOWER.encode(&bytes[..16])
     }
 
-    async fn try_insert(&self, folded: &Folded, token: &str) -> Result<(), Error> {
+    async fn try_insert(&self, rows: &[ObservationRow], token: &str) -> Result<(), Error> {
         let insert = async {
-            match &self.clients[..] {
-                [only] => insert_into(only, &folded.rows, token).await,
-                several => {
-                    shards::all_answer(several).await?;
-                    if self.is_news {
-                        shards::mark(several, folded, self.clock.now().timestamp_micros()).await?;
-                    }
-                    shards::insert(several, &folded.rows, token).await
-                }
+            let mut insert = self
+                .client
+                .insert::<ObservationRow>(OBSERVATIONS)
+                .await?
+                // On by default; it would answer before the rows are durable and cut blocks anew.
+                .with_setting("async_insert", "0")
+                .with_setting("insert_deduplication_token", token)
+                // Defaults, which no server may change: the index has every row once the insert is answered, and each once.
+                .with_setting("deduplicate_blocks_in_dependent_materialized_views", "1")
+                .with_setting("materialized_views_ignore_errors", "0")
+                .with_setting("parallel_view_processing", "0");
+            for row in rows {
+                insert.write(row).await?;
             }
+            insert.end().await
         };
         tokio::time::timeout(INSERT_DEADLINE, insert).await.map_err(|_| Error::TimedOut)?
     }
-}
-
-async fn insert_into<'a>(
-    client: &clickhouse::Client,
-    rows: impl IntoIterator<Item = &'a ObservationRow>,
-    token: &str,
-) -> Result<(), Error> {
-    let mut insert = client
-        .insert::<ObservationRow>(OBSERVATIONS)
-        .await?
-        // On by default; it would answer before the rows are durable and cut blocks anew.
-        .with_setting("async_insert", "0")
-        .with_setting("insert_deduplication_token", token)
-        // Defaults, which no server may change: the index has every row once the insert is answered, and each once.
-        .with_setting("deduplicate_blocks_in_dependent_materialized_views", "1")
-        .with_setting("materialized_views_ignore_errors", "0")
-        .with_setting("parallel_view_processing", "0");
-    for row in rows {
-        insert.write(row).await?;
-    }
-    insert.end().await
 }
 
 fn say(refusal: Refusal, error: &Error, rows: usize) {

@@ -12,7 +12,6 @@ use super::owners_page::by_key;
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
 use super::rows::{EventRow, FoundPage};
-use super::shards::Shards;
 use super::shown_columns::{self, BY_OTHER, ROLE};
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::Cursor;
@@ -70,12 +69,11 @@ struct List<'a> {
     period: &'a Period,
     reported_by: Option<ReportedBy>,
     walk: &'a Cursor,
-    shards: &'a Shards,
 }
 
 impl List<'_> {
     fn filter(&self) -> RowFilter {
-        RowFilter::of_party(self.own, self.period).narrowed(self.reported_by).on(self.walk).over(self.shards)
+        RowFilter::of_party(self.own, self.period).narrowed(self.reported_by).on(self.walk)
     }
 }
 
@@ -88,8 +86,7 @@ impl Telemetry {
         reported_by: Option<ReportedBy>,
         (at, walk): (Paging, &Cursor),
     ) -> Result<FoundPage<EventRow>, ApiError> {
-        let shards = self.shards_now().await?;
-        let list = List { own, period, reported_by, walk, shards: &shards };
+        let list = List { own, period, reported_by, walk };
         let filter = list.filter();
         let query = filter.values.bind(self.client.query(&candidates(&list.filter())));
         let query = query.param("limit", at.limit).param("offset", at.offset);
@@ -178,8 +175,7 @@ fn rows_of(filter: &mut RowFilter, candidates: &[&Candidate]) -> (String, String
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
     let rows = format!(
         "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN ( \
-           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)){is_whole} WHERE {visible}",
-        is_whole = filter.shards.is_whole_observation(),
+           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)) WHERE {visible}",
         visible = filter.visible,
     );
     (rows, keys)
@@ -188,7 +184,7 @@ fn rows_of(filter: &mut RowFilter, candidates: &[&Candidate]) -> (String, String
 fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
     let (rows, _) = rows_of(filter, candidates);
     let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
-    filter.shards.each(&format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key"))
+    format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key")
 }
 
 /// The items of a page, in the order in which they are given.
@@ -206,16 +202,14 @@ fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
         ("extra", "unknown"),
     ];
     let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
-    let events = filter.shards.each(&format!(
-        "SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
-         GROUP BY event_key",
-        wide = wide.map(shown).join(", "),
-        by_column = by_column.join(", "),
-    ));
     format!(
         "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, \
            reported, unknown, roles \
-         FROM ( {events}) \
+         FROM ( \
+           SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
+           GROUP BY event_key) \
          ORDER BY place",
+        wide = wide.map(shown).join(", "),
+        by_column = by_column.join(", "),
     )
 }

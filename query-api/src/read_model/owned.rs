@@ -4,7 +4,6 @@
 //! ClickHouse would work it out anew wherever a step names it.
 
 use super::row_filter::{Bound, FIRST_MS, bounds};
-use super::shards::Shards;
 use super::values::Values;
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
@@ -24,8 +23,6 @@ pub(super) struct Owned {
     window: Vec<Bound>,
     readers: Option<Readers>,
     wanted: Wanted,
-    /// Where it is asked for.
-    pub(super) shards: Shards,
     pub(super) values: Values,
 }
 
@@ -119,13 +116,7 @@ impl Owned {
         };
         let readers = Readers::of(&mut values, seen);
         let window = bounds(&mut values, period);
-        let (wanted, shards) = (Wanted::default(), Shards::default());
-        Self { on_hosts, since, late_from: None, window, readers, wanted, shards, values }
-    }
-
-    /// Asked for on these shards.
-    pub(super) fn over(self, shards: &Shards) -> Self {
-        Self { shards: shards.clone(), ..self }
+        Self { on_hosts, since, late_from: None, window, readers, wanted: Wanted::default(), values }
     }
 
     /// For a statement that is kept, as a view is: which of the sites in the index are visible it asks itself, each time.
@@ -153,7 +144,6 @@ impl Owned {
             window: Vec::new(),
             readers,
             wanted: Wanted::default(),
-            shards: Shards::default(),
             values,
         }
     }
@@ -166,7 +156,7 @@ impl Owned {
         let readers = Readers::Decided(Deciders { verified: hosts(), own: hosts(), visible_from, is_dated: false });
         let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
         let (window, wanted, values) = (Vec::new(), Wanted::default(), Values::default());
-        Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, shards: Shards::default(), values }
+        Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, values }
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
@@ -338,7 +328,7 @@ fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
 }
 
 /// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it.
-pub(super) fn visible_sites(seen: &Visibility, shards: &Shards) -> Option<(String, Values)> {
+pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let mut values = Values::default();
     let (ranges, is_exact) = ranges(&mut values, seen);
     if is_decided_by_ranges(seen, is_exact) {
@@ -347,11 +337,9 @@ pub(super) fn visible_sites(seen: &Visibility, shards: &Shards) -> Option<(Strin
     let verified = values.sites("verified", seen.own().iter().map(|own| &own.site).chain(seen.foreign()));
     let own = values.sites("own", seen.own().iter().map(|own| &own.site));
     let from = values.numbers("visible_from", visible_from(seen.own()));
-    let sites = shards.each(&format!("SELECT DISTINCT site FROM retrieval_index WHERE {ranges}"));
-    let sites = if shards.is_one() { sites } else { format!("SELECT DISTINCT site FROM ({sites})") };
     let statement = format!(
         "SELECT toString(site) AS name, transform({decider}, {own}, {from}, {NEVER_MS}) AS visible_from \
-         FROM ({sites}) WHERE visible_from != {NEVER_MS}",
+         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS}",
         decider = decider(&verified, "toString(site)"),
     );
     Some((statement, values))

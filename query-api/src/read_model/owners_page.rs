@@ -11,7 +11,6 @@ use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
 use super::row_filter::Bound;
 use super::rows::{EventRow, FoundPage};
-use super::shards::Shards;
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
 use crate::access::visibility::Visibility;
@@ -93,14 +92,12 @@ impl Telemetry {
         let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates: Vec<Candidate> = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
-        // What was whole when they were found is whole now.
-        let shards = self.shards_now().await?;
-        let ids = self.ids_of_retrievals(&undecided(&candidates, walk), &shards).await?;
+        let ids = self.ids_of_retrievals(&undecided(&candidates, walk)).await?;
         let page = on_page(candidates, &ids, (at, walk))?;
         if page.events.is_empty() {
             return Ok(FoundPage::without_items(total));
         }
-        self.page_of_events((total, walk), &page, self.told(seen, period, &page.events, &shards)).await
+        self.page_of_events((total, walk), &page, self.told(seen, period, &page.events)).await
     }
 
     /// Those that may be on the page, in rows with the total beside them; one row where there are none.
@@ -119,11 +116,11 @@ impl Telemetry {
         self.all(query.with_setting("max_result_bytes", "0")).await
     }
 
-    async fn ids_of_retrievals(&self, candidates: &[&Candidate], shards: &Shards) -> Result<HashMap<u128, String>, ApiError> {
+    async fn ids_of_retrievals(&self, candidates: &[&Candidate]) -> Result<HashMap<u128, String>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut values = Values::default();
-            let statement = ids_of(&mut values, looked_up, shards);
+            let statement = ids_of(&mut values, looked_up);
             let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
             ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
         }
@@ -131,8 +128,8 @@ impl Telemetry {
     }
 
     /// What is wide of those on the page.
-    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate], shards: &Shards) -> Query {
-        let mut owned = Owned::new(seen, period, None).over(shards);
+    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate]) -> Query {
+        let mut owned = Owned::new(seen, period, None);
         let statement = told(&mut owned, on_page);
         by_key(owned.values.bind(self.client.query(&statement)))
     }
@@ -148,9 +145,6 @@ pub(super) fn by_key(query: Query) -> Query {
 /// there are, only those of the intervals that the page lies in are put in order: `page_at` says first how many retrievals there
 /// are, in which interval the page begins and ends, and how many are newer than all of it.
 pub(super) fn candidates(owned: &Owned) -> String {
-    if !owned.shards.is_one() {
-        return candidates_on_shards(owned);
-    }
     let ms = "toUnixTimestamp64Milli(at)";
     let all = retrievals(owned, &[shown("at")]);
     // How many of an interval may be on the page, how far it reaches, where it begins and ends, and how many are newer than all of it.
@@ -183,7 +177,7 @@ pub(super) fn candidates(owned: &Owned) -> String {
            FROM (SELECT {ms} - positiveModulo({ms}, {INTERVAL_MS}) AS interval, count() AS there_are, {counted} AS counted \
                  FROM ({all}) GROUP BY interval))"
     );
-    let columns = candidate_columns();
+    let columns: Vec<Column> = key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect();
     let ends = [Bound::worked_out(">=", "page_at.2"), Bound::worked_out("<", "page_at.3")];
     let near = retrievals_between(owned, &ends, &columns);
     format!(
@@ -196,34 +190,6 @@ pub(super) fn candidates(owned: &Owned) -> String {
              WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
            GROUP BY chunk)",
         steps = with_moved(owned),
-    )
-}
-
-fn candidate_columns() -> Vec<Column> {
-    key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect()
-}
-
-/// The same over several shards, each of which is asked once, so that a page and its total are of one moment of it: all retrievals
-/// come together and are put in order.
-fn candidates_on_shards(owned: &Owned) -> String {
-    let ms = "toUnixTimestamp64Milli(at)";
-    let (near, reached) = if owned.late_from.is_some() {
-        let ties = format!("countIf({ms} = {{after_ms:Int64}}) OVER ()");
-        (format!(" WHERE {ms} <= {{after_ms:Int64}}"), format!("newer < {{through:UInt64}} + {ties}"))
-    } else {
-        (String::new(), "newer < {through:UInt64}".to_owned())
-    };
-    let all = retrievals(owned, &candidate_columns());
-    format!(
-        "WITH all_there_are AS MATERIALIZED ({all}) \
-         SELECT total, held FROM (SELECT count() AS total, 1 AS one FROM all_there_are) AS whole \
-         LEFT JOIN ( \
-           SELECT 1 AS one, groupArray(item) AS held FROM ( \
-             SELECT (toString(site), event_key, org, observer, roles, {ms}, newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
-             FROM (SELECT *, toUInt64(rank() OVER (ORDER BY at DESC) - 1) AS newer, \
-                     count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM all_there_are{near}) \
-             WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
-           GROUP BY chunk) AS page USING (one)"
     )
 }
 
@@ -247,13 +213,9 @@ pub(super) fn id() -> String {
     format!("if(event_id != '', event_id, {KEY_AS_ID})")
 }
 
-fn ids_of(values: &mut Values, candidates: &[&Candidate], shards: &Shards) -> String {
+fn ids_of(values: &mut Values, candidates: &[&Candidate]) -> String {
     let (rows, _) = rows_of(values, candidates);
-    shards.each(&format!(
-        "SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows}{is_whole} GROUP BY event_key",
-        id = id(),
-        is_whole = shards.is_whole_observation(),
-    ))
+    format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
 }
 
 /// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
@@ -261,17 +223,14 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
     let (rows, keys) = rows_of(&mut owned.values, &on_page.iter().collect::<Vec<_>>());
     let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
     let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
-    let firsts = owned.shards.each(&format!(
-        "SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows}{is_whole} \
-         ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
-        is_whole = owned.shards.is_whole_observation(),
-    ));
     format!(
         "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
            toUnixTimestamp64Milli(at) AS at_ms, data AS reported, extra AS unknown, \
            arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles \
          FROM ( \
-           SELECT *, {may_tell} AS is_told FROM ( {firsts})) \
+           SELECT *, {may_tell} AS is_told FROM ( \
+             SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows} \
+             ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer)) \
          ORDER BY place",
         id = id(),
         may_tell = owned.may_tell("link_to", "at"),

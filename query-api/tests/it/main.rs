@@ -40,7 +40,6 @@ mod series;
 mod session_readers;
 mod sessions_world;
 mod several_hosts;
-mod shards;
 mod shared_tokens;
 mod test_app;
 mod threat_table;

@@ -12,11 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 use service_kit::retrieval_index::Compactor;
 use service_kit::roles::Role;
-use service_kit::settings::{BotSettings, ClickHouseSettings, ClickHouseShards};
+use service_kit::settings::{BotSettings, ClickHouseSettings};
 use service_kit::stores;
-use service_kit::testing::{Seed, TestServer, TestStores, client, size};
+use service_kit::testing::{Seed, TestServer, TestStores, client};
 use std::path::Path;
-use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 /// 2026-01-01T00:00:00Z.
@@ -164,25 +163,8 @@ impl Answer {
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
-    /// Where rows are put: one client for each shard.
-    shards: Vec<Client>,
+    pub(crate) clickhouse: Client,
     http: reqwest::Client,
-}
-
-/// The servers of a run over shards (`TEST_SHARDS`), which end with this process.
-static SHARDS: OnceCell<Vec<ClickHouse>> = OnceCell::const_new();
-
-async fn fresh_stores() -> TestStores {
-    match size("TEST_SHARDS", 1) {
-        1 => TestStores::fresh().await,
-        count => TestStores::over_shards(SHARDS.get_or_init(|| start_shards(count)).await).await,
-    }
-}
-
-/// So many servers, with their data in a folder that is left behind where this process does not drop them.
-pub(crate) async fn start_shards(count: usize) -> Vec<ClickHouse> {
-    let start = move || ClickHouse::shards(&tempfile::tempdir().unwrap().keep(), count);
-    tokio::task::spawn_blocking(start).await.unwrap().unwrap()
 }
 
 impl TestApp {
@@ -201,27 +183,18 @@ impl TestApp {
     }
 
     async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
-        let stores = fresh_stores().await;
+        let stores = TestStores::fresh().await;
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
-        Self::on(stores, TestServer::start(router(state)).await)
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }
     }
 
     /// These stores, asked through a server that is there.
     pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
-        let shards = stores::clickhouse_shards(&stores.clickhouse).unwrap();
-        Self { stores, server, shards, http: client() }
-    }
-
-    /// Rows are put into this store from here on.
-    pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
-        Self { shards: stores::clickhouse_shards(store).unwrap(), ..self }
-    }
-
-    /// The store that rows are put into; of several shards the first.
-    pub(crate) fn clickhouse(&self) -> &Client {
-        &self.shards[0]
+        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        Self { stores, server, clickhouse, http: client() }
     }
 
     /// The same stores, asked through another server.
@@ -233,25 +206,20 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Puts rows into the store, as one block on each shard.
+    /// Puts rows into the store, as one block.
     pub(crate) async fn insert(&self, rows: &[Observation]) {
-        for (place, client) in self.shards.iter().enumerate() {
-            // Without validation, because only the columns that count are given.
-            let client = client.clone().with_validation(false).with_setting("async_insert", "0");
-            let mut insert = client.insert::<Observation>("observations").await.unwrap();
-            let is_there = |row: &&Observation| ClickHouseShards::place_of(row.event_key, self.shards.len()) == place;
-            for row in rows.iter().filter(is_there) {
-                insert.write(row).await.unwrap();
-            }
-            insert.end().await.unwrap();
+        // Without validation, because only the columns that count are given.
+        let client = self.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let mut insert = client.insert::<Observation>("observations").await.unwrap();
+        for row in rows {
+            insert.write(row).await.unwrap();
         }
+        insert.end().await.unwrap();
     }
 
     /// Compacts what has been put into the store.
     pub(crate) async fn compact(&self) {
-        for shard in self.stores.clickhouse.each_shard() {
-            Compactor::connect(&shard).unwrap().compact_all().await.unwrap();
-        }
+        Compactor::connect(&self.stores.clickhouse).unwrap().compact_all().await.unwrap();
     }
 
     /// Nothing is in the store any more.
@@ -261,9 +229,7 @@ impl TestApp {
     }
 
     pub(crate) async fn command(&self, statement: &str) {
-        for client in &self.shards {
-            client.query(statement).execute().await.unwrap();
-        }
+        self.clickhouse.query(statement).execute().await.unwrap();
     }
 
     pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {

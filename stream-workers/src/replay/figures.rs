@@ -19,19 +19,8 @@ const EVENTS: &str = "events";
 const OBSERVATIONS: &str = "observations";
 
 impl Figures {
-    /// The same of all shards: they have no event in common.
-    pub(super) async fn count_all(shards: &[clickhouse::Client], until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
-        let mut all = Self::default();
-        for shard in shards {
-            let Self { counts, fingerprint } = Self::count(shard, until, orgs).await?;
-            all.fingerprint ^= fingerprint;
-            counts.into_iter().for_each(|(name, count)| *all.counts.entry(name).or_default() += count);
-        }
-        Ok(all)
-    }
-
     /// Counts what was accepted before `until`, of some organisations or of all.
-    async fn count(client: &clickhouse::Client, until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
+    pub(super) async fn count(client: &clickhouse::Client, until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
         let of_orgs = if orgs.is_empty() { "" } else { " AND org_id IN ?" };
         let scope = format!("FROM observations FINAL WHERE received_at < fromUnixTimestamp64Micro(?){of_orgs}");
         let named: Vec<String> = orgs.iter().map(ToString::to_string).collect();

@@ -21,7 +21,7 @@ impl BulkLoader {
 
     /// Inserts records in which nothing is left to look up, as one block.
     pub async fn insert(&self, records: Vec<LogRecord>) {
-        let rows = fold(records.into_iter().flat_map(|record| ObservationRow::of(record, (0, 0))).collect());
+        let rows = fold(records.into_iter().flat_map(|record| ObservationRow::of(record, 0)).collect());
         self.0.insert(rows, &Offsets::default()).await;
     }
 }

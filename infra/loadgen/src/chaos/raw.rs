@@ -24,8 +24,7 @@ const REPORTS: &str = "SELECT content_url, toString(source_role), JSONExtractUIn
 
 /// The table.
 pub(super) struct Raw {
-    /// One for each shard.
-    clients: Vec<Client>,
+    client: Client,
 }
 
 /// Reports of one tenant that were found, by number and role.
@@ -33,18 +32,14 @@ pub(super) struct Raw {
 struct ObservedReports(Vec<[bool; ROLES.len()]>);
 
 impl Raw {
-    pub(super) fn new(clients: Vec<Client>) -> Self {
-        Self { clients }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
     }
 
-    /// Looks at what was accepted lately; none when the store does not answer. Of several shards each has a part of a request, which only
-    /// reads show whole or not at all.
+    /// Looks at what was accepted lately; none when the store does not answer.
     pub(super) async fn look(&self, front: &Front) -> Option<()> {
-        let mut requests = Vec::new();
-        for client in &self.clients {
-            let asked = client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
-            requests.extend(timeout(DEADLINE, asked).await.ok()?.ok()?);
-        }
+        let asked = self.client.query(REQUESTS).bind(LATELY).fetch_all::<(String, String, u64)>();
+        let requests = timeout(DEADLINE, asked).await.ok()?.ok()?;
         for (url, role, count) in requests {
             if front.logs.is_page(&url) {
                 continue;
@@ -55,7 +50,7 @@ impl Raw {
             };
             let items = items(&front.shape, tenant, role, request);
             let mut oracle = lock(&front.oracle);
-            if self.clients.len() == 1 && items.len() as u64 != count {
+            if items.len() as u64 != count {
                 let what = format!("{url} as {}: {count} rows of a request of {}", ROLES[role].as_str(), items.len());
                 oracle.accuse(tenant, Rule::Torn, what);
             }
@@ -70,8 +65,29 @@ impl Raw {
     pub(super) async fn look_at_everything(&self, front: &Front) -> anyhow::Result<()> {
         let mut found: Vec<ObservedReports> = front.tenants.iter().map(|_| ObservedReports::default()).collect();
         let mut pages = HashSet::new();
-        for client in &self.clients {
-            look_at_all_of(client, front, &mut found, &mut pages).await?;
+        let mut reports = self.client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
+        while let Some((url, role, number, id)) = reports.next().await? {
+            if front.logs.is_page(&url) {
+                if !pages.insert(url.clone()) {
+                    lock(&front.oracle).accuse(0, Rule::Double, format!("{url} is in the table twice"));
+                }
+                continue;
+            }
+            let place = front.place(&url, &role);
+            let number = u32::try_from(number)?;
+            let Some((tenant, _, role)) =
+                place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
+            else {
+                lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
+                continue;
+            };
+            let mut oracle = lock(&front.oracle);
+            if !oracle.ledger(tenant).may_show(number, role) {
+                oracle.accuse(tenant, Rule::Phantom, format!("event {number} as {} is in the table", ROLES[role].as_str()));
+            }
+            if !found[tenant].add(number, role) {
+                oracle.accuse(tenant, Rule::Double, format!("event {number} as {} is in the table twice", ROLES[role].as_str()));
+            }
         }
         for (tenant, found) in found.iter().enumerate() {
             let mut oracle = lock(&front.oracle);
@@ -84,39 +100,6 @@ impl Raw {
         }
         Ok(())
     }
-}
-
-async fn look_at_all_of(
-    client: &Client,
-    front: &Front,
-    found: &mut [ObservedReports],
-    pages: &mut HashSet<String>,
-) -> anyhow::Result<()> {
-    let mut reports = client.query(REPORTS).bind(NUMBER).fetch::<(String, String, u64, String)>()?;
-    while let Some((url, role, number, id)) = reports.next().await? {
-        if front.logs.is_page(&url) {
-            if !pages.insert(url.clone()) {
-                lock(&front.oracle).accuse(0, Rule::Double, format!("{url} is in the table twice"));
-            }
-            continue;
-        }
-        let place = front.place(&url, &role);
-        let number = u32::try_from(number)?;
-        let Some((tenant, _, role)) =
-            place.filter(|(tenant, _, role)| front.shape.report_id(*tenant, *role, number).to_string() == id)
-        else {
-            lock(&front.oracle).accuse(0, Rule::Foreign, format!("{url}: {id} is in the table, and nobody sent it"));
-            continue;
-        };
-        let mut oracle = lock(&front.oracle);
-        if !oracle.ledger(tenant).may_show(number, role) {
-            oracle.accuse(tenant, Rule::Phantom, format!("event {number} as {} is in the table", ROLES[role].as_str()));
-        }
-        if !found[tenant].add(number, role) {
-            oracle.accuse(tenant, Rule::Double, format!("event {number} as {} is in the table twice", ROLES[role].as_str()));
-        }
-    }
-    Ok(())
 }
 
 impl Front {

@@ -62,7 +62,6 @@ impl Service {
         ];
         let clickhouse = [
             ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
-            ("CLICKHOUSE_SHARDS", stores.clickhouse.clickhouse_shards.urls().join(",")),
             ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
         ];
         let postgres = [("DATABASE_URL", stores.postgres.database_url.clone())];
