@@ -82,13 +82,12 @@ pub(super) struct Bound {
     exact: String,
     /// The same, or the first or last time that the column holds.
     stored: String,
-    is_stored: bool,
 }
 
 impl Bound {
     /// An end in milliseconds that the statement works out itself: `>=` or `<`, and the expression.
     pub(super) fn worked_out(is: &'static str, ms: &str) -> Self {
-        Self { is, exact: ms.to_owned(), stored: ms.to_owned(), is_stored: true }
+        Self { is, exact: ms.to_owned(), stored: ms.to_owned() }
     }
 
     /// On a time: it is on this side of the window's end.
@@ -103,7 +102,7 @@ impl Bound {
 
     /// On a time: it is on this side of the window's end, by one condition that an index serves, where the column holds the end.
     pub(super) fn on(&self, at: &str) -> String {
-        if self.is_stored { self.by_index(at) } else { format!("{} AND {}", self.by_index(at), self.exactly(at)) }
+        if self.stored == self.exact { self.by_index(at) } else { format!("{} AND {}", self.by_index(at), self.exactly(at)) }
     }
 
     /// Whether it is the window's begin.
@@ -131,9 +130,8 @@ pub(super) fn bounds(values: &mut Values, period: &Period) -> Vec<Bound> {
         let ms = ms?;
         let exact = values.number(name, ms);
         let held = ms.clamp(FIRST_MS, LAST_MS);
-        let is_stored = held == ms;
-        let stored = if is_stored { exact.clone() } else { values.number(&format!("{name}_at"), held) };
-        Some(Bound { is, exact, stored, is_stored })
+        let stored = if held == ms { exact.clone() } else { values.number(&format!("{name}_at"), held) };
+        Some(Bound { is, exact, stored })
     };
     ends.into_iter().filter_map(bound).collect()
 }
