@@ -52,9 +52,9 @@ impl Running {
 /// worker more: on every table of a test's database.
 async fn clickhouse_of_production(folder: &Path) -> (ClickHouse, ClickHouseSettings) {
     let users = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/clickhouse/accounts.xml");
-    let (at, environment) = (folder.to_owned(), ["WORKER", "QUERY"].map(|of| format!("CLICKHOUSE_{of}_PASSWORD")));
-    let start = move || ClickHouse::with_users(&at, &users, &environment.each_ref().map(|name| (name.as_str(), "sesame")));
-    let server = spawn_blocking(start).await.unwrap().unwrap();
+    let at = folder.to_owned();
+    let environment = [("CLICKHOUSE_WORKER_PASSWORD", "sesame"), ("CLICKHOUSE_QUERY_PASSWORD", "sesame")];
+    let server = spawn_blocking(move || ClickHouse::with_users(&at, &users, &environment)).await.unwrap().unwrap();
     stores::apply_clickhouse_ddl(&ClickHouseSettings::at(server.url(), "telemetry")).await.unwrap();
     let url = server.url().replacen("http://", &format!("http://{}:sesame@", Role::Worker.name()), 1);
     (server, ClickHouseSettings::at(url, "telemetry"))
