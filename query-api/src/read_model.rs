@@ -34,7 +34,7 @@ use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
 use crate::parameters::sort::Sort;
 use crate::read_limiter::ReadSettings;
-use caps::Times;
+use caps::{Times, of_any_size};
 use clickhouse::query::Query;
 use owned::{Owned, VisibleSite};
 use refusals::{is_too_large, refused};
@@ -98,7 +98,7 @@ impl Telemetry {
     pub(crate) async fn summarize(&self, seen: &Visibility, period: &Period) -> Result<Vec<SummaryRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         // However many agents there are: an owner has no other way to ask for them.
-        let query = self.client.query(&statements::summary(&owned)).with_setting("max_result_bytes", "0");
+        let query = of_any_size(self.client.query(&statements::summary(&owned)));
         let rows = self.all::<StoredFigures>(owned.values.bind(query)).await?;
         Ok(rows.into_iter().flat_map(|row| row.figures).flat_map(read).collect())
     }

@@ -4,7 +4,7 @@
 //! that does: the figures of a window add up to that list.
 
 use super::Telemetry;
-use super::crawlers::ROWS_OF_AGENTS;
+use super::caps::{ROWS_OF_AGENTS, of_any_size};
 use super::party::retrievals;
 use super::row_filter::RowFilter;
 use super::series::{By, Cells, OwnSplit, bucket, told};
@@ -49,7 +49,7 @@ impl Telemetry {
     /// The figures of a summary of one's own, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
         let filter = RowFilter::of_party(own, period);
-        let query = self.client.query(&summary(&filter)).with_setting("max_result_bytes", "0");
+        let query = of_any_size(self.client.query(&summary(&filter)));
         let rows: Vec<StoredFigures> = self.all(filter.values.bind(query)).await?;
         let read = |(figure, name, events, sessions)| OwnFigure { figure, name, events, sessions };
         Ok(rows.into_iter().flat_map(|row| row.figures).map(read).collect())

@@ -19,6 +19,14 @@ pub(super) const CAPS: &[(&str, &str)] = &[
     ("max_temporary_data_on_disk_size_for_query", "34359738368"),
 ];
 
+/// Rows that agents come in, as arrays: reporters name any number of them, and a read may have so many rows and no more.
+pub(super) const ROWS_OF_AGENTS: u16 = 256;
+
+/// A query whose answer is as large as what it is of: its rows are few or narrow, or go out as they come.
+pub(super) fn of_any_size(query: Query) -> Query {
+    query.with_setting("max_result_bytes", "0")
+}
+
 /// Rewrites that nothing here gains by, and that look through every step once for each grouping above it: a third of what a
 /// statement of many steps takes to plan.
 pub(super) const PLANNING: &[(&str, &str)] =

@@ -5,6 +5,7 @@
 
 use super::Telemetry;
 use super::answered::NAMES_A_BOT;
+use super::caps::{ROWS_OF_AGENTS, of_any_size};
 use super::owned::Owned;
 use super::retrievals::{SERVERS, identities, key, reports_of_seen, seen_by_servers, with};
 use super::rows::following;
@@ -15,8 +16,6 @@ use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 
-/// Rows that agents come in: reporters name them, and a read may have so many rows and no more.
-pub(super) const ROWS_OF_AGENTS: u16 = 256;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -68,9 +67,7 @@ impl Telemetry {
     ) -> Result<Vec<BotRow>, ApiError> {
         let owned = self.owned(seen, period).await?;
         let query = self.client.query(&statement(&owned)).with_setting("join_algorithm", "full_sorting_merge");
-        // Its rows go out as they come.
-        let query = query.with_setting("max_result_bytes", "0");
-        let (mut row, mut rest) = self.started::<StoredRow>(owned.values.bind(query)).await?;
+        let (mut row, mut rest) = self.started::<StoredRow>(owned.values.bind(of_any_size(query))).await?;
         let mut bots = Vec::new();
         while let Some(stored) = row {
             for (name, claimed, cited, presented, clicks) in stored.agents {

@@ -7,6 +7,7 @@
 //! of its own words and of the conditions of [`RowFilter`] only: nothing that a caller wrote.
 
 use super::Telemetry;
+use super::caps::of_any_size;
 use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owners_page::by_key;
 use super::party::{precedence, retrievals, shown_by};
@@ -92,7 +93,7 @@ impl Telemetry {
         let query = query.param("limit", at.limit).param("offset", at.offset);
         let query = query.param("through", at.limit.saturating_add(at.offset));
         // However many share the time of the last on the page: they are narrow.
-        let found: Vec<Candidates> = self.all(query.with_setting("max_result_bytes", "0")).await?;
+        let found: Vec<Candidates> = self.all(of_any_size(query)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let held = found.into_iter().flat_map(|found| found.held);
         let candidates: Vec<_> =

@@ -6,6 +6,7 @@
 //! statements after the first find every row that it named. Must not answer with a page on which one is missing.
 
 use super::Telemetry;
+use super::caps::of_any_size;
 use super::event_order::{Candidate as Placed, OF_ALL_TOLD, on_page, undecided};
 use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
@@ -113,7 +114,7 @@ impl Telemetry {
         let query = owned.values.bind(self.client.query(&statement)).param("offset", at.offset);
         let query = query.param("through", at.limit.saturating_add(at.offset));
         // However many share the time of the last on the page: they are narrow.
-        self.all(query.with_setting("max_result_bytes", "0")).await
+        self.all(of_any_size(query)).await
     }
 
     async fn ids_of_retrievals(&self, candidates: &[&Candidate]) -> Result<HashMap<u128, String>, ApiError> {

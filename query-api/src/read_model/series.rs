@@ -5,6 +5,7 @@
 
 use super::Telemetry;
 use super::answered::{Fact, valued};
+use super::caps::of_any_size;
 use super::owned::Owned;
 use super::retrievals::{Column, reports, retrievals, sessions, shown, with};
 use super::shown_columns::NONE;
@@ -171,7 +172,7 @@ impl Telemetry {
     pub(super) async fn cells(&self, statement: &str, values: Values, by: By) -> Result<Cells, ApiError> {
         let query = values.bind(self.client.query(statement)).param("bucket_ms", by.ms());
         // Its rows go out as they come, and none of them is large.
-        let (extent, rest) = self.begun::<StoredRow>(query.with_setting("max_result_bytes", "0")).await?;
+        let (extent, rest) = self.begun::<StoredRow>(of_any_size(query)).await?;
         let StoredRow { is_any, bucket, last, named, bytes, held, .. } = extent;
         let buckets = (is_any == 1).then_some((bucket, last));
         Ok(Cells { extent: Extent { buckets, values: named, bytes, cells: held }, rest, bucket: 0, told: Vec::new().into_iter() })
