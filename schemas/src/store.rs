@@ -13,6 +13,7 @@ pub const CLICKHOUSE_DDL: &[&str] = &[
     include_str!("../clickhouse/observations_clicks.sql"),
     include_str!("../clickhouse/observations_crawlers.sql"),
     include_str!("../clickhouse/observations_blocks.sql"),
+    include_str!("../clickhouse/observations_accepted.sql"),
     include_str!("../clickhouse/retrieval_index.sql"),
     include_str!("../clickhouse/retrieval_index_moved.sql"),
     include_str!("../clickhouse/retrieval_index_shape.sql"),

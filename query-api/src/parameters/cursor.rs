@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 8_192;
 /// Of this form; another one will have another number.
 const VERSION: &str = "1";
 /// The upper bits of an observation's version are the complement of the microsecond of its acceptance.
-const VERSION_SHIFT: u32 = 12;
+pub(crate) const VERSION_SHIFT: u32 = 12;
 
 /// An event in the order of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::rows::{EventRow, FoundPage};
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
 use crate::access::visibility::Visibility;
-use crate::parameters::cursor::Cursor;
+use crate::parameters::cursor::{Cursor, VERSION_SHIFT};
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
@@ -31,6 +31,10 @@ const INTERVAL_MS: i64 = 600_000;
 /// Ids that one statement looks up.
 const LOOKED_UP: usize = 10_000;
 
+/// How much earlier than the row that was named a repeat of it may have been accepted that is stored only now: a day, in the unit of
+/// `received`.
+const EARLIER: u64 = (86_400 * 1_000_000) << VERSION_SHIFT;
+
 /// Candidates in one row of an answer: many of them may share one time, and the rows of an answer are counted.
 const HELD: usize = 500;
 
@@ -44,10 +48,12 @@ struct Candidate {
     at_ms: i64,
     /// How many are newer.
     newer: u64,
+    /// When it was accepted, as the index has it.
+    received: u64,
 }
 
-/// Site, key, organisation, observer, roles, time, how many are newer.
-type CandidateRow = (String, u128, u128, u8, u8, i64, u64);
+/// Site, key, organisation, observer, roles, time, how many are newer, when accepted.
+type CandidateRow = (String, u128, u128, u8, u8, i64, u64, u64);
 
 #[derive(clickhouse::Row, Deserialize)]
 struct Candidates {
@@ -56,8 +62,8 @@ struct Candidates {
 }
 
 impl From<CandidateRow> for Candidate {
-    fn from((site, event_key, org, observer, roles, at_ms, newer): CandidateRow) -> Self {
-        Self { site, event_key, org: Uuid::from_u128(org), observer, roles, at_ms, newer }
+    fn from((site, event_key, org, observer, roles, at_ms, newer, received): CandidateRow) -> Self {
+        Self { site, event_key, org: Uuid::from_u128(org), observer, roles, at_ms, newer, received }
     }
 }
 
@@ -178,14 +184,15 @@ pub(super) fn candidates(owned: &Owned) -> String {
            FROM (SELECT {ms} - positiveModulo({ms}, {INTERVAL_MS}) AS interval, count() AS there_are, {counted} AS counted \
                  FROM ({all}) GROUP BY interval))"
     );
-    let columns: Vec<Column> = key().into_iter().chain(["org", "observer", "at"].map(shown)).chain([roles()]).collect();
+    let columns: Vec<Column> =
+        key().into_iter().chain(["org", "observer", "at", "received"].map(shown)).chain([roles()]).collect();
     let ends = [Bound::worked_out(">=", "page_at.2"), Bound::worked_out("<", "page_at.3")];
     let near = retrievals_between(owned, &ends, &columns);
     format!(
         "{steps}, ({page_at}) AS page_at \
          SELECT assumeNotNull(page_at.1) AS total, arrayJoin(emptyArrayToSingle(groupArray(items))) AS held FROM ( \
            SELECT groupArray(item) AS items FROM ( \
-             SELECT (toString(site), event_key, org, observer, roles, {ms}, newer) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+             SELECT (toString(site), event_key, org, observer, roles, {ms}, newer, received) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
              FROM (SELECT *, toUInt64(assumeNotNull(page_at.4) + rank() OVER (ORDER BY at DESC) - 1) AS newer, \
                      count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM ({near})) \
              WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
@@ -194,7 +201,8 @@ pub(super) fn candidates(owned: &Owned) -> String {
     )
 }
 
-/// The rows of those that represent their retrievals, and the keys in order.
+/// The rows of those that represent their retrievals, and the keys in order. They were accepted between the first and the last of
+/// these, or a little earlier where an older repeat has taken the place of one since it was named: parts of other times are not read.
 fn rows_of(values: &mut Values, candidates: &[&Candidate]) -> (String, String) {
     let rows = || candidates.iter();
     let sites = values.texts("row_site", "String", rows().map(|row| row.site.clone()));
@@ -202,11 +210,21 @@ fn rows_of(values: &mut Values, candidates: &[&Candidate]) -> (String, String) {
     let observers = values.numbers("row_observer", rows().map(|row| i64::from(row.observer)));
     let keys = values.texts("row_key", "String", rows().map(|row| row.event_key.to_string()));
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
+    // `version` is `received` with its bits turned round, so that what is older is larger.
+    let (first, last) = accepted(candidates);
+    let (oldest, newest) =
+        (values.text("row_oldest", "UInt64", (!first).to_string()), values.text("row_newest", "UInt64", (!last).to_string()));
     let rows = format!(
-        "(site, event_key, org_id, observer) IN (SELECT row.1, row.2, toUUID(row.3), toUInt8(row.4) \
+        "version BETWEEN {newest} AND {oldest} AND (site, event_key, org_id, observer) IN (SELECT row.1, row.2, toUUID(row.3), toUInt8(row.4) \
            FROM (SELECT arrayJoin(arrayZip({sites}, {keys}, {orgs}, {observers})) AS row))"
     );
     (rows, keys)
+}
+
+/// When the first and the last of these were accepted, with an [`EARLIER`] for the first.
+fn accepted(candidates: &[&Candidate]) -> (u64, u64) {
+    let received = || candidates.iter().map(|row| row.received);
+    (received().min().unwrap_or_default().saturating_sub(EARLIER), received().max().unwrap_or_default())
 }
 
 /// The id of an event: the reporter's own, else its key.
@@ -236,4 +254,58 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
         id = id(),
         may_tell = owned.may_tell("link_to", "at"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_limiter::ReadSettings;
+    use service_kit::stores;
+    use service_kit::testing::TestStores;
+
+    const HOUR: u64 = (3_600 * 1_000_000) << VERSION_SHIFT;
+
+    /// The first report of the event of this key, accepted so many hours after the epoch.
+    fn named(event_key: u128, hour: u64) -> Candidate {
+        let site = "com.example".to_owned();
+        Candidate { site, event_key, org: Uuid::nil(), observer: 0, roles: 0, at_ms: 0, newer: 0, received: hour * HOUR }
+    }
+
+    /// Ten thousand events in one part, all accepted at that hour, with ids that say so.
+    async fn insert(client: &clickhouse::Client, hour: u64) {
+        let rows = format!(
+            "INSERT INTO observations (site, event_key, version, event_id) \
+             SELECT 'com.example', number, {}, 'accepted at {hour}' FROM numbers(10000)",
+            !(hour * HOUR)
+        );
+        client.query(&rows).execute().await.unwrap();
+    }
+
+    async fn store() -> (clickhouse::Client, Telemetry) {
+        let client = stores::clickhouse(&TestStores::fresh().await.clickhouse).unwrap();
+        client.query("SYSTEM STOP MERGES observations").execute().await.unwrap();
+        let telemetry = Telemetry::new(&client, &ReadSettings::default());
+        (client, telemetry)
+    }
+
+    #[tokio::test]
+    async fn a_page_reads_no_part_whose_rows_were_accepted_at_another_time() {
+        let (client, telemetry) = store().await;
+        for hour in [1_000, 2_000, 3_000] {
+            insert(&client, hour).await;
+        }
+        let mut values = Values::default();
+        let statement = format!("EXPLAIN indexes = 1 {}", ids_of(&mut values, &[&named(5, 2_000), &named(9_000, 2_000)]));
+        let plan = by_key(values.bind(telemetry.client.query(&statement))).fetch_all::<String>().await.unwrap().join("\n");
+        let accepted = plan.split_once("by_acceptance").unwrap_or_else(|| panic!("{plan}")).1;
+        assert!(accepted.contains("Parts: 1/3") && accepted.contains("Granules: 2/6"), "{plan}");
+    }
+
+    #[tokio::test]
+    async fn an_older_repeat_that_took_the_place_of_the_report_that_was_named_is_found() {
+        let (client, telemetry) = store().await;
+        insert(&client, 2_000 - 24).await;
+        let ids = telemetry.ids_of_retrievals(&[&named(5, 2_000), &named(7, 2_000)]).await.unwrap();
+        assert_eq!(ids, HashMap::from([5, 7].map(|key| (key, "accepted at 1976".to_owned()))));
+    }
 }
