@@ -138,7 +138,7 @@ impl Telemetry {
     fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate]) -> Query {
         let mut owned = Owned::new(seen, period, None);
         let statement = told(&mut owned, on_page);
-        by_key(owned.values.bind(self.client.query(&statement)))
+        in_many_granules(by_key(owned.values.bind(self.client.query(&statement))))
     }
 }
 
@@ -146,6 +146,12 @@ impl Telemetry {
 /// rest of it in the projection, where it is not (NOT_FOUND_COLUMN_IN_BLOCK).
 pub(super) fn by_key(query: Query) -> Query {
     query.with_setting("optimize_use_projections", "0")
+}
+
+/// Of few rows in many granules: all threads of the read take granules, where ClickHouse gives so few rows to one.
+fn in_many_granules(query: Query) -> Query {
+    let query = query.with_setting("merge_tree_min_rows_for_concurrent_read", "1024");
+    query.with_setting("merge_tree_min_bytes_for_concurrent_read", "1")
 }
 
 /// Which retrievals may be on a page, by their times: as many as it holds, and all that tie with its first or last. However many
