@@ -190,8 +190,12 @@ impl Bench<'_> {
         if let Some(create) = self.layout.create {
             return self.execute(create).await;
         }
-        let create = schemas::store::CLICKHOUSE_DDL.iter().find(|statement| statement.contains("EXISTS retrieval_index\n"));
-        self.execute(create.expect("the index is among the tables")).await
+        let of_index =
+            |statement: &&&str| ["EXISTS retrieval_index\n", "TABLE retrieval_index\n"].iter().any(|of| statement.contains(of));
+        for statement in schemas::store::CLICKHOUSE_DDL.iter().filter(of_index) {
+            self.execute(statement).await?;
+        }
+        Ok(())
     }
 
     /// What a report is in this layout, of those that the condition holds of.

@@ -88,10 +88,14 @@ async fn the_store_is_filled_with_the_same_rows_through_the_log_and_past_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_the_owners_rows_alone_is_measured() {
-    let (owners, everybodys) =
-        (reads_of(&["--owner-rows", "2000"]).await, reads_of(&["--observations", "2000", "--share", "1"]).await);
-    assert_eq!(rows_of("observations", &rows(&owners)), rows_of("observations", &rows(&everybodys)));
+async fn a_store_of_the_owners_rows_alone_is_measured_and_in_every_layout() {
+    let output = reads_of(&["--owner-rows", "2000", "--layouts"]).await;
+    let rows = rows(&output);
+    assert!(rows_of("observations", &rows) >= 2_000, "{rows:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let layouts: Vec<&str> = said.split("\nlayout: ").skip(1).collect();
+    assert_eq!(layouts.len(), 4, "{said}");
+    assert!(layouts.iter().all(|layout| layout.contains("rows arriving")), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,7 @@ const EXECUTED: &[(&str, &str)] = &[
         "growth_is_told_of_every_read_over_everything_beside_a_tenth_of_the_others_and_of_the_owners",
     ),
     ("cargo load -- reads --through-log", "the_store_is_filled_with_the_same_rows_through_the_log_and_past_it"),
-    ("cargo load -- reads --owner-rows", "a_store_of_the_owners_rows_alone_is_measured"),
+    ("cargo load -- reads --owner-rows", "a_store_of_the_owners_rows_alone_is_measured_and_in_every_layout"),
     ("cargo load -- drains", "logs_of_every_format_are_measured_and_a_gateway_takes_whole_bodies"),
     ("cargo load -- linear", "bodies_of_every_write_route_are_measured"),
     ("cargo load -- run", "a_run_with_every_complication_is_clean"),
