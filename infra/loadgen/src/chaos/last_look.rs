@@ -120,6 +120,14 @@ impl Reader {
                 self.accuse(Rule::Sum, format!("the funnel says {steps:?}, the summary {:?}", figures.by_type));
             }
         }
+        let types = patiently!(self.series(), "a series");
+        if types != figures.by_type {
+            self.accuse(Rule::Sum, format!("the series says {types:?}, the summary {:?}", figures.by_type));
+        }
+        let own = patiently!(self.own_summary(), "an agent's summary");
+        self.adds_up("/agent/summary", own, figures.by_role[AGENT]);
+        let own = patiently!(self.own_series(), "an agent's series");
+        self.adds_up("/agent/series", own, figures.by_role[AGENT]);
         let (retrievals, by_both) = patiently!(self.corroboration(), "corroboration");
         self.adds_up("/content-owners/corroboration", retrievals, figures.by_type[0]);
         let least = self.front.corroborated(self.tenant).0;

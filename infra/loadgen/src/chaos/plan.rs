@@ -27,7 +27,14 @@ const STORE_RECOVERY: Duration = Duration::from_secs(9);
 const SERVICE_RECOVERY: Duration = Duration::from_secs(4);
 
 /// Crash points and the latest pass at which they fire.
-const WORKER_POINTS: [(&str, u64); 3] = [("before_insert", 3), ("after_insert_before_commit", 3), ("after_commit", 3)];
+const WORKER_POINTS: [(&str, u64); 6] = [
+    ("before_insert", 3),
+    ("after_insert_before_commit", 3),
+    ("after_commit", 3),
+    ("before_compaction", 3),
+    ("after_compaction_before_drop", 3),
+    ("before_drop_of_compacted_part", 3),
+];
 const GATEWAY_POINTS: [(&str, u64); 5] = [
     ("after_ack_before_answer", 20),
     ("spill_half_written", 10),

@@ -15,6 +15,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use schemas::pages::{Corroboration, EventItem, FunnelItem, Page, UrlMetric};
 use schemas::reads::Summary;
+use schemas::series::{AgentSeriesItem, AgentSummary, Series, SeriesItem};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,19 @@ const PAGE: u64 = 200;
 const WHOLE: u64 = 1_000;
 
 /// Reads of everything, in the words of the report.
-pub(super) const SURFACES: [&str; 8] =
-    ["summary", "delegated summary", "events", "own events", "urls", "corroboration", "funnel", "document"];
+pub(super) const SURFACES: [&str; 11] = [
+    "summary",
+    "delegated summary",
+    "series",
+    "events",
+    "urls",
+    "corroboration",
+    "funnel",
+    "own summary",
+    "own series",
+    "own events",
+    "document",
+];
 
 /// What funnels are added up by.
 #[derive(Clone, Copy)]
@@ -67,6 +79,9 @@ impl Reader {
         self.corroboration().await;
         let by = if self.random.random() { By::Agent } else { By::Day };
         self.funnel(by).await;
+        self.series().await;
+        self.own_summary().await;
+        self.own_series().await;
         self.delegated_summary().await;
         let sessions = lock(&self.front.oracle).ledger(self.tenant).sessions();
         if sessions > 0 {
@@ -192,6 +207,35 @@ impl Reader {
         }
         lock(&self.front.oracle).read_types(self.tenant, &path, &steps);
         Some(steps)
+    }
+
+    /// Events of each of [`TYPES`], as the days of the series add up.
+    pub(super) async fn series(&mut self) -> Option<[u64; TYPES.len()]> {
+        let path = "/content-owners/series?by=day&split=type";
+        let read: Series<SeriesItem> = self.read("series", path, &self.owner()).await?;
+        let of_type = |name| read.items.iter().filter(move |item| item.event_type.as_deref() == Some(name));
+        let types = TYPES.map(|name| of_type(name).map(|item| item.total_events).sum());
+        lock(&self.front.oracle).read_types(self.tenant, path, &types);
+        Some(types)
+    }
+
+    /// What is the agent's own and what others did with its tokens, which is what its list holds.
+    pub(super) async fn own_summary(&mut self) -> Option<u64> {
+        let path = "/agent/summary";
+        let read: AgentSummary = self.read("own summary", path, &self.agent()).await?;
+        let total = read.total_events + read.clicks.total_events;
+        self.is_possible(path, total, |most| most.by_role[AGENT]);
+        Some(total)
+    }
+
+    /// The same as the days of its series add up.
+    pub(super) async fn own_series(&mut self) -> Option<u64> {
+        let path = "/agent/series?by=day";
+        let read: Series<AgentSeriesItem> = self.read("own series", path, &self.agent()).await?;
+        let of = |item: &AgentSeriesItem| item.total_events.unwrap_or_default() + item.clicks.unwrap_or_default();
+        let total = read.items.iter().map(of).sum();
+        self.is_possible(path, total, |most| most.by_role[AGENT]);
+        Some(total)
     }
 
     /// All retrievals, as corroboration counts them, and those that agent and server have both reported.
