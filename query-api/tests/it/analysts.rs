@@ -538,6 +538,21 @@ const SETTINGS: [&str; 16] = [
     "analyzer_inline_views=1",
 ];
 
+/// What one account may take of the server.
+const LIMITS: [(&str, &str); 11] = [
+    ("readonly", "1"),
+    ("allow_ddl", "false"),
+    ("max_execution_time", "60"),
+    ("max_memory_usage", "2147483648"),
+    ("max_memory_usage_for_user", "3221225472"),
+    ("max_concurrent_queries_for_user", "4"),
+    ("max_threads", "4"),
+    ("max_bytes_before_external_group_by", "536870912"),
+    ("max_bytes_before_external_sort", "536870912"),
+    ("max_temporary_data_on_disk_size_for_user", "34359738368"),
+    ("cancel_http_readonly_queries_on_client_close", "true"),
+];
+
 /// Whether this is how a setting is refused.
 fn is_no_change(said: &str) -> bool {
     ["Cannot modify", "shouldn't be"].iter().any(|why| said.contains(why))
@@ -622,6 +637,9 @@ async fn an_account_reads_its_views_and_does_nothing_else_by_http_or_the_native_
         assert!(is_no_change(&said), "{setting}: {said}");
     }
     assert_eq!(analyst.ask_with("max_execution_time=20", "SELECT count() FROM retrievals").await.1, "2\n");
+    for (name, value) in LIMITS {
+        assert_eq!(analyst.ask(&format!("SELECT toString(getSetting('{name}'))")).await, value, "{name}");
+    }
     let shown = analyst.ask("SELECT arraySort(groupUniqArray(database)) FROM system.tables").await;
     assert_eq!(shown, format!("['{}']", analyst.login));
 }

@@ -40,6 +40,15 @@ const EXACT: [(&str, &str); 5] = [
     ("min_table_rows_to_use_projection_index", "0"),
 ];
 
+/// By which settings a read is bounded: 1.5 GiB of memory, a quarter of that for a step, and 32 GiB on disk.
+const BOUNDED: [(&str, &str); 5] = [
+    ("max_memory_usage", "1610612736"),
+    ("max_bytes_before_external_group_by", "402653184"),
+    ("max_bytes_before_external_sort", "402653184"),
+    ("max_temporary_data_on_disk_size_for_query", "34359738368"),
+    ("cancel_http_readonly_queries_on_client_close", "1"),
+];
+
 /// What every read of every route asks the store.
 async fn asked() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = Clicks::start().await;
@@ -83,10 +92,10 @@ async fn s1_no_read_of_any_route_lets_the_store_go_by_what_it_remembers_of_condi
 }
 
 #[tokio::test]
-async fn every_statement_of_every_read_goes_by_the_settings_that_figures_are_exact_by() {
+async fn every_statement_of_every_read_goes_by_the_settings_that_figures_are_exact_and_reads_bounded_by() {
     for (path, reads) in asked().await {
         for read in reads {
-            for (name, value) in EXACT {
+            for (name, value) in EXACT.into_iter().chain(BOUNDED) {
                 assert!(
                     read.settings.contains(&(name.to_owned(), value.to_owned())),
                     "{path}: {name} is not {value} in {read:?}"

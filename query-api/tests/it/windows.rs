@@ -117,6 +117,15 @@ async fn a_retrieval_is_in_the_window_of_the_report_that_represents_it_however_f
             let expected = uuid::Uuid::from_u128(key).to_string();
             assert_eq!(ids, [&expected], "{far} ms from its place, compacted: {is_compacted}");
         }
+        // Each page is of the ten minutes that its event lies in.
+        let mut newest: Vec<(i64, u128)> = keyed().map(|(far, key)| (*far, key)).collect();
+        newest.sort_unstable_by(|one, other| other.cmp(one));
+        for (offset, (far, key)) in newest.into_iter().enumerate() {
+            let asked = [("limit", "1"), ("offset", &offset.to_string())];
+            let page = app.page(&owner.key, "/content-owners/events", &asked).await;
+            let expected = uuid::Uuid::from_u128(key).to_string();
+            assert_eq!(page["items"][0]["event_id"], expected, "{far} ms from its place, compacted: {is_compacted}");
+        }
         let around = [instant(placed - 1), instant(placed + 1)];
         let window = [("since", around[0].as_str()), ("until", around[1].as_str())];
         assert_eq!(app.total(&owner.key, &window).await, 0, "the reports of the edge represent nothing");
