@@ -380,7 +380,7 @@ async fn every_summary_equals_the_model() {
     let app = TestApp::new().await;
     let owners = owners(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
-    let (mut counted, rounds) = (0, size("MODEL_ROUNDS", 60));
+    let (mut counted, rounds) = (0, size("MODEL_ROUNDS", 30));
     for round in 0..rounds {
         // The two halves of the last differ in the order in which ClickHouse would put them.
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);

@@ -259,7 +259,7 @@ async fn s1_an_organisations_own_figures_equal_the_model_in_summaries_and_series
     let other = app.seed().org("Other", OrgType::Platform).await;
     app.command("SYSTEM STOP MERGES observations").await;
     let (mut clicks, mut outcomes) = (0, 0);
-    let rounds = given("MODEL_ROUNDS").unwrap_or(30);
+    let rounds = given("MODEL_ROUNDS").unwrap_or(15);
     // Some seeds make few clicks: the rounds go on until they have compared enough to mean something.
     for round in 0.. {
         if round >= rounds && clicks > 5 && outcomes > rounds {

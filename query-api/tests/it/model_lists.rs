@@ -374,7 +374,7 @@ async fn every_list_equals_the_model() {
     let owners = owners(&app).await;
     let reporter = app.seed().org("Agent", schemas::identity::OrgType::Agent).await;
     app.command("SYSTEM STOP MERGES observations").await;
-    let rounds = given("MODEL_ROUNDS").unwrap_or(25);
+    let rounds = given("MODEL_ROUNDS").unwrap_or(12);
     let (mut compared, mut of_others, mut narrowed_to_some) = (0, 0, 0);
     for round in 0.. {
         if round >= rounds && compared > rounds && of_others > 5 && narrowed_to_some > 2 {

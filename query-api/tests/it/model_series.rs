@@ -153,8 +153,13 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
     tell(&app).await;
     app.command("SYSTEM STOP MERGES observations").await;
     let (mut compared, mut zeroes, mut several) = (0, 0, BTreeSet::new());
-    let rounds = given("MODEL_ROUNDS").unwrap_or(30);
-    for round in 0..rounds {
+    let rounds = given("MODEL_ROUNDS").unwrap_or(15);
+    // Of 18 values: nobody and three operators, bots and purposes each; three of verified and of status.
+    for round in 0.. {
+        if round >= rounds && compared > rounds && zeroes > rounds && several.len() > 8 {
+            break;
+        }
+        assert!(round < 10 * rounds, "hardly anything compared: {compared}, {zeroes} zeroes, {several:?}, seed {seed}");
         let rows = random_rows(&mut random, &[1, 2, 1 << 64, 1 << 127]);
         let stretch = Stretch::random(&mut random);
         stretch.owners(&app, &from).await;
@@ -209,9 +214,6 @@ async fn s1_every_series_equals_the_model_and_adds_up_to_the_summary() {
         }
         compared += seen.len();
     }
-    assert!(compared > rounds && zeroes > rounds, "the rounds compared hardly anything: seed {seed}");
-    // Of 18: nobody and three operators, bots and purposes each; three of verified and of status. Most seeds see 14 to 16.
-    assert!(several.len() > 8, "hardly any values: {several:?}, seed {seed}");
 }
 
 /// One's own retrievals and those of others, as `/agent/events` takes them.
