@@ -283,6 +283,9 @@ struct Seen {
 impl Seen {
     /// The answer without what differs from request to request, and with what was named in one spelling.
     fn alike(&self, named: &[String]) -> (u16, BTreeMap<String, String>, String) {
+        // The longest first: one may be the end of another.
+        let mut named = named.to_vec();
+        named.sort_by_key(|named| std::cmp::Reverse(named.len()));
         let request_id = self.headers.get("x-request-id").cloned().unwrap_or_default();
         let even = |text: &str| {
             let text = named.iter().fold(text.replace(&request_id, "{request}"), |text, named| without(&text, named));
