@@ -4,6 +4,7 @@
 
 use super::request;
 use crate::demo::Demo;
+use crate::excerpt::around;
 use chrono::{DateTime, Utc};
 use loadgen::log_lines::Format;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -212,8 +213,7 @@ async fn d4_planted_addresses_and_user_agents_of_people_are_nowhere() {
     for Place { name, text } in &places {
         for trace in [PERSON].iter().chain(&ADDRESSES).chain(&SPELLED) {
             let found = text.find(trace);
-            let around = |at: usize| &text[text.floor_char_boundary(at.saturating_sub(300))..text.ceil_char_boundary(at + 300)];
-            assert!(found.is_none(), "{trace} is in {name}: {}", found.map(around).unwrap_or_default());
+            assert!(found.is_none(), "{trace} is in {name}: {}", found.map(|at| around(text, at)).unwrap_or_default());
         }
     }
     eprintln!(

@@ -5,6 +5,7 @@
 
 use super::scene::{Kind, TestApp};
 use super::{of_nothing, respelt, without};
+use crate::excerpt::around;
 use chrono::TimeDelta;
 use futures::{StreamExt as _, stream};
 use rand::rngs::StdRng;
@@ -263,11 +264,6 @@ impl Shot {
 fn difference(seen: &str, expected: &str) -> String {
     let same = seen.bytes().zip(expected.bytes()).take_while(|(seen, expected)| seen == expected).count();
     format!("{} is not {}", around(seen, same), around(expected, same))
-}
-
-fn around(text: &str, place: usize) -> &str {
-    let start = text.floor_char_boundary(place.saturating_sub(120));
-    &text[start..text.floor_char_boundary(place + 240)]
 }
 
 fn in_address(text: &str) -> String {
