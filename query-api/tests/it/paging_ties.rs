@@ -1,6 +1,6 @@
 //! R12: ten thousand events of ten moments. Whatever the limit, the pages are the list: none skips, none repeats.
-//! Every page of every limit from 1 to 101 is walked with `TEST_ROUNDS` of 101 or more; else of some limits, and of the
-//! others single pages.
+//! Every page of every limit from 1 to 101 is walked with `TEST_ROUNDS` of 101 or more; else of two limits, and of
+//! one in four of the others a page at a random place.
 
 use crate::test_app::{TestApp, seen};
 use rand::rngs::StdRng;
