@@ -1,15 +1,21 @@
 //! `cargo verify`: everything that must hold before a change lands, against the real servers. CI runs nothing else.
 
+mod failures;
+
 use std::num::NonZeroUsize;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use anyhow::Result;
 
+use self::failures::Failure;
 use crate::deny;
 use crate::interrupt::Interrupt;
 use crate::prerequisites::{Purpose, ensure_components, ensure_programs};
 use crate::session::Session;
+use crate::stack::Endpoints;
 use crate::subprocess;
 
 /// The test runner's own variable: how many tests of one crate run at a time.
@@ -17,10 +23,18 @@ const THREADS: &str = "RUST_TEST_THREADS";
 
 /// What has to have passed, in this order: a step that is left out fails the run as one that fails does.
 const STEPS: [&str; 6] = ["format", "lint", "deny", "servers", "build", "tests"];
+/// The same of a quick run, whose tests are those that stand beside the code.
+const QUICK_STEPS: [&str; 4] = ["format", "lint", "servers", "tests"];
+
+/// How long what tests have printed is waited for after they ended: a process that one of them left behind may hold it open.
+const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// What can be typed after `cargo verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
+    /// Format, lints and unit tests alone
+    #[arg(long)]
+    quick: bool,
     /// Passed on to `cargo test`, after `--`
     #[arg(last = true)]
     test_args: Vec<String>,
@@ -29,8 +43,10 @@ pub(crate) struct Options {
 /// Runs every step, also after one has failed, and sums up.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
-    let mut report = Report { begun: Instant::now(), steps: Vec::new() };
-    let outcome = Session::hold(&interrupt, |session| steps(options, session, &mut report));
+    let expected = if options.quick { &QUICK_STEPS[..] } else { &STEPS };
+    let mut report = Report { begun: Instant::now(), expected, steps: Vec::new(), failures: Vec::new() };
+    let work = if options.quick { quick_steps } else { steps };
+    let outcome = Session::hold(&interrupt, |session| work(options, session, &mut report));
     let outcome = outcome.and_then(|()| interrupt.check());
     if let Err(error) = &outcome {
         eprintln!("error: {error:#}");
@@ -43,17 +59,7 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     ensure_programs(Purpose::Verify, &session.own())?;
     ensure_components()?;
     session.fetch_cargo_deny()?;
-    session.fetch_beside(|| {
-        for (name, arguments) in [
-            ("format", &["fmt", "--all", "--check"][..]),
-            ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
-        ] {
-            let mut cargo = subprocess::cargo(session.workspace.root());
-            cargo.args(arguments);
-            report.step(name, || run_cargo(cargo, session))?;
-        }
-        Ok(())
-    })?;
+    session.fetch_beside(|| check_the_text(session, report))?;
     report.step("deny", || deny::check(session))?;
     let mut endpoints = None;
     report.step("servers", || {
@@ -64,41 +70,98 @@ fn steps(options: &Options, session: &Session, report: &mut Report) -> Result<()
     })?;
     // `cargo test` builds a binary only for the integration tests of its own package, and these tests start all of them.
     // With the tests beside them, the binaries have the features that the tests' dependencies have: nothing is compiled twice.
-    report.step("build", || {
-        let mut cargo = subprocess::cargo(session.workspace.root());
-        cargo.args(["build", "--workspace", "--bins", "--tests"]);
-        run_cargo(cargo, session)
+    report.step("build", || run_cargo(cargo(session, &["build", "--workspace", "--bins", "--tests"]), session))?;
+    run_tests(cargo_test(session, options, &[]), endpoints.as_ref(), session, report)
+}
+
+fn quick_steps(options: &Options, session: &Session, report: &mut Report) -> Result<()> {
+    ensure_programs(Purpose::Build, &session.own())?;
+    ensure_components()?;
+    session.fetch_beside(|| check_the_text(session, report))?;
+    let mut endpoints = None;
+    report.step("servers", || {
+        endpoints = Some(session.start()?);
+        Ok(true)
     })?;
-    report.step("tests", || {
-        let mut cargo = subprocess::cargo(session.workspace.root());
-        let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
-        cargo.args(["test", "--no-fail-fast"]).args((!names_packages).then_some("--workspace")).args(&options.test_args);
-        if std::env::var_os(THREADS).is_none() {
-            cargo.env(THREADS, test_threads().to_string());
-        }
-        if let Some(endpoints) = &endpoints {
-            endpoints.apply(&mut cargo);
-        }
-        session.watch(|| run_cargo(cargo, session))
-    })
+    run_tests(cargo_test(session, options, &["--lib", "--bins"]), endpoints.as_ref(), session, report)
+}
+
+fn check_the_text(session: &Session, report: &mut Report) -> Result<()> {
+    for (name, arguments) in [
+        ("format", &["fmt", "--all", "--check"][..]),
+        ("lint", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
+    ] {
+        report.step(name, || run_cargo(cargo(session, arguments), session))?;
+    }
+    Ok(())
+}
+
+fn cargo(session: &Session, arguments: &[&str]) -> Command {
+    let mut cargo = subprocess::cargo(session.workspace.root());
+    cargo.args(arguments);
+    cargo
+}
+
+fn cargo_test(session: &Session, options: &Options, targets: &[&str]) -> Command {
+    let mut tests = cargo(session, &["test", "--no-fail-fast"]);
+    let names_packages = options.test_args.iter().any(|word| word == "-p" || word.starts_with("--package"));
+    tests.args(targets).args((!names_packages).then_some("--workspace")).args(&options.test_args);
+    if std::env::var_os(THREADS).is_none() {
+        tests.env(THREADS, test_threads().to_string());
+    }
+    tests
 }
 
 /// Tests mostly wait for servers and for deadlines to pass: twice as many as there are cores keep the cores busy.
 fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn run_cargo(command: Command, session: &Session) -> Result<bool> {
-    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-    eprintln!("cargo {}", words.join(" "));
+    say_what_runs(&command);
     let outcome = subprocess::run(command, &session.launcher, &session.interrupt)?;
     session.interrupt.check()?;
     Ok(outcome.is_success())
 }
 
+/// Runs the tests on these servers and keeps what failed ones said.
+fn run_tests(mut tests: Command, servers: Option<&Endpoints>, session: &Session, report: &mut Report) -> Result<()> {
+    servers.into_iter().for_each(|servers| servers.apply(&mut tests));
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let outcome = report.step("tests", || session.watch(|| run_and_listen(tests, &found, session)));
+    report.failures.append(&mut found.lock().unwrap_or_else(PoisonError::into_inner));
+    outcome
+}
+
+fn run_and_listen(mut tests: Command, found: &Arc<Mutex<Vec<Failure>>>, session: &Session) -> Result<bool> {
+    say_what_runs(&tests);
+    tests.stdout(Stdio::piped());
+    let mut relay = None;
+    let begun = |child: &mut Child| {
+        let found = Arc::clone(found);
+        let add = move |failure| found.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        relay = child.stdout.take().map(|printed| thread::spawn(move || failures::relay(printed, io::stdout(), add)));
+    };
+    let outcome = subprocess::run_watched(tests, &session.launcher, &session.interrupt, begun, || {})?;
+    let ended = Instant::now();
+    while relay.as_ref().is_some_and(|relay| !relay.is_finished()) && ended.elapsed() < LAST_LINES {
+        thread::sleep(Duration::from_millis(20));
+    }
+    session.interrupt.check()?;
+    Ok(outcome.is_success())
+}
+
+fn say_what_runs(command: &Command) {
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    eprintln!("cargo {}", words.join(" "));
+}
+
 struct Report {
     begun: Instant,
+    /// The names of all steps, in order.
+    expected: &'static [&'static str],
     steps: Vec<Step>,
+    failures: Vec<Failure>,
 }
 
 struct Step {
@@ -119,10 +182,14 @@ impl Report {
     }
 
     fn has_passed(&self) -> bool {
-        self.steps.iter().map(|step| step.name).eq(STEPS) && self.steps.iter().all(|step| step.has_passed)
+        self.steps.iter().map(|step| step.name).eq(self.expected.iter().copied()) && self.steps.iter().all(|step| step.has_passed)
     }
 
     fn print(&self) {
+        for failure in &self.failures {
+            eprintln!("\n---- {} failed, and said last ----", failure.test);
+            failure.lines.iter().for_each(|line| eprintln!("{line}"));
+        }
         eprintln!();
         for step in &self.steps {
             let verdict = if step.has_passed { "passed" } else { "FAILED" };
@@ -143,7 +210,7 @@ mod tests {
 
     fn report(steps: &[(&'static str, bool)]) -> Report {
         let step = |(name, has_passed): &(&'static str, bool)| Step { name, has_passed: *has_passed, took: Duration::ZERO };
-        Report { begun: Instant::now(), steps: steps.iter().map(step).collect() }
+        Report { begun: Instant::now(), expected: &STEPS, steps: steps.iter().map(step).collect(), failures: Vec::new() }
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! What failed tests said, kept to be repeated at the end of a run: in between stands the output of every later test.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+
+/// Lines of one test that are kept: the last ones, for a panic ends what a test says.
+const LINES: usize = 30;
+/// Characters of one line that are kept.
+const CHARACTERS: usize = 500;
+
+/// What one failed test said.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) test: String,
+    pub(super) lines: VecDeque<String>,
+}
+
+impl Failure {
+    fn add(&mut self, line: &str) {
+        if self.lines.len() == LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line.chars().take(CHARACTERS).collect());
+    }
+}
+
+/// Passes on what the tests print, line by line, until they close it, and tells `found` of each test that failed.
+pub(super) fn relay(printed: impl Read, mut out: impl Write, mut found: impl FnMut(Failure)) -> std::io::Result<()> {
+    let mut printed = BufReader::new(printed);
+    let (mut bytes, mut current) = (Vec::new(), None::<Failure>);
+    while printed.read_until(b'\n', &mut bytes)? > 0 {
+        out.write_all(&bytes)?;
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim_end();
+        if let Some(test) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            current.replace(Failure { test: test.to_owned(), ..Failure::default() }).map(&mut found);
+        } else if line == "failures:" {
+            current.take().map(&mut found);
+        } else if let Some(failure) = &mut current {
+            failure.add(line);
+        }
+        bytes.clear();
+    }
+    out.flush()?;
+    current.map(found);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What two failed tests say, and every line is passed on, also one that is no text.
+    #[test]
+    fn what_failed_tests_said_is_kept_and_everything_is_passed_on() {
+        let long = "x".repeat(CHARACTERS + 1);
+        let many: String = (0..=LINES).map(|number| format!("line {number}\n")).collect();
+        let mut printed = format!(
+            "test a ... FAILED\ntest b ... FAILED\ntest c ... ok\n\nfailures:\n\n---- a stdout ----\n{long}\n\
+             ---- b::c stdout ----\n{many}\nfailures:\n    a\n    b::c\n\ntest result: FAILED\n"
+        )
+        .into_bytes();
+        printed.extend(b"\xff no line end");
+        let (mut out, mut found) = (Vec::new(), Vec::new());
+        relay(&printed[..], &mut out, |failure| found.push(failure)).unwrap();
+        assert_eq!(out, printed);
+        let last: VecDeque<_> = (2..=LINES).map(|number| format!("line {number}")).chain([String::new()]).collect();
+        assert_eq!(
+            found,
+            [
+                Failure { test: "a".to_owned(), lines: [long[1..].to_owned()].into() },
+                Failure { test: "b::c".to_owned(), lines: last }
+            ]
+        );
+    }
+}
