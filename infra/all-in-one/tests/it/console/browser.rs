@@ -277,9 +277,13 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     vec![("OWNER_SESSION", owners), ("AGENT_SESSION", agents), ("OPERATOR_SESSION", operators)]
 }
 
+/// What a live page asks for every few seconds is no part of its size: how often it does depends on how slow the machine is.
+const LOADED_SIZES: &str =
+    "return performance.getEntriesByType('resource').filter(e => e.initiatorType !== 'fetch').map(e => e.encodedBodySize)";
+
 /// How many bytes a page and what it loads take on the way, as if none of it had been loaded before.
 async fn bytes_of(browser: &Browser, address: &str) -> u64 {
-    let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)").await;
+    let loaded = browser.run(LOADED_SIZES).await;
     let page = browser.run("return performance.getEntriesByType('navigation')[0].encodedBodySize").await.as_u64().unwrap();
     let sizes: Vec<u64> = loaded.as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).collect();
     assert!(page > 0 && !sizes.is_empty() && sizes.iter().all(|size| *size > 0), "{address}: {page}, {loaded}");
