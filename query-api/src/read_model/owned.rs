@@ -51,6 +51,9 @@ impl WantedPath {
     }
 }
 
+/// Sites that a statement names. With more, which are read again wherever a step names them, to plan it takes longer than to decide
+/// of each row.
+const MAX_SITES: usize = 2_000;
 /// Hosts so few that to compare a site with each of them is less to plan than to look for the one that decides.
 const FEW_HOSTS: usize = 4;
 
@@ -108,6 +111,7 @@ impl Owned {
             None => (ranges(&mut values, seen).0, None),
             // Who owns nothing sees nothing.
             Some(sites) if sites.is_empty() => ("0".to_owned(), None),
+            Some(sites) if sites.len() > MAX_SITES => decided(&mut values, seen),
             Some(sites) => {
                 let names = values.texts("site", "String", sites.iter().map(|(site, _)| site.clone()));
                 let from = values.numbers("site_from", sites.iter().map(|(_, from)| *from));
@@ -122,30 +126,9 @@ impl Owned {
     /// For a statement that is kept, as a view is: which of the sites in the index are visible it asks itself, each time.
     pub(super) fn kept(seen: &Visibility) -> Self {
         let mut values = Values::default();
-        let (ranges, is_exact) = ranges(&mut values, seen);
-        let hosts = if is_decided_by_ranges(seen, is_exact) {
-            None
-        } else {
-            Deciders::named(&mut values, "owner", seen.own(), seen.foreign())
-        };
-        let on_hosts = match &hosts {
-            None => ranges,
-            Some(hosts) => format!(
-                "{ranges} AND site IN (SELECT site FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) \
-                   WHERE {visible_from} != {NEVER_MS})",
-                visible_from = hosts.visible_from("toString(site)"),
-            ),
-        };
+        let (on_hosts, since) = decided(&mut values, seen);
         let readers = Readers::of(&mut values, seen);
-        Self {
-            on_hosts,
-            since: hosts.map(Since::OfHosts),
-            late_from: None,
-            window: Vec::new(),
-            readers,
-            wanted: Wanted::default(),
-            values,
-        }
+        Self { on_hosts, since, late_from: None, window: Vec::new(), readers, wanted: Wanted::default(), values }
     }
 
     /// On the host that a view's parameter `site` names, and beneath it, whosever that is and was.
@@ -317,6 +300,21 @@ pub(super) fn written_ranges(seen: &Visibility) -> String {
     values.written_into(&ranges)
 }
 
+/// On a row: its site is visible, and since when, by a statement's own question which of the sites in the index are.
+fn decided(values: &mut Values, seen: &Visibility) -> (String, Option<Since>) {
+    let (ranges, is_exact) = ranges(values, seen);
+    if is_decided_by_ranges(seen, is_exact) {
+        return (ranges, None);
+    }
+    let Some(hosts) = Deciders::named(values, "owner", seen.own(), seen.foreign()) else { return (ranges, None) };
+    let on_hosts = format!(
+        "{ranges} AND site IN (SELECT site FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) \
+           WHERE {visible_from} != {NEVER_MS})",
+        visible_from = hosts.visible_from("toString(site)"),
+    );
+    (on_hosts, hosts.is_dated.then_some(Since::OfHosts(hosts)))
+}
+
 /// A site in the index, and since when it is the owner's.
 pub(super) type VisibleSite = (String, i64);
 
@@ -327,7 +325,8 @@ fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
     (if ranges.is_empty() { "0".to_owned() } else { format!("({})", ranges.join(" OR ")) }, is_exact)
 }
 
-/// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it.
+/// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it. One
+/// more than [`MAX_SITES`] says that there are more.
 pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let mut values = Values::default();
     let (ranges, is_exact) = ranges(&mut values, seen);
@@ -339,7 +338,7 @@ pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let from = values.numbers("visible_from", visible_from(seen.own()));
     let statement = format!(
         "SELECT toString(site) AS name, transform({decider}, {own}, {from}, {NEVER_MS}) AS visible_from \
-         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS}",
+         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS} LIMIT {MAX_SITES} + 1",
         decider = decider(&verified, "toString(site)"),
     );
     Some((statement, values))

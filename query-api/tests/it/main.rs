@@ -19,6 +19,7 @@ mod held_back;
 mod injections;
 mod key_uses;
 mod lists;
+mod many_hosts;
 mod many_reads;
 mod model;
 mod model_agent;
