@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Pause between questions while waiting for quiesce.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// Pause between questions while waiting for quiesce: each takes the store as much work as thousands of events do.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// After everything has arrived, what is counted late would still be wrong: one more look after this.
 const SECOND_LOOK: Duration = Duration::from_millis(1_500);
 
@@ -44,14 +44,12 @@ impl Reader {
         Self { course: Arc::clone(course), connection, tally: Arc::clone(tally), window }
     }
 
-    /// Reads every tenant in turn, again and again, until `stop`.
+    /// Reads one tenant after another, again and again, until `stop`.
     pub async fn keep_reading(mut self, pause: Duration, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            for tenant in 0..self.course.tenants.len() {
-                self.check(tenant).await;
-            }
+        for tenant in (0..self.course.tenants.len()).cycle() {
+            self.check(tenant).await;
             tokio::select! {
-                () = stop.cancelled() => {}
+                () = stop.cancelled() => return,
                 () = sleep(pause) => {}
             }
         }

@@ -1,15 +1,16 @@
 //! P4: how long after its 2xx an event can be read, while others report.
 //!
-//! Must use tenants of its own: the oracle of the run knows nothing of these events.
+//! Must use a tenant of its own: the oracle of the run knows nothing of these events.
 
 use super::Bench;
 use crate::client::{Connection, Endpoint, Exchange};
-use crate::drive::Latencies;
+use crate::drive::{Latencies, lock};
 use crate::report::{LoadReport, Quantiles};
 use crate::tenants::{self, Tenant};
 use crate::workload::AGENT;
 use anyhow::{Context as _, ensure};
 use chrono::SecondsFormat;
+use hyper::http::HeaderValue;
 use schemas::reads::Summary;
 use serde::Serialize;
 use serde_json::json;
@@ -17,18 +18,19 @@ use service_kit::clock::Clock;
 use service_kit::settings::PostgresSettings;
 use service_kit::stores;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Tenants that report one event at a time and wait until they can read it.
-const PROBES: usize = 8;
-/// Between two looks; it is part of what is measured.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Between two events of a probe, so that it does not fall in step with the worker: at most this.
+/// Between two looks, which is part of what is measured. One look takes the store as much work as thousands of events do: looks
+/// that are more frequent measure each other.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two events of the probe, so that it does not fall in step with the worker: at most this.
 const MOST_REST: Duration = Duration::from_millis(200);
+/// Events of one host.
+const EVENTS: usize = 20;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The same for a steady load and for a burst.
@@ -43,16 +45,23 @@ struct Fresh {
     load: LoadReport,
     /// From the 2xx to the end of the first read that counts the event.
     readable: Quantiles,
-    /// Events of the probes that were not acknowledged, and not waited for.
+    /// Events of the probe that were not acknowledged, and not waited for.
     unacked: u64,
 }
 
-/// A tenant that waits for its own event.
+/// A tenant that reports events and looks when they can be read.
 struct Probe {
     tenant: Tenant,
     ingest: Connection,
     reads: Connection,
-    unacked: u64,
+}
+
+/// Events of one host and one session. The log keeps those of a session in order, so that a count of so many is of the first so many.
+#[derive(Default)]
+struct Turn {
+    acked: Vec<Instant>,
+    readable: Vec<Instant>,
+    is_over: bool,
 }
 
 impl Bench<'_> {
@@ -62,27 +71,23 @@ impl Bench<'_> {
         self.session.settle(&self.stage.base).await;
         let database_url = self.stage.database_url().context("a bench has a stack of its own")?.to_owned();
         let pool = stores::postgres(&PostgresSettings { database_url })?;
-        let tenants = tenants::seed(&pool, &format!("{}-probe", self.stage.name), PROBES).await?;
+        let tenants = tenants::seed(&pool, &format!("{}-probe", self.stage.name), 1).await?;
+        let tenant = tenants.first().context("a tenant was seeded")?;
         Ok(Freshness {
-            steady: self.fresh("pipeline, steady", steady, &tenants).await?,
-            burst: self.fresh("pipeline, burst", burst, &tenants).await?,
+            steady: self.fresh("pipeline, steady", steady, tenant).await?,
+            burst: self.fresh("pipeline, burst", burst, tenant).await?,
         })
     }
 
-    async fn fresh(&mut self, name: &str, per_second: f64, tenants: &[Tenant]) -> anyhow::Result<Fresh> {
-        let (stop, mut probes) = (CancellationToken::new(), JoinSet::new());
-        for tenant in tenants {
-            probes.spawn(Probe::new(tenant, &self.stage.ingest, &self.stage.base).keep_probing(stop.clone()));
-        }
+    async fn fresh(&mut self, name: &str, per_second: f64, tenant: &Tenant) -> anyhow::Result<Fresh> {
+        let stop = CancellationToken::new();
+        let probe = Probe::new(tenant, &self.stage.ingest, &self.stage.base).keep_probing(stop.clone());
+        let probing = tokio::spawn(probe);
         let load = self.open(name, per_second).await;
         stop.cancel();
+        let (took, unacked) = probing.await??;
         let mut readable = Latencies::default();
-        let mut unacked = 0;
-        for probed in probes.join_all().await {
-            let (took, not_acked) = probed?;
-            took.into_iter().for_each(|took| readable.record(took));
-            unacked += not_acked;
-        }
+        took.into_iter().for_each(|took| readable.record(took));
         Ok(Fresh { load, readable: Quantiles::from(&readable), unacked })
     }
 }
@@ -90,55 +95,81 @@ impl Bench<'_> {
 impl Probe {
     fn new(tenant: &Tenant, ingest: &Endpoint, base: &Endpoint) -> Self {
         let connection = |place: &Endpoint| Connection::new(place.clone(), DEADLINE);
-        Self { tenant: tenant.clone(), ingest: connection(ingest), reads: connection(base), unacked: 0 }
+        Self { tenant: tenant.clone(), ingest: connection(ingest), reads: connection(base) }
     }
 
-    /// Reports and waits, again and again: how long each took, and how many were not acknowledged.
+    /// Reports and looks, again and again: how long each event took, and how many were not acknowledged.
     async fn keep_probing(mut self, stop: CancellationToken) -> anyhow::Result<(Vec<Duration>, u64)> {
-        let mut took = Vec::new();
+        let (mut took, mut unacked) = (Vec::new(), 0);
         while !stop.is_cancelled() {
-            took.extend(self.probe().await?);
-            sleep(MOST_REST.mul_f64(rand::random())).await;
+            let host = format!("n{}.{}", Uuid::new_v4().simple(), self.tenant.domain);
+            let turn = Mutex::new(Turn::default());
+            let Self { tenant, ingest, reads } = &mut self;
+            let (not_acked, looked) =
+                tokio::join!(report(tenant, &host, ingest, &turn, &stop), look(tenant, &host, reads, &turn));
+            looked?;
+            unacked += not_acked;
+            let Turn { acked, readable, .. } = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
+            took.extend(readable.iter().zip(acked).map(|(readable, acked)| readable.saturating_duration_since(acked)));
         }
-        Ok((took, self.unacked))
+        Ok((took, unacked))
     }
+}
 
-    /// An event of a host of its own: one that was not acknowledged may come to be counted, and must not be taken for another.
-    async fn probe(&mut self) -> anyhow::Result<Option<Duration>> {
-        let id = Uuid::new_v4();
-        let host = format!("n{}.{}", id.simple(), self.tenant.domain);
+/// Reports the events of one host, up to one that is not acknowledged: it may come to be counted, and must not be taken for another.
+async fn report(tenant: &Tenant, host: &str, ingest: &mut Connection, turn: &Mutex<Turn>, stop: &CancellationToken) -> u64 {
+    let (session, mut unacked) = (Uuid::new_v4(), 0);
+    for _ in 0..EVENTS {
         let event = json!({
-            "id": id,
+            "id": Uuid::new_v4(),
             "type": "content_retrieved",
             "timestamp": Clock::System.now().to_rfc3339_opts(SecondsFormat::Millis, true),
-            "session_id": Uuid::new_v4(),
+            "session_id": session,
             "content_url": format!("https://{host}/"),
             "data": {},
         });
         let body = json!({ "events": [event] }).to_string().into_bytes();
-        let answered = self.ingest.post("/events", &self.tenant.keys[AGENT], body).await;
-        let is_acked = matches!(&answered, Exchange::Answered(answer) if (200..300).contains(&answer.status));
-        if !is_acked {
-            self.unacked += 1;
-            return Ok(None);
+        let answered = ingest.post("/events", &tenant.keys[AGENT], body).await;
+        if !matches!(&answered, Exchange::Answered(answer) if (200..300).contains(&answer.status)) {
+            unacked += 1;
+            break;
         }
-        let acked = Instant::now();
-        let path = format!("/content-owners/summary?domain={host}");
-        while self.counted(&path).await != Some(1) {
-            ensure!(acked.elapsed() < DEADLINE, "an acknowledged event cannot be read after {DEADLINE:?}");
-            sleep(LOOK_AGAIN).await;
+        lock(turn).acked.push(Instant::now());
+        sleep(MOST_REST.mul_f64(rand::random())).await;
+        if stop.is_cancelled() {
+            break;
         }
-        Ok(Some(acked.elapsed()))
     }
+    lock(turn).is_over = true;
+    unacked
+}
 
-    async fn counted(&mut self, path: &str) -> Option<u64> {
-        match self.reads.get(path, &self.tenant.owner_key).await {
-            Exchange::Answered(answer) if answer.status == 200 => {
-                serde_json::from_slice::<Summary>(&answer.body).ok().map(|summary| summary.total_events)
+/// Looks until everything of the turn that was acknowledged can be read.
+async fn look(tenant: &Tenant, host: &str, reads: &mut Connection, turn: &Mutex<Turn>) -> anyhow::Result<()> {
+    let path = format!("/content-owners/summary?domain={host}");
+    loop {
+        let counted = counted(reads, &path, &tenant.owner_key).await;
+        let now = Instant::now();
+        {
+            let mut turn = lock(turn);
+            let more = counted.saturating_sub(turn.readable.len());
+            turn.readable.extend(std::iter::repeat_n(now, more));
+            let oldest = turn.acked.get(turn.readable.len());
+            if oldest.is_none() && turn.is_over {
+                return Ok(());
             }
-            _ => None,
+            let waited = oldest.map_or(Duration::ZERO, |acked| now.saturating_duration_since(*acked));
+            ensure!(waited < DEADLINE, "an acknowledged event cannot be read after {DEADLINE:?}");
         }
+        sleep(LOOK_AGAIN).await;
     }
+}
+
+/// How many events the summary counts; none where it does not answer.
+async fn counted(reads: &mut Connection, path: &str, key: &HeaderValue) -> usize {
+    let Exchange::Answered(answer) = reads.get(path, key).await else { return 0 };
+    let summary = serde_json::from_slice::<Summary>(&answer.body).ok().filter(|_| answer.status == 200);
+    summary.map_or(0, |summary| usize::try_from(summary.total_events).unwrap_or(usize::MAX))
 }
 
 impl fmt::Display for Freshness {
