@@ -88,8 +88,19 @@ impl Browser {
         answer["value"].take()
     }
 
+    /// Opens a page, again where the service says that it is too busy: on a busy machine it may be.
     pub(super) async fn open(&self, url: &str) {
-        self.command("/url", &json!({"url": url})).await;
+        let opened = eventually_or_none(async || {
+            self.command("/url", &json!({"url": url})).await;
+            let status = self.run("return performance.getEntriesByType('navigation')[0]?.responseStatus").await;
+            if status != 503 {
+                return true;
+            }
+            eprintln!("{url}: 503, and {:?}", self.complaints().await);
+            false
+        })
+        .await;
+        assert!(opened, "{url}: 503, however often it is opened");
     }
 
     pub(super) async fn run(&self, script: &str) -> Value {
