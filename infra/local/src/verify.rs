@@ -225,5 +225,9 @@ mod tests {
             assert!(!report(&failed).has_passed(), "{name} has failed");
         }
         assert!(STEPS.contains(&"deny"));
+        let quick = QUICK_STEPS.map(|name| (name, true));
+        assert!(Report { expected: &QUICK_STEPS, ..report(&quick) }.has_passed());
+        assert!(!Report { expected: &QUICK_STEPS, ..report(&quick[..3]) }.has_passed());
+        assert!(!report(&quick).has_passed(), "a quick run is no whole one");
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 
-/// Lines of one test that are kept: the last ones, for a panic ends what a test says.
+/// Lines of one test that are kept: from a few before its panic on, whose backtrace may be long, or without one the last.
 const LINES: usize = 30;
+const BEFORE_PANIC: usize = 10;
 /// Characters of one line that are kept.
 const CHARACTERS: usize = 500;
 
@@ -13,11 +14,19 @@ const CHARACTERS: usize = 500;
 pub(super) struct Failure {
     pub(super) test: String,
     pub(super) lines: VecDeque<String>,
+    has_panicked: bool,
 }
 
 impl Failure {
     fn add(&mut self, line: &str) {
+        if !self.has_panicked && line.contains(" panicked at ") {
+            self.has_panicked = true;
+            self.lines.drain(..self.lines.len().saturating_sub(BEFORE_PANIC));
+        }
         if self.lines.len() == LINES {
+            if self.has_panicked {
+                return;
+            }
             self.lines.pop_front();
         }
         self.lines.push_back(line.chars().take(CHARACTERS).collect());
@@ -68,9 +77,21 @@ mod tests {
         assert_eq!(
             found,
             [
-                Failure { test: "a".to_owned(), lines: [long[1..].to_owned()].into() },
-                Failure { test: "b::c".to_owned(), lines: last }
+                Failure { test: "a".to_owned(), lines: [long[1..].to_owned()].into(), has_panicked: false },
+                Failure { test: "b::c".to_owned(), lines: last, has_panicked: false }
             ]
         );
+    }
+
+    #[test]
+    fn a_panic_is_kept_however_much_is_said_before_and_after_it() {
+        let before: String = (0..100).map(|number| format!("before {number}\n")).collect();
+        let after: String = (0..100).map(|number| format!("  {number}: frame\n")).collect();
+        let printed = format!("---- a stdout ----\n{before}thread 'a' panicked at src/a.rs:1:1:\nleft is not right\n{after}");
+        let mut found = Vec::new();
+        relay(printed.as_bytes(), std::io::sink(), |failure| found.push(failure)).unwrap();
+        let lines = &found[0].lines;
+        assert_eq!((found.len(), lines.len(), lines[0].as_str()), (1, LINES, "before 90"));
+        assert_eq!(lines[BEFORE_PANIC + 1], "left is not right");
     }
 }
