@@ -12,8 +12,14 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Delta rows of one attempt at most: what fits into the memory that an attempt may use, and into one block.
+/// Delta rows of one attempt at most: what mostly fits into the memory that an attempt may use, and into one block.
 pub const STEP_ROWS: u64 = 200_000;
+
+/// Bytes of memory that one attempt may use.
+const MEMORY: u64 = 4_000_000_000;
+
+/// How often the keys of an attempt are halved. What needs more memory than a thousandth of them should is not helped by fewer keys.
+const HALVINGS: u32 = 10;
 
 /// How often an attempt is sent while another one is at work.
 const TRIES: u32 = 4;
@@ -21,7 +27,7 @@ const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Of an attempt. One block, whatever its size, so that all of it is there or nothing; and never dropped as a repeat.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 8] = [
     ("max_threads", "1"),
     ("max_insert_threads", "1"),
     ("min_insert_block_size_rows", "1000000000"),
@@ -29,7 +35,6 @@ const SETTINGS: [(&str, &str); 9] = [
     ("insert_deduplicate", "0"),
     ("deduplicate_insert_select", "disable"),
     ("async_insert", "0"),
-    ("max_memory_usage", "4000000000"),
     ("max_execution_time", "600"),
 ];
 
@@ -104,12 +109,19 @@ pub struct Compactor {
     client: clickhouse::Client,
     /// The same for every compactor of a database, on one server.
     query_id: String,
+    memory: u64,
 }
 
 impl Compactor {
     /// Of this store.
     pub fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
-        Ok(Self { client: client(settings)?, query_id: format!("compact-{}", settings.clickhouse_database) })
+        Ok(Self { client: client(settings)?, query_id: format!("compact-{}", settings.clickhouse_database), memory: MEMORY })
+    }
+
+    /// The same whose attempts may use so many bytes of memory.
+    #[must_use]
+    pub fn with_memory(self, memory: u64) -> Self {
+        Self { memory, ..self }
     }
 
     /// The number of the last compaction; 0 before the first.
@@ -162,6 +174,7 @@ impl Compactor {
         let statement = self.client.query(COMPACT).param("epoch", epoch).param("compactor", compactor);
         let statement = statement.param("parts", names).param("low", *keys.start()).param("high", *keys.end());
         let statement = SETTINGS.iter().fold(statement, |statement, (name, value)| statement.with_setting(*name, *value));
+        let statement = statement.with_setting("max_memory_usage", self.memory.to_string());
         statement.with_setting("query_id", self.query_id.clone()).execute().await
     }
 
@@ -215,16 +228,38 @@ impl Compactor {
         }
     }
 
-    /// Merges all of these parts after compaction `epoch`, by ranges of keys when they are too many rows for one attempt. None when
-    /// one was lost: nothing may be dropped.
+    /// Merges all of these parts after compaction `epoch`, by ranges of keys when they are too many rows for one attempt, and by halves
+    /// of a range that takes more memory than there is. None when one was lost: nothing may be dropped.
     pub async fn cover(&self, epoch: u64, parts: &[DeltaPart]) -> Result<Option<Covered>, Error> {
         let mut covered = Covered { written: 0, epoch };
-        for keys in Self::slices(parts.iter().map(|part| part.rows).sum()) {
-            let Attempt::Covered { written } = self.attempt(covered.epoch, parts, keys).await? else { return Ok(None) };
-            covered = Covered { written: covered.written + written, epoch: covered.epoch + 1 };
+        let slices = Self::slices(parts.iter().map(|part| part.rows).sum());
+        let mut waiting: Vec<_> = slices.into_iter().rev().map(|keys| (keys, 0)).collect();
+        while let Some((keys, halved)) = waiting.pop() {
+            match self.attempt(covered.epoch, parts, keys.clone()).await {
+                Ok(Attempt::Covered { written }) => {
+                    covered = Covered { written: covered.written + written, epoch: covered.epoch + 1 };
+                }
+                Ok(Attempt::Lost) => return Ok(None),
+                Err(error) if is_too_large(&error) && halved < HALVINGS => {
+                    tracing::info!("a compaction takes half of its keys at a time: {error}");
+                    waiting.extend(halves(&keys).map(|keys| (keys, halved + 1)));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(Some(covered))
     }
+}
+
+/// Whether it needs more memory than it may have, and not whether the server has none left.
+fn is_too_large(error: &Error) -> bool {
+    error.to_string().contains("Query memory limit")
+}
+
+/// The upper half of a range, and the lower one.
+fn halves(keys: &RangeInclusive<u64>) -> [RangeInclusive<u64>; 2] {
+    let middle = keys.start().midpoint(*keys.end());
+    [middle + 1..=*keys.end(), *keys.start()..=middle]
 }
 
 #[cfg(test)]
@@ -240,6 +275,15 @@ mod tests {
             for pair in slices.windows(2) {
                 assert_eq!(*pair[0].end() + 1, *pair[1].start());
             }
+        }
+    }
+
+    #[test]
+    fn halves_of_a_range_have_each_of_its_keys_once() {
+        for keys in [0..=1_023, 6..=8, 0..=u64::MAX, u64::MAX - 1..=u64::MAX] {
+            let [upper, lower] = halves(&keys);
+            assert_eq!((lower.start(), *lower.end() + 1, upper.end()), (keys.start(), *upper.start(), keys.end()));
+            assert!(!upper.is_empty() && !lower.is_empty(), "{keys:?}");
         }
     }
 

@@ -65,6 +65,23 @@ async fn a_turn_that_is_compacted_stays_out_of_every_figure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_compaction_that_lacks_the_memory_for_its_keys_takes_half_of_them_at_a_time() {
+    let store = Store::fresh().await;
+    let long = "INSERT INTO observations (site, event_key, version, event_type, at, content_url) \
+        SELECT 'com.a', cityHash64(number), 1, 'content_retrieved', toDateTime64('2026-11-05 00:00:00', 3), \
+          concat('https://a.com/', toString(number), '/', randomPrintableASCII(4000)) FROM numbers(20000)";
+    store.run(long).await;
+    let parts = store.compactor.parts().await.unwrap();
+    let compactor = store.compactor.clone().with_memory(200_000_000);
+    let refused = compactor.attempt(0, &parts, 0..=u64::MAX).await.unwrap_err().to_string();
+    assert!(refused.contains("Query memory limit"), "{refused}");
+    compactor.compact_all().await.unwrap();
+    assert!(store.compactor.epoch().await.unwrap() > 1, "it took several attempts");
+    assert_eq!(store.compactor.parts().await.unwrap(), []);
+    store.agrees("compacted by halves").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compactions_move_every_report_into_the_base_and_repeats_of_it_change_nothing() {
     let store = Store::fresh().await;
     let mut seed = 1;
