@@ -139,7 +139,7 @@ impl Telemetry {
         self.page(&statements::funnel(&owned, by, sort), owned.values, at).await
     }
 
-    /// The conditions of an owner's read. A site that is first reported on after its sites were asked for is in the next answer.
+    /// The conditions of an owner's read. Where its sites are asked for, one that is first reported on after that is in the next answer.
     async fn owned(&self, seen: &Visibility, period: &Period) -> Result<Owned, ApiError> {
         let Some((statement, values)) = owned::visible_sites(seen) else { return Ok(Owned::new(seen, period, None)) };
         let sites = self.rows::<VisibleSite>(&statement, values).await?;

@@ -1,7 +1,7 @@
 //! A [`Visibility`] and a [`Period`] as conditions on the index of retrievals, with the values as parameters.
 //!
-//! Must not put a host or a time into the text. What the many hosts of an owner come to is asked first, in a statement of its own:
-//! ClickHouse would work it out anew wherever a step names it.
+//! Must not put a host or a time into the text. Which sites the hosts of an owner come to is asked first, in a statement of its own:
+//! ClickHouse would work it out anew wherever a step names it. Of very many sites it does, because to name them costs more.
 
 use super::row_filter::{Bound, FIRST_MS, bounds};
 use super::values::Values;
@@ -51,9 +51,18 @@ impl WantedPath {
     }
 }
 
-/// Sites that a statement names. With more, which are read again wherever a step names them, to plan it takes longer than to decide
-/// of each row.
+/// Sites that a statement names at most, where the hosts that decide are not nearly as many. ClickHouse reads a list again wherever a
+/// step names it, and a longer one takes it more time than to decide of each row.
 const MAX_SITES: usize = 2_000;
+/// Rows that a read may have, less one that says that there are more.
+const MAX_ROWS: usize = 99_999;
+/// Lists of hosts that a statement names to decide by: all of them, the owner's, and since when each is.
+const LISTS: usize = 3;
+
+/// How many sites a statement names at most.
+fn most_sites(seen: &Visibility) -> usize {
+    (LISTS * (seen.own().len() + seen.foreign().len())).clamp(MAX_SITES, MAX_ROWS)
+}
 /// Hosts so few that to compare a site with each of them is less to plan than to look for the one that decides.
 const FEW_HOSTS: usize = 4;
 
@@ -104,14 +113,14 @@ fn visible_from(own: &[OwnHost]) -> impl Iterator<Item = i64> {
 }
 
 impl Owned {
-    /// On these sites, where [`visible_sites`] asks for them; else wherever the ranges of the hosts say.
+    /// On these sites, where [`visible_sites`] asks for them and they are not too many; else wherever the hosts say.
     pub(super) fn new(seen: &Visibility, period: &Period, sites: Option<Vec<VisibleSite>>) -> Self {
         let mut values = Values::default();
         let (on_hosts, since) = match sites {
             None => (ranges(&mut values, seen).0, None),
             // Who owns nothing sees nothing.
             Some(sites) if sites.is_empty() => ("0".to_owned(), None),
-            Some(sites) if sites.len() > MAX_SITES => decided(&mut values, seen),
+            Some(sites) if sites.len() > most_sites(seen) => decided(&mut values, seen),
             Some(sites) => {
                 let names = values.texts("site", "String", sites.iter().map(|(site, _)| site.clone()));
                 let from = values.numbers("site_from", sites.iter().map(|(_, from)| *from));
@@ -338,7 +347,8 @@ pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let from = values.numbers("visible_from", visible_from(seen.own()));
     let statement = format!(
         "SELECT toString(site) AS name, transform({decider}, {own}, {from}, {NEVER_MS}) AS visible_from \
-         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS} LIMIT {MAX_SITES} + 1",
+         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS} LIMIT {most} + 1",
+        most = most_sites(seen),
         decider = decider(&verified, "toString(site)"),
     );
     Some((statement, values))

@@ -1,4 +1,4 @@
-//! An owner of more hosts than a read has rows, whose hosts have to be told apart: since when they are its own, and which are not.
+//! An owner of more hosts than a read has rows, beneath a domain that is its own from some time on and in part somebody else's.
 
 use crate::test_app::{NEW_YEAR_MS, Observation, TestApp, seen};
 use schemas::event::SourceRole::Edge;
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 const HOSTS: usize = 100_001;
 const HOUR_MS: i64 = 3_600_000;
 
-/// One retrieval on each host, of every fourth before the domain was the owner's; and one on each of a hundred hosts of somebody else.
+/// One retrieval on each host, of every fourth before the domain was the owner's; and in another hour one on each of a hundred hosts of
+/// somebody else.
 fn rows() -> Vec<Observation> {
     let own = (0..HOSTS).map(|number| {
         let host = format!("h{number}.a.test");
@@ -16,7 +17,7 @@ fn rows() -> Vec<Observation> {
         seen(&host, number as u128).role(Edge).url(&url).after(if number % 4 == 0 { -HOUR_MS } else { HOUR_MS })
     });
     let foreign =
-        (0..100).map(|number| seen(&format!("h{number}.taken.a.test"), (HOSTS + number) as u128).role(Edge).after(HOUR_MS));
+        (0..100).map(|number| seen(&format!("h{number}.taken.a.test"), (HOSTS + number) as u128).role(Edge).after(3 * HOUR_MS));
     own.chain(foreign).collect()
 }
 
@@ -52,4 +53,19 @@ async fn more_hosts_than_a_read_has_rows_are_told_apart_and_counted() {
         assert_eq!(app.total(&other.key, &[]).await, 100);
         app.compact().await;
     }
+    let read = async |path: &str, query: &[(&str, &str)]| app.get(&owner.key, &format!("/content-owners/{path}"), query).await;
+    let told = async |path: &str, query: &[(&str, &str)]| read(path, query).await.json();
+    for (domain, expected) in [("a.test", expected), ("h7.a.test", 1), ("h8.a.test", 0)] {
+        assert_eq!(told("summary", &[("domain", domain)]).await["total_events"], expected, "{domain}");
+    }
+    assert_eq!(read("summary", &[("domain", "taken.a.test")]).await.status, 403);
+    let by_status = told("series", &[("split", "status"), by_day[0], days[0], days[1]]).await;
+    let of_all: u64 = by_status["items"].as_array().unwrap().iter().filter_map(|item| item["total_events"].as_u64()).sum();
+    assert_eq!(of_all, expected as u64);
+    let event = told("events", &[("limit", "1")]).await["items"][0].clone();
+    let found = told(&format!("events/{}", event["event_id"].as_str().unwrap()), &[]).await;
+    assert!(found.to_string().contains(event["content_url"].as_str().unwrap()), "{found}");
+    let foreign = app.page(&other.key, "/content-owners/events", &[("limit", "1")]).await["items"][0]["event_id"].clone();
+    assert_eq!(read(&format!("events/{}", foreign.as_str().unwrap()), &[]).await.status, 404);
+    assert_eq!(read("crawlers", &days).await.status, 200);
 }
