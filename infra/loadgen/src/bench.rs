@@ -12,7 +12,7 @@ mod table;
 
 use crate::Verdict;
 use crate::drive::{Arrivals, Pace};
-use crate::options::BenchOptions;
+use crate::options::{BenchOptions, Conduct};
 use crate::oracle::Fate;
 use crate::processes::Watch;
 use crate::report::{LoadReport, write_json};
@@ -41,6 +41,8 @@ const BURST: f64 = 10.0;
 const STEADY: f64 = 0.12;
 /// What is reported during a replay, as a part of what batch 1 reaches.
 const LIVE: f64 = 0.25;
+/// Between the reads of two tenants, at least: reads that are more frequent are what is measured.
+const READ_EVERY: Duration = Duration::from_secs(5);
 /// Lets queues run empty between two loads.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -48,7 +50,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(options: &BenchOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let mut stage = TestBed::set(&options.place(), TENANTS).await?;
     let workload = Workload { mix: mix(1), skew: 0.0, late_percent: 0 };
-    let mut session = Session::begin(&stage, workload, &options.conduct, stop.clone()).await?;
+    let conduct = Conduct { read_every: options.conduct.read_every.max(READ_EVERY), ..options.conduct.clone() };
+    let mut session = Session::begin(&stage, workload, &conduct, stop.clone()).await?;
     let reference = Reference::create(stage.database_url().context("a bench has a stack of its own")?, 64).await?;
     let mut bench = Bench { options, session: &mut session, stage: &stage };
 

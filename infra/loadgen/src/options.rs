@@ -180,8 +180,8 @@ pub struct Conduct {
     /// Longest wait for everything acked to be readable
     #[arg(long, default_value = "120s", value_parser = duration)]
     pub quiesce: Duration,
-    /// Pause between the reads of two tenants during the load; they are what is measured where they are frequent
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    /// Pause between the reads of two tenants during the load; a bench pauses for 5 s at least
+    #[arg(long, default_value = "1s", value_parser = duration)]
     pub read_every: Duration,
     /// Threads that send
     #[arg(long, default_value_t = 1)]
