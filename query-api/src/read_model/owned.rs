@@ -54,7 +54,7 @@ impl WantedPath {
 /// Sites that a statement names at most, where the hosts that decide are not nearly as many. ClickHouse reads a list again wherever a
 /// step names it, and a longer one takes it more time than to decide of each row.
 const MAX_SITES: usize = 2_000;
-/// Rows that a read may have, less one that says that there are more.
+/// Rows that a read may have ([`super::caps::CAPS`]), less one that says that there are more.
 const MAX_ROWS: usize = 99_999;
 /// Lists of hosts that a statement names to decide by: all of them, the owner's, and since when each is.
 const LISTS: usize = 3;
@@ -63,6 +63,7 @@ const LISTS: usize = 3;
 fn most_sites(seen: &Visibility) -> usize {
     (LISTS * (seen.own().len() + seen.foreign().len())).clamp(MAX_SITES, MAX_ROWS)
 }
+
 /// Hosts so few that to compare a site with each of them is less to plan than to look for the one that decides.
 const FEW_HOSTS: usize = 4;
 
@@ -334,22 +335,20 @@ fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
     (if ranges.is_empty() { "0".to_owned() } else { format!("({})", ranges.join(" OR ")) }, is_exact)
 }
 
-/// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it. One
-/// more than [`MAX_SITES`] says that there are more.
+/// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it. One more
+/// than [`most_sites`] says that there are more.
 pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
     let mut values = Values::default();
     let (ranges, is_exact) = ranges(&mut values, seen);
     if is_decided_by_ranges(seen, is_exact) {
         return None;
     }
-    let verified = values.sites("verified", seen.own().iter().map(|own| &own.site).chain(seen.foreign()));
-    let own = values.sites("own", seen.own().iter().map(|own| &own.site));
-    let from = values.numbers("visible_from", visible_from(seen.own()));
+    let hosts = Deciders::named(&mut values, "owner", seen.own(), seen.foreign())?;
     let statement = format!(
-        "SELECT toString(site) AS name, transform({decider}, {own}, {from}, {NEVER_MS}) AS visible_from \
+        "SELECT toString(site) AS name, {visible_from} AS visible_from \
          FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS} LIMIT {most} + 1",
+        visible_from = hosts.visible_from("toString(site)"),
         most = most_sites(seen),
-        decider = decider(&verified, "toString(site)"),
     );
     Some((statement, values))
 }
