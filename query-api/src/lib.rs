@@ -170,14 +170,15 @@ impl State {
         let pool = stores::postgres(&settings.postgres)?;
         stores::check_postgres(&pool).await?;
         stores::check_clickhouse(&settings.clickhouse).await?;
+        stores::check_cluster(&settings.clickhouse).await?;
         measures::announce(MEASURES);
-        let clickhouse = stores::clickhouse(&settings.clickhouse)?;
+        let shards = stores::clickhouse_shards(&settings.clickhouse)?;
         Ok(Arc::new(Self {
-            probes: vec![Probe::database(pool.clone()), Probe::clickhouse(clickhouse.clone())],
+            probes: vec![Probe::database(pool.clone()), Probe::clickhouse_shards(shards)],
             uses: KeyUses::start(pool.clone(), key_uses::TELL),
             session_reads: SessionReads::new(pool.clone()),
             directory: Directory::asked_by(&settings.clients, pool.clone()),
-            telemetry: Telemetry::new(&clickhouse, &settings.reads),
+            telemetry: Telemetry::connect(&settings.clickhouse, &settings.reads)?,
             ledger: Ledger::new(pool.clone(), settings.reads.time_to_start()),
             resolving: Limit::new(&settings.resolving, &settings.clients),
             lookups: Rates::per_key(settings.clicks.click_lookup_rate),
@@ -229,6 +230,7 @@ async fn keep_analysts(
         settings.postgres.harden()?;
         roles::refuse_privileged(&settings.postgres, Role::Query).await?;
     }
+    stores::refuse_shards(&settings.clickhouse, "views of analysts cannot be kept")?;
     let upkeep = analysts::Upkeep::connect(&settings.clickhouse, &settings.postgres, own).await?;
     let probes = upkeep.probes();
     let listener = server::listen(process.listen, "TELEMETRY_LISTEN").await?;

@@ -25,6 +25,7 @@ mod rows;
 mod series;
 mod sessions;
 mod shapes;
+mod shards;
 mod statements;
 mod values;
 
@@ -41,7 +42,9 @@ use refusals::{is_too_large, refused};
 use schemas::event::SourceRole;
 use serde::Deserialize;
 use service_kit::http::ApiError;
-use service_kit::stores::clickhouse_answers;
+use service_kit::settings::ClickHouseSettings;
+use service_kit::stores::{self, clickhouse_answers};
+use shards::{OVER_SHARDS, Shards};
 use std::time::Duration;
 use values::Values;
 
@@ -65,6 +68,7 @@ const WATCH_DEADLINE: Duration = Duration::from_secs(2);
 pub(crate) struct Telemetry {
     client: clickhouse::Client,
     times: Times,
+    shards: Shards,
 }
 
 /// One figure of a summary, or a part of it.
@@ -88,10 +92,27 @@ struct StoredFigures {
     figures: Vec<StoredFigure>,
 }
 
+#[derive(clickhouse::Row, Deserialize)]
+struct Watermark {
+    partition: i32,
+    high_watermark: i64,
+}
+
 impl Telemetry {
     /// Queries through `client`, under the caps.
     pub(crate) fn new(client: &clickhouse::Client, settings: &ReadSettings) -> Self {
-        Self { client: caps::capped(client, settings), times: Times::of(settings) }
+        Self { client: caps::capped(client, settings), times: Times::of(settings), shards: Shards::default() }
+    }
+
+    /// The same of the store that these settings name, over all of its shards.
+    pub(crate) fn connect(store: &ClickHouseSettings, settings: &ReadSettings) -> anyhow::Result<Self> {
+        let one = Self::new(&stores::clickhouse(store)?, settings);
+        let shards = Shards::of(store);
+        if shards.is_one() {
+            return Ok(one);
+        }
+        let client = OVER_SHARDS.iter().fold(one.client, |client, (name, value)| client.with_setting(*name, *value));
+        Ok(Self { client, shards, ..one })
     }
 
     /// The figures of a summary, in no order (docs/api/counting.md#figures).
@@ -141,9 +162,25 @@ impl Telemetry {
 
     /// The conditions of an owner's read. Where its sites are asked for, one that is first reported on after that is in the next answer.
     async fn owned(&self, seen: &Visibility, period: &Period) -> Result<Owned, ApiError> {
-        let Some((statement, values)) = owned::visible_sites(seen) else { return Ok(Owned::new(seen, period, None)) };
-        let sites = self.rows::<VisibleSite>(&statement, values).await?;
-        Ok(Owned::new(seen, period, Some(sites)))
+        let sites = self.visible_sites(seen).await?;
+        Ok(Owned::new(seen, period, sites).over(&self.shards_now().await?))
+    }
+
+    /// The shards as a read that begins now is to see them.
+    async fn shards_now(&self) -> Result<Shards, ApiError> {
+        if self.shards.is_one() {
+            return Ok(self.shards.clone());
+        }
+        let watermarks: Vec<Watermark> = self.rows(&self.shards.high_watermarks(), Values::default()).await?;
+        Ok(self.shards.below(watermarks.into_iter().map(|row| (row.partition, row.high_watermark)).collect()))
+    }
+
+    /// Which sites in the index are visible; none where ranges say it.
+    async fn visible_sites(&self, seen: &Visibility) -> Result<Option<Vec<VisibleSite>>, ApiError> {
+        match owned::visible_sites(seen, &self.shards) {
+            Some((statement, values)) => self.rows(&statement, values).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn page<R: PageRow>(&self, statement: &str, values: Values, at: Paging) -> Result<FoundPage<R>, ApiError> {

@@ -218,7 +218,7 @@ async fn refuse_later(account: Judged, settings: &PostgresSettings) -> anyhow::E
 pub fn probes(settings: &Settings) -> anyhow::Result<Vec<Probe>> {
     let producer = kafka::producer(&settings.kafka)?;
     Ok(vec![
-        Probe::clickhouse(stores::clickhouse(&settings.clickhouse)?),
+        Probe::clickhouse_shards(stores::clickhouse_shards(&settings.clickhouse)?),
         Probe::kafka(producer, settings.kafka.topic.clone()),
         Probe::database(stores::postgres(&settings.postgres)?),
     ])

@@ -91,21 +91,27 @@ pub async fn replay(settings: &Settings, options: &ReplayOptions, clock: Clock) 
     for (partition, first) in &range.gaps {
         eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone, and is not replayed");
     }
-    read_again(settings, options, &range, clock).await.map(drop)
+    let store = Store::connect(&settings.clickhouse, clock.clone())?.below_watermark();
+    read_again(settings, options, (&range, store), clock).await.map(drop)
 }
 
-/// Replays `range` and answers how many observations the store holds then.
-pub(crate) async fn read_again(settings: &Settings, options: &ReplayOptions, range: &Range, clock: Clock) -> anyhow::Result<u64> {
-    let client = stores::clickhouse(&settings.clickhouse)?;
-    let store = Store::connect(&settings.clickhouse, clock.clone())?.anew().in_background();
+/// Replays `range` into `store` and answers how many observations it holds then.
+pub(crate) async fn read_again(
+    settings: &Settings,
+    options: &ReplayOptions,
+    (range, store): (&Range, Store),
+    clock: Clock,
+) -> anyhow::Result<u64> {
+    let shards = stores::clickhouse_shards(&settings.clickhouse)?;
+    let store = store.anew().in_background();
     store.check_columns().await?;
     let until = clock.now();
-    let before = count(&client, until, options).await?;
+    let before = count(&shards, until, options).await?;
     let archive = Archive::of_heads(&settings.kafka).await?;
     let mut replayer = Replayer::begin(settings, options, range, store, &archive)?;
     let done = replayer.run().await?;
     drop(replayer);
-    let after = count(&client, until, options).await?;
+    let after = count(&shards, until, options).await?;
     let difference = Difference { before: &before, after: &after };
     match options.output.form() {
         Form::Table => {
@@ -125,8 +131,8 @@ pub(crate) async fn read_again(settings: &Settings, options: &ReplayOptions, ran
     }
 }
 
-async fn count(client: &clickhouse::Client, until: DateTime<Utc>, options: &ReplayOptions) -> anyhow::Result<Figures> {
-    Figures::count(client, until, &options.orgs).await.context("CLICKHOUSE_URL: the figures cannot be counted")
+async fn count(shards: &[clickhouse::Client], until: DateTime<Utc>, options: &ReplayOptions) -> anyhow::Result<Figures> {
+    Figures::count_all(shards, until, &options.orgs).await.context("CLICKHOUSE_URL: the figures cannot be counted")
 }
 
 impl Done {

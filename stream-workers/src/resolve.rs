@@ -71,8 +71,9 @@ impl Resolver {
             (records.clone().flat_map(hashes_of).collect(), records.flat_map(nameless_sessions_of).collect());
         let answers = Answers { clicks: self.look_up_clicks(hashes).await, agents: self.look_up_agents(sessions).await };
         for Unresolved { mut record, letter } in block.take_unresolved() {
+            let place = (letter.partition, letter.offset);
             let events = record.events.len();
-            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record, letter.partition)))) {
+            match guarded(|| bind(&mut record, &answers).map(|bound| (bound, ObservationRow::of(record, place)))) {
                 Ok((bound, rows)) => {
                     metrics::resolved(bound);
                     block.take(rows);

@@ -6,6 +6,7 @@
 pub(crate) mod keep;
 pub(crate) mod bulk_loader;
 mod refusal;
+mod shards;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,8 @@ use crate::metrics;
 use crate::record::fold::Folded;
 use crate::record::row::ObservationRow;
 use anyhow::{Context, bail};
-use clickhouse::Row;
 use clickhouse::error::Error;
+use clickhouse::{Row, RowWrite};
 use data_encoding::HEXLOWER;
 pub(crate) use refusal::Refusal;
 use refusal::{fix, in_one_line};
@@ -42,18 +43,21 @@ const SAID_EVERY: u32 = 20;
 
 /// The table of observations.
 pub(crate) struct Store {
-    client: clickhouse::Client,
+    /// One for each shard, in the order of their numbers.
+    clients: Vec<clickhouse::Client>,
     clock: Clock,
     /// So many rows were too many for the memory lately: a block of that size is cut when it is refused once.
     too_many_rows: AtomicUsize,
     /// Part of every token.
     salt: Uuid,
+    /// Whether it reads the log from where all shards have it, and so raises the high watermark of several.
+    raises_watermark: bool,
 }
 
 impl Store {
     pub(crate) fn connect(settings: &ClickHouseSettings, clock: Clock) -> anyhow::Result<Self> {
-        let client = stores::clickhouse(settings)?;
-        Ok(Self { client, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil() })
+        let clients = stores::clickhouse_shards(settings)?;
+        Ok(Self { clients, clock, too_many_rows: AtomicUsize::new(usize::MAX), salt: Uuid::nil(), raises_watermark: true })
     }
 
     /// One whose blocks ClickHouse takes for new whatever it remembers: it may remember rows that it has lost since.
@@ -61,29 +65,34 @@ impl Store {
         Self { salt: Uuid::new_v4(), ..self }
     }
 
+    /// One that reads the log from anywhere.
+    pub(crate) fn below_watermark(self) -> Self {
+        Self { raises_watermark: false, ..self }
+    }
+
     /// One whose inserts give way to everybody else's work where ClickHouse may do that (it needs CAP_SYS_NICE).
     pub(crate) fn in_background(self) -> Self {
-        Self { client: self.client.with_setting("os_threads_nice_value_query", BACKGROUND_NICENESS), ..self }
+        let nice = |client: clickhouse::Client| client.with_setting("os_threads_nice_value_query", BACKGROUND_NICENESS);
+        Self { clients: self.clients.into_iter().map(nice).collect(), ..self }
     }
 
     /// Refuses a table that lacks a column of this build.
     pub(crate) async fn check_columns(&self) -> anyhow::Result<()> {
         let statement = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = ?";
-        let found: Vec<String> = self
-            .client
-            .query(statement)
-            .bind(OBSERVATIONS)
-            .fetch_all()
-            .await
-            .context("CLICKHOUSE_URL: the columns cannot be listed")?;
-        match ObservationRow::COLUMN_NAMES.iter().find(|name| !found.iter().any(|found| found == *name)) {
-            None => Ok(()),
-            Some(name) => {
+        for client in &self.clients {
+            let found: Vec<String> = client
+                .query(statement)
+                .bind(OBSERVATIONS)
+                .fetch_all()
+                .await
+                .context("CLICKHOUSE_URL: the columns cannot be listed")?;
+            if let Some(name) = ObservationRow::COLUMN_NAMES.iter().find(|name| !found.iter().any(|found| found == *name)) {
                 bail!(
                     "table {OBSERVATIONS} has no column {name}; run `telemetry stream-workers prepare`, or add it as schemas/clickhouse/observations.sql has it"
                 )
             }
         }
+        Ok(())
     }
 
     /// Inserts a block that came from these offsets; returns once every row is readable, with what became of each
@@ -94,6 +103,9 @@ impl Store {
             if let Some([older, newer]) = self.insert_or_cut(portion, offsets, &mut stored).await {
                 waiting.extend([newer, older]);
             }
+        }
+        if self.raises_watermark {
+            shards::raise_watermark(&self.clients, offsets).await;
         }
         stored
     }
@@ -122,7 +134,9 @@ impl Store {
                 }
             }
             // A table that was mended may have other columns.
-            self.client.clear_cached_metadata().await;
+            for client in &self.clients {
+                client.clear_cached_metadata().await;
+            }
             match refusal {
                 Refusal::Crowded => back_off.pause_at_least(CROWDED_PAUSE).await,
                 _ => back_off.pause().await,
@@ -161,24 +175,30 @@ impl Store {
 
     async fn try_insert(&self, rows: &[ObservationRow], token: &str) -> Result<(), Error> {
         let insert = async {
-            let mut insert = self
-                .client
-                .insert::<ObservationRow>(OBSERVATIONS)
-                .await?
-                // On by default; it would answer before the rows are durable and cut blocks anew.
-                .with_setting("async_insert", "0")
-                .with_setting("insert_deduplication_token", token)
-                // Defaults, which no server may change: the index has every row once the insert is answered, and each once.
-                .with_setting("deduplicate_blocks_in_dependent_materialized_views", "1")
-                .with_setting("materialized_views_ignore_errors", "0")
-                .with_setting("parallel_view_processing", "0");
-            for row in rows {
-                insert.write(row).await?;
+            match &self.clients[..] {
+                [only] => insert_into::<ObservationRow>(only, rows, token).await,
+                several => shards::insert(several, rows, token).await,
             }
-            insert.end().await
         };
         tokio::time::timeout(INSERT_DEADLINE, insert).await.map_err(|_| Error::TimedOut)?
     }
+}
+
+async fn insert_into<R: RowWrite>(client: &clickhouse::Client, rows: &[R::Value<'_>], token: &str) -> Result<(), Error> {
+    let mut insert = client
+        .insert::<R>(OBSERVATIONS)
+        .await?
+        // On by default; it would answer before the rows are durable and cut blocks anew.
+        .with_setting("async_insert", "0")
+        .with_setting("insert_deduplication_token", token)
+        // Defaults, which no server may change: the index has every row once the insert is answered, and each once.
+        .with_setting("deduplicate_blocks_in_dependent_materialized_views", "1")
+        .with_setting("materialized_views_ignore_errors", "0")
+        .with_setting("parallel_view_processing", "0");
+    for row in rows {
+        insert.write(row).await?;
+    }
+    insert.end().await
 }
 
 fn say(refusal: Refusal, error: &Error, rows: usize) {

@@ -48,13 +48,13 @@ impl Worker {
     /// partitions reads it again.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
         let (lag, standing) = (self.collector.lag(), self.standing.clone());
-        let compaction = Compaction::connect(&self.clickhouse)?;
+        let compactions = Compaction::of_each_shard(&self.clickhouse)?;
         let ended = tokio::select! {
             () = stop.cancelled() => Ok(()),
             ended = self.work() => ended.map(|never| match never {}),
             () = tell(&lag) => Ok(()),
             () = standing.tell() => Ok(()),
-            never = compaction.work() => match never {},
+            never = compaction::work(compactions) => match never {},
         };
         self.collector.leave().await;
         ended

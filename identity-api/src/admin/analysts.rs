@@ -9,7 +9,9 @@ use crate::request::bodies;
 use crate::request::text_rules;
 use clap::Subcommand;
 use schemas::ids::{AnalystAccountId, OrgId};
+use schemas::problem::Code;
 use service_kit::http::ApiError;
+use service_kit::settings::ClickHouseShards;
 
 #[derive(Subcommand, Clone, Debug)]
 pub(super) enum AdminCommand {
@@ -24,6 +26,16 @@ pub(super) enum AdminCommand {
         /// What it is called
         #[arg(long, default_value = "Analyst")]
         name: String,
+        /// Where ClickHouse is, if it is several servers: no account can read these
+        #[arg(
+            long,
+            env = "CLICKHOUSE_SHARDS",
+            default_value = "",
+            value_name = "URL[,URL…]",
+            hide_env_values = true,
+            hide_default_value = true
+        )]
+        clickhouse_shards: ClickHouseShards,
     },
     /// List accounts
     List {
@@ -43,7 +55,11 @@ impl AdminCommand {
     pub(super) async fn run(self, office: &Office) -> Result<Printed, ApiError> {
         let mut transaction = office.begin().await?;
         match self {
-            Self::Create { organization, delegated_from, name } => {
+            Self::Create { clickhouse_shards, .. } if clickhouse_shards.are_several() => Err(ApiError::new(
+                Code::Conflict,
+                "CLICKHOUSE_SHARDS: the views of analysts cannot be kept over several servers, so that no account is made.",
+            )),
+            Self::Create { organization, delegated_from, name, .. } => {
                 let name = text_rules::label("name", Some(name)).map_err(bodies::refuse)?;
                 let new = NewAccount { organization, delegated_from, name };
                 let created = analysts::create(&mut transaction, office.author(), new, office.now()).await?;

@@ -294,6 +294,7 @@ async fn accounts_of_analysts_are_made_for_who_may_read_shown_once_listed_and_re
         (format!("--organization {owner} --delegated-from {partner}"), 1, "delegated_from"),
         (format!("--organization {partner}"), 1, "delegated_from"),
         (format!("--organization {partner} --delegated-from {owner}"), 3, "No active delegation"),
+        (format!("--organization {owner} --clickhouse-shards http://a.test,http://b.test"), 1, "CLICKHOUSE_SHARDS: "),
     ] {
         let said = refusal(&app, &format!("analyst create {words}"), code).await;
         assert!(said.contains(why), "{words}: {said}");

@@ -29,7 +29,6 @@ pub fn client(settings: &ClickHouseSettings) -> anyhow::Result<clickhouse::Clien
 const DESCRIPTION: &str = "SELECT engine, create_table_query, sorting_key, partition_key, comment, \
         (SELECT any(dependencies_table) FROM system.tables WHERE database = currentDatabase() AND name = ?) AS views \
     FROM system.tables WHERE database = currentDatabase() AND name = ?";
-const SORTING_KEY: &str = "site, placed_at, key_low, key_high, delta_org, delta_observer";
 
 #[derive(clickhouse::Row, serde::Deserialize)]
 struct Description {
@@ -42,16 +41,16 @@ struct Description {
 }
 
 impl Description {
-    fn has_our_keys(&self) -> bool {
+    fn has_our_keys(&self, key: &str) -> bool {
         let Self { engine, create_table_query, sorting_key, partition_key, .. } = self;
         let is_versioned =
             create_table_query.contains(&format!("{engine}(revision)")) || create_table_query.contains(", revision)");
-        engine.ends_with("ReplacingMergeTree") && is_versioned && sorting_key == SORTING_KEY && partition_key == "tier"
+        engine.ends_with("ReplacingMergeTree") && is_versioned && sorting_key == key && partition_key == "tier"
     }
 }
 
 /// Refuses a store whose index would not count every report, and each once.
-pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+pub(crate) async fn check(settings: &ClickHouseSettings, key: &str) -> anyhow::Result<()> {
     let asked = connections::clickhouse(settings)?.query(DESCRIPTION).bind(OBSERVATIONS).bind(RETRIEVAL_INDEX);
     let found: Option<Description> =
         asked.fetch_optional().await.map_err(|error| connections::absent_clickhouse(settings, &error))?;
@@ -60,7 +59,7 @@ pub(crate) async fn check(settings: &ClickHouseSettings) -> anyhow::Result<()> {
         anyhow::bail!("table {RETRIEVAL_INDEX} does not exist: create it with `telemetry stream-workers prepare`");
     };
     ensure!(
-        found.has_our_keys(),
+        found.has_our_keys(key),
         "table {RETRIEVAL_INDEX}: engine or keys are not those of this build, so reads would count wrongly; DROP it and {RETRIEVAL_INDEX_DELTA}, then {fix}"
     );
     ensure!(

@@ -3,9 +3,11 @@
 //! Must not hold a query of any service; those stand in the file of their noun.
 
 mod contract;
+mod shards;
 mod version;
 
 pub use crate::connections::{clickhouse, clickhouse_answers, postgres, postgres_answers, postgres_with};
+pub use shards::{CLUSTER, below_watermark, check_cluster, clickhouse_shards, forget_watermarks, refuse_shards};
 
 use crate::connections::{absent_clickhouse, absent_postgres, address, clickhouse_server, refusing_postgres};
 use crate::retrieval_index;
@@ -55,21 +57,40 @@ async fn check_version(settings: &ClickHouseSettings) -> anyhow::Result<()> {
     version::refuse(&found).map_err(|why| anyhow::anyhow!("CLICKHOUSE_URL={}: {why}", address(settings)))
 }
 
-/// Creates the database and the tables that are missing.
+/// Creates the database and the tables that are missing, on every shard.
 pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    shards::check_setting(settings)?;
+    let each = settings.each_shard();
+    for (number, shard) in each.iter().enumerate() {
+        apply_ddl_of_one(shard, shards::Place { number, of: each.len() }).await?;
+    }
+    Ok(())
+}
+
+async fn apply_ddl_of_one(settings: &ClickHouseSettings, place: shards::Place) -> anyhow::Result<()> {
     check_version(settings).await?;
     let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
     let created = clickhouse_server(settings)?.query(&create).execute().await;
     created.map_err(|error| absent_clickhouse(settings, &error))?;
     let client = clickhouse(settings)?;
-    for statement in schemas::store::CLICKHOUSE_DDL {
-        client.query(statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
+    for statement in place.ddl() {
+        client.query(&statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
     }
+    shards::take(settings, place).await?;
     retrieval_index::fill(settings).await
 }
 
-/// Refuses tables whose engine, keys or settings would break exactness.
+/// Refuses tables whose engine, keys or settings would break exactness, and those of another shard.
 pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<()> {
+    shards::check_setting(settings)?;
+    let each = settings.each_shard();
+    for (number, shard) in each.iter().enumerate() {
+        check_one(shard, shards::Place { number, of: each.len() }).await?;
+    }
+    Ok(())
+}
+
+async fn check_one(settings: &ClickHouseSettings, place: shards::Place) -> anyhow::Result<()> {
     check_version(settings).await?;
     let client = clickhouse(settings)?;
     for contract in schemas::store::CLICKHOUSE_TABLES {
@@ -77,10 +98,12 @@ pub async fn check_clickhouse(settings: &ClickHouseSettings) -> anyhow::Result<(
         let Some(found) = found else {
             bail!("table {} does not exist: create it with `telemetry stream-workers prepare`", contract.table)
         };
-        found.keep(contract)?;
+        // By which keys its rows merge depends on where it stands.
+        shards::check(settings, place).await?;
+        found.keep(contract, place.sorting_key(contract.sorting_key))?;
         found.keep_settings()?;
     }
-    retrieval_index::check(settings).await
+    retrieval_index::check(settings, place.sorting_key(schemas::store::RETRIEVAL_INDEX_KEY)).await
 }
 
 #[cfg(test)]

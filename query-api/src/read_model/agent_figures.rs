@@ -48,7 +48,7 @@ const CLICK: Parts = ("click", "arrayMap(session -> ((toUInt8(1), 'click', CAST(
 impl Telemetry {
     /// The figures of a summary of one's own, in no order.
     pub(crate) async fn own_figures(&self, own: &OwnReports, period: &Period) -> Result<Vec<OwnFigure>, ApiError> {
-        let filter = RowFilter::of_party(own, period);
+        let filter = RowFilter::of_party(own, period).over(&self.shards_now().await?);
         let query = of_any_size(self.client.query(&summary(&filter)));
         let rows: Vec<StoredFigures> = self.all(filter.values.bind(query)).await?;
         let read = |(figure, name, events, sessions)| OwnFigure { figure, name, events, sessions };
@@ -57,7 +57,7 @@ impl Telemetry {
 
     /// One's own reports over time, and what others did with one's click tokens.
     pub(crate) async fn own_series(&self, own: &OwnReports, period: &Period, by: By, split: OwnSplit) -> Result<Cells, ApiError> {
-        let filter = RowFilter::of_party(own, period);
+        let filter = RowFilter::of_party(own, period).over(&self.shards_now().await?);
         self.cells(&series(&filter, split), filter.values, by).await
     }
 }

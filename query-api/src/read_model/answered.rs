@@ -8,7 +8,7 @@
 //! Must place each retrieval under exactly one value, and must be made of its own words and of the conditions of [`Owned`] only.
 
 use super::owned::Owned;
-use super::retrievals::{Column, identities, key, retrievals, sessions, shown};
+use super::retrievals::{Column, identities, key, retrievals_here, sessions, shown, whole};
 use schemas::store::OBSERVATIONS;
 
 /// Something that a server says of a request.
@@ -75,8 +75,8 @@ fn said(owned: &Owned, rows: &str, nothing_kept: &str, asked: &PlanRequest<'_>) 
 pub(super) fn valued(owned: &Owned, fact: Fact) -> String {
     let (value, says) = fact.columns();
     let columns: Vec<Column> = key().into_iter().chain([shown("at"), identities(), sessions(owned)]).collect();
-    let rows = format!("SELECT event_key, known, (at, sessions) AS kept FROM ({})", retrievals(owned, &columns));
+    let rows = format!("SELECT event_key, known, (at, sessions) AS kept FROM ({})", retrievals_here(owned, &columns));
     let nothing_kept = "(toDateTime64(0, 3, 'UTC'), CAST([], 'Array(UInt64)'))";
     let said = said(owned, &rows, nothing_kept, &PlanRequest { value, nothing: "''", says });
-    format!("SELECT kept.1 AS at, kept.2 AS sessions, said AS value FROM ({said})")
+    whole(owned, &format!("SELECT kept.1 AS at, kept.2 AS sessions, said AS value FROM ({said})"))
 }

@@ -7,7 +7,7 @@ use super::Telemetry;
 use super::answered::NAMES_A_BOT;
 use super::caps::{ROWS_OF_AGENTS, of_any_size};
 use super::owned::Owned;
-use super::retrievals::{SERVERS, identities, key, reports_of_seen, seen_by_servers, with};
+use super::retrievals::{SERVERS, identities, key, reports_of_seen, seen_by_servers, whole, with};
 use super::rows::following;
 use super::shapes::{IS_CLAIM, counted};
 use crate::access::visibility::Visibility;
@@ -143,7 +143,7 @@ fn agents(owned: &Owned) -> String {
 /// count meet what they say by key and acceptance, both in order, so that what is not in memory is on disk and neither
 /// side is held as a set.
 fn named(owned: &Owned) -> String {
-    format!(
+    let named = format!(
         "SELECT any(kept) AS kept, argMin(fact, place) AS fact, argMin(bytes, place) AS bytes FROM ( \
            SELECT event_key, kept, place, fact, bytes FROM ({seen}) AS counted \
            INNER JOIN ( \
@@ -154,7 +154,8 @@ fn named(owned: &Owned) -> String {
          GROUP BY event_key",
         seen = seen(owned),
         on_hosts = owned.on_hosts,
-    )
+    );
+    whole(owned, &named)
 }
 
 /// One row per report of a server, because an agent that speaks of itself names no bot: of retrievals, in which `place` among

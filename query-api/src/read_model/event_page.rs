@@ -13,13 +13,13 @@ use super::owners_page::by_key;
 use super::party::{precedence, retrievals, shown_by};
 use super::row_filter::RowFilter;
 use super::rows::{EventRow, FoundPage};
+use super::shards::Shards;
 use super::shown_columns::{self, BY_OTHER, ROLE};
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::Cursor;
 use crate::parameters::event_filter::ReportedBy;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use schemas::store::OBSERVATIONS;
 use serde::Deserialize;
 use service_kit::http::ApiError;
 use std::collections::HashMap;
@@ -70,11 +70,12 @@ struct List<'a> {
     period: &'a Period,
     reported_by: Option<ReportedBy>,
     walk: &'a Cursor,
+    shards: &'a Shards,
 }
 
 impl List<'_> {
     fn filter(&self) -> RowFilter {
-        RowFilter::of_party(self.own, self.period).narrowed(self.reported_by).on(self.walk)
+        RowFilter::of_party(self.own, self.period).narrowed(self.reported_by).on(self.walk).over(self.shards)
     }
 }
 
@@ -87,7 +88,8 @@ impl Telemetry {
         reported_by: Option<ReportedBy>,
         (at, walk): (Paging, &Cursor),
     ) -> Result<FoundPage<EventRow>, ApiError> {
-        let list = List { own, period, reported_by, walk };
+        let shards = self.shards_now().await?;
+        let list = List { own, period, reported_by, walk, shards: &shards };
         let filter = list.filter();
         let query = filter.values.bind(self.client.query(&candidates(&list.filter())));
         let query = query.param("limit", at.limit).param("offset", at.offset);
@@ -174,18 +176,15 @@ fn rows_of(filter: &mut RowFilter, candidates: &[&Candidate]) -> (String, String
     let sites = filter.values.texts("row_site", "String", rows().map(|(site, _)| site));
     let keys = filter.values.texts("row_key", "String", rows().map(|(_, key)| key));
     let keys = format!("arrayMap(key -> toUInt128(key), {keys})");
-    let rows = format!(
-        "{OBSERVATIONS} FINAL PREWHERE (site, event_key) IN ( \
-           SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row)) WHERE {visible}",
-        visible = filter.visible,
-    );
+    let found = format!("(site, event_key) IN ( SELECT row.1, row.2 FROM (SELECT arrayJoin(arrayZip({sites}, {keys})) AS row))");
+    let rows = format!("{} WHERE {}", filter.shards.first_reports(&found), filter.visible);
     (rows, keys)
 }
 
 fn names(filter: &mut RowFilter, candidates: &[&Candidate]) -> String {
     let (rows, _) = rows_of(filter, candidates);
     let id = shown_by(&precedence(filter), &(shown_columns::id().as_str(), "id"));
-    format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key")
+    filter.shards.each(&format!("SELECT event_key, {id} FROM {rows} GROUP BY event_key"))
 }
 
 /// The items of a page, in the order in which they are given.
@@ -203,14 +202,16 @@ fn told(filter: &mut RowFilter, on_page: &[Candidate]) -> String {
         ("extra", "unknown"),
     ];
     let by_column = shown_columns::columns().map(|(expression, name)| shown((expression.as_str(), name)));
+    let events = filter.shards.each(&format!(
+        "SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
+         GROUP BY event_key",
+        wide = wide.map(shown).join(", "),
+        by_column = by_column.join(", "),
+    ));
     format!(
         "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, id, type, session, platform, agent, url, telemetry_id, role, by_other, at_ms, \
            reported, unknown, roles \
-         FROM ( \
-           SELECT indexOf({keys}, event_key) AS place, {wide}, {by_column}, arraySort(groupUniqArray({ROLE})) AS roles FROM {rows} \
-           GROUP BY event_key) \
+         FROM ( {events}) \
          ORDER BY place",
-        wide = wide.map(shown).join(", "),
-        by_column = by_column.join(", "),
     )
 }

@@ -5,7 +5,7 @@
 //! the owner's. Who reported is told of agents and of the report that represents the event, and of nobody else.
 
 use super::Telemetry;
-use super::owned::{Owned, VisibleSite, visible_sites};
+use super::owned::Owned;
 use super::owners_page::{by_key, id};
 use super::retrievals::{identities, key, reports, roles, shown, with};
 use super::rows::ReportRow;
@@ -63,11 +63,8 @@ impl Telemetry {
         period: &Period,
         event_id: &str,
     ) -> Result<Option<FoundEvent>, ApiError> {
-        let sites = match visible_sites(seen) {
-            Some((statement, values)) => Some(self.rows::<VisibleSite>(&statement, values).await?),
-            None => None,
-        };
-        let owned = || Owned::new(seen, period, sites.clone());
+        let (sites, shards) = (self.visible_sites(seen).await?, self.shards_now().await?);
+        let owned = || Owned::new(seen, period, sites.clone()).over(&shards);
         let keys = self.keys_of(owned(), event_id).await?;
         if keys.is_empty() {
             return Ok(None);
@@ -112,11 +109,12 @@ fn may_be_told(owned: &Owned) -> String {
 
 /// Of each observer the first report, where `rows` says: what a repeat says changes nothing.
 fn first_reports(owned: &Owned, rows: &str) -> String {
-    format!(
-        "SELECT * FROM {OBSERVATIONS} WHERE {on_hosts} AND {rows} \
+    owned.shards.each(&format!(
+        "SELECT * FROM {OBSERVATIONS} WHERE {on_hosts} AND {rows}{is_below} \
          ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
         on_hosts = owned.on_hosts,
-    )
+        is_below = owned.shards.is_below_watermark(),
+    ))
 }
 
 fn keys_of(owned: &mut Owned, event_id: &str) -> String {

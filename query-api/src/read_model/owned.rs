@@ -4,6 +4,7 @@
 //! ClickHouse would work it out anew wherever a step names it. Of very many sites it does, because to name them costs more.
 
 use super::row_filter::{Bound, FIRST_MS, bounds};
+use super::shards::Shards;
 use super::values::Values;
 use crate::access::visibility::{OwnHost, Visibility};
 use crate::parameters::cursor::{Cursor, Position};
@@ -23,6 +24,8 @@ pub(super) struct Owned {
     window: Vec<Bound>,
     readers: Option<Readers>,
     wanted: Wanted,
+    /// Where it is asked for.
+    pub(super) shards: Shards,
     pub(super) values: Values,
 }
 
@@ -130,7 +133,13 @@ impl Owned {
         };
         let readers = Readers::of(&mut values, seen);
         let window = bounds(&mut values, period);
-        Self { on_hosts, since, late_from: None, window, readers, wanted: Wanted::default(), values }
+        let (wanted, shards) = (Wanted::default(), Shards::default());
+        Self { on_hosts, since, late_from: None, window, readers, wanted, shards, values }
+    }
+
+    /// Asked for on these shards.
+    pub(super) fn over(self, shards: &Shards) -> Self {
+        Self { shards: shards.clone(), ..self }
     }
 
     /// For a statement that is kept, as a view is: which of the sites in the index are visible it asks itself, each time.
@@ -138,7 +147,8 @@ impl Owned {
         let mut values = Values::default();
         let (on_hosts, since) = decided(&mut values, seen);
         let readers = Readers::of(&mut values, seen);
-        Self { on_hosts, since, late_from: None, window: Vec::new(), readers, wanted: Wanted::default(), values }
+        let (window, wanted, shards) = (Vec::new(), Wanted::default(), Shards::default());
+        Self { on_hosts, since, late_from: None, window, readers, wanted, shards, values }
     }
 
     /// On the host that a view's parameter `site` names, and beneath it, whosever that is and was.
@@ -149,7 +159,7 @@ impl Owned {
         let readers = Readers::Decided(Deciders { verified: hosts(), own: hosts(), visible_from, is_dated: false });
         let on_hosts = "(site = {site:String} OR startsWith(site, concat({site:String}, '.')))".to_owned();
         let (window, wanted, values) = (Vec::new(), Wanted::default(), Values::default());
-        Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, values }
+        Self { on_hosts, since: None, late_from: None, window, readers: Some(readers), wanted, shards: Shards::default(), values }
     }
 
     /// Goes on with a walk that has begun: what stood in the list then keeps its place.
@@ -337,16 +347,18 @@ fn ranges(values: &mut Values, seen: &Visibility) -> (String, bool) {
 
 /// Which sites in the index are visible, by the longest verified host above each, and since when; none where ranges say it. One more
 /// than [`most_sites`] says that there are more.
-pub(super) fn visible_sites(seen: &Visibility) -> Option<(String, Values)> {
+pub(super) fn visible_sites(seen: &Visibility, shards: &Shards) -> Option<(String, Values)> {
     let mut values = Values::default();
     let (ranges, is_exact) = ranges(&mut values, seen);
     if is_decided_by_ranges(seen, is_exact) {
         return None;
     }
     let hosts = Deciders::named(&mut values, "owner", seen.own(), seen.foreign())?;
+    let sites = shards.each(&format!("SELECT DISTINCT site FROM retrieval_index WHERE {ranges}"));
+    let sites = if shards.is_one() { sites } else { format!("SELECT DISTINCT site FROM ({sites})") };
     let statement = format!(
         "SELECT toString(site) AS name, {visible_from} AS visible_from \
-         FROM (SELECT DISTINCT site FROM retrieval_index WHERE {ranges}) WHERE visible_from != {NEVER_MS} LIMIT {most} + 1",
+         FROM ({sites}) WHERE visible_from != {NEVER_MS} LIMIT {most} + 1",
         visible_from = hosts.visible_from("toString(site)"),
         most = most_sites(seen),
     );

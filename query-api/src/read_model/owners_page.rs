@@ -12,6 +12,7 @@ use super::owned::Owned;
 use super::retrievals::{Column, key, retrievals, retrievals_between, roles, shown, with_moved};
 use super::row_filter::Bound;
 use super::rows::{EventRow, FoundPage};
+use super::shards::Shards;
 use super::shown_columns::{KEY_AS_ID, LINK_SITE, ROLE, owners_columns};
 use super::values::Values;
 use crate::access::visibility::Visibility;
@@ -99,12 +100,14 @@ impl Telemetry {
         let found = self.candidates(seen, period, filter, (at, walk)).await?;
         let total = found.first().map_or(0, |first| first.total);
         let candidates: Vec<Candidate> = found.into_iter().flat_map(|found| found.held).map(Candidate::from).collect();
-        let ids = self.ids_of_retrievals(&undecided(&candidates, walk)).await?;
+        // What was below the watermark when they were found is below it now.
+        let shards = self.shards_now().await?;
+        let ids = self.ids_of_retrievals(&undecided(&candidates, walk), &shards).await?;
         let page = on_page(candidates, &ids, (at, walk))?;
         if page.events.is_empty() {
             return Ok(FoundPage::without_items(total));
         }
-        self.page_of_events((total, walk), &page, self.told(seen, period, &page.events)).await
+        self.page_of_events((total, walk), &page, self.told(seen, period, &page.events, &shards)).await
     }
 
     /// Those that may be on the page, in rows with the total beside them; one row where there are none.
@@ -123,11 +126,11 @@ impl Telemetry {
         self.all(of_any_size(query)).await
     }
 
-    async fn ids_of_retrievals(&self, candidates: &[&Candidate]) -> Result<HashMap<u128, String>, ApiError> {
+    async fn ids_of_retrievals(&self, candidates: &[&Candidate], shards: &Shards) -> Result<HashMap<u128, String>, ApiError> {
         let mut ids = HashMap::new();
         for looked_up in candidates.chunks(LOOKED_UP) {
             let mut values = Values::default();
-            let statement = ids_of(&mut values, looked_up);
+            let statement = ids_of(&mut values, looked_up, shards);
             let found: Vec<Named> = self.all(by_key(values.bind(self.client.query(&statement)))).await?;
             ids.extend(found.into_iter().map(|named| (named.event_key, named.id)));
         }
@@ -135,8 +138,8 @@ impl Telemetry {
     }
 
     /// What is wide of those on the page.
-    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate]) -> Query {
-        let mut owned = Owned::new(seen, period, None);
+    fn told(&self, seen: &Visibility, period: &Period, on_page: &[Candidate], shards: &Shards) -> Query {
+        let mut owned = Owned::new(seen, period, None).over(shards);
         let statement = told(&mut owned, on_page);
         in_many_granules(by_key(owned.values.bind(self.client.query(&statement))))
     }
@@ -158,6 +161,9 @@ fn in_many_granules(query: Query) -> Query {
 /// there are, only those of the intervals that the page lies in are put in order: `page_at` says first how many retrievals there
 /// are, in which interval the page begins and ends, and how many are newer than all of it.
 pub(super) fn candidates(owned: &Owned) -> String {
+    if !owned.shards.is_one() {
+        return candidates_on_shards(owned);
+    }
     let ms = "toUnixTimestamp64Milli(at)";
     let all = retrievals(owned, &[shown("at")]);
     // How many of an interval may be on the page, how far it reaches, where it begins and ends, and how many are newer than all of it.
@@ -190,8 +196,7 @@ pub(super) fn candidates(owned: &Owned) -> String {
            FROM (SELECT {ms} - positiveModulo({ms}, {INTERVAL_MS}) AS interval, count() AS there_are, {counted} AS counted \
                  FROM ({all}) GROUP BY interval))"
     );
-    let columns: Vec<Column> =
-        key().into_iter().chain(["org", "observer", "at", "received"].map(shown)).chain([roles()]).collect();
+    let columns = candidate_columns();
     let ends = [Bound::worked_out(">=", "page_at.2"), Bound::worked_out("<", "page_at.3")];
     let near = retrievals_between(owned, &ends, &columns);
     format!(
@@ -204,6 +209,34 @@ pub(super) fn candidates(owned: &Owned) -> String {
              WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
            GROUP BY chunk)",
         steps = with_moved(owned),
+    )
+}
+
+fn candidate_columns() -> Vec<Column> {
+    key().into_iter().chain(["org", "observer", "at", "received"].map(shown)).chain([roles()]).collect()
+}
+
+/// The same over several shards, each of which is asked once, so that a page and its total are of one moment of it: all retrievals
+/// come together and are put in order.
+fn candidates_on_shards(owned: &Owned) -> String {
+    let ms = "toUnixTimestamp64Milli(at)";
+    let (near, reached) = if owned.late_from.is_some() {
+        let ties = format!("countIf({ms} = {{after_ms:Int64}}) OVER ()");
+        (format!(" WHERE {ms} <= {{after_ms:Int64}}"), format!("newer < {{through:UInt64}} + {ties}"))
+    } else {
+        (String::new(), "newer < {through:UInt64}".to_owned())
+    };
+    let all = retrievals(owned, &candidate_columns());
+    format!(
+        "WITH all_there_are AS MATERIALIZED ({all}) \
+         SELECT total, held FROM (SELECT count() AS total, 1 AS one FROM all_there_are) AS whole \
+         LEFT JOIN ( \
+           SELECT 1 AS one, groupArray(item) AS held FROM ( \
+             SELECT (toString(site), event_key, org, observer, roles, {ms}, newer, received) AS item, intDiv(rowNumberInAllBlocks(), {HELD}) AS chunk \
+             FROM (SELECT *, toUInt64(rank() OVER (ORDER BY at DESC) - 1) AS newer, \
+                     count() OVER (PARTITION BY at) AS tied, {reached} AS is_reached FROM all_there_are{near}) \
+             WHERE is_reached AND newer + tied > {{offset:UInt64}}) \
+           GROUP BY chunk) AS page USING (one)"
     )
 }
 
@@ -238,9 +271,13 @@ pub(super) fn id() -> String {
     format!("if(event_id != '', event_id, {KEY_AS_ID})")
 }
 
-fn ids_of(values: &mut Values, candidates: &[&Candidate]) -> String {
+fn ids_of(values: &mut Values, candidates: &[&Candidate], shards: &Shards) -> String {
     let (rows, _) = rows_of(values, candidates);
-    format!("SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows} GROUP BY event_key", id = id())
+    shards.each(&format!(
+        "SELECT event_key, argMax({id}, version) AS id FROM {OBSERVATIONS} WHERE {rows}{is_below} GROUP BY event_key",
+        id = id(),
+        is_below = shards.is_below_watermark(),
+    ))
 }
 
 /// The items of a page, in the order in which they are given. Of repeats the first report, as FINAL would have it.
@@ -248,14 +285,17 @@ fn told(owned: &mut Owned, on_page: &[Candidate]) -> String {
     let (rows, keys) = rows_of(&mut owned.values, &on_page.iter().collect::<Vec<_>>());
     let seen_by = owned.values.numbers("row_roles", on_page.iter().map(|row| i64::from(row.roles)));
     let columns = owners_columns("is_told").map(|(expression, name)| format!("{expression} AS {name}")).join(", ");
+    let firsts = owned.shards.each(&format!(
+        "SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows}{is_below} \
+         ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
+        is_below = owned.shards.is_below_watermark(),
+    ));
     format!(
         "SELECT {OF_ALL_TOLD}, toUInt8(1) AS is_item, {id} AS id, toString(event_type) AS type, {columns}, {ROLE} AS role, toUInt8(0) AS by_other, \
            toUnixTimestamp64Milli(at) AS at_ms, data AS reported, extra AS unknown, \
            arrayMap(bit -> toUInt8(bit), bitPositionsToArray({seen_by}[place])) AS roles \
          FROM ( \
-           SELECT *, {may_tell} AS is_told FROM ( \
-             SELECT *, {LINK_SITE} AS link_to, indexOf({keys}, event_key) AS place FROM {OBSERVATIONS} WHERE {rows} \
-             ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer)) \
+           SELECT *, {may_tell} AS is_told FROM ( {firsts})) \
          ORDER BY place",
         id = id(),
         may_tell = owned.may_tell("link_to", "at"),
@@ -301,7 +341,8 @@ mod tests {
             insert(&client, hour).await;
         }
         let mut values = Values::default();
-        let statement = format!("EXPLAIN indexes = 1 {}", ids_of(&mut values, &[&named(5, 2_000), &named(9_000, 2_000)]));
+        let on_page = [&named(5, 2_000), &named(9_000, 2_000)];
+        let statement = format!("EXPLAIN indexes = 1 {}", ids_of(&mut values, &on_page, &Shards::default()));
         let plan = by_key(values.bind(telemetry.client.query(&statement))).fetch_all::<String>().await.unwrap().join("\n");
         let accepted = plan.split_once("by_acceptance").unwrap_or_else(|| panic!("{plan}")).1;
         assert!(accepted.contains("Parts: 1/3") && accepted.contains("Granules: 2/6"), "{plan}");
@@ -311,7 +352,7 @@ mod tests {
     async fn an_older_repeat_that_took_the_place_of_the_report_that_was_named_is_found() {
         let (client, telemetry) = store().await;
         insert(&client, 2_000 - 24).await;
-        let ids = telemetry.ids_of_retrievals(&[&named(5, 2_000), &named(7, 2_000)]).await.unwrap();
+        let ids = telemetry.ids_of_retrievals(&[&named(5, 2_000), &named(7, 2_000)], &Shards::default()).await.unwrap();
         assert_eq!(ids, HashMap::from([5, 7].map(|key| (key, "accepted at 1976".to_owned()))));
     }
 }

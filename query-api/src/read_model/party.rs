@@ -35,14 +35,14 @@ pub(super) fn retrievals(filter: &RowFilter, shown_columns: &[Shown<'_>], aggreg
     let mut columns = vec![shown(&("at", "shown_at"))];
     columns.extend(shown_columns.iter().map(shown));
     columns.extend(aggregates.iter().map(|aggregate| (*aggregate).to_owned()));
-    format!(
-        "SELECT event_key, {columns} FROM {OBSERVATIONS} FINAL PREWHERE {found} WHERE {visible} \
+    filter.shards.each(&format!(
+        "SELECT event_key, {columns} FROM {first_reports} WHERE {visible} \
          GROUP BY event_key HAVING {in_time}",
         columns = columns.join(", "),
-        found = found(filter),
+        first_reports = filter.shards.first_reports(&found(filter)),
         visible = filter.visible,
         in_time = filter.in_time,
-    )
+    ))
 }
 
 /// On a row: one of those that are read. What it goes by is part of the sorting key, so that rows are left out before FINAL compares

@@ -6,6 +6,7 @@ use super::owned::Owned;
 use super::row_filter::RowFilter;
 use super::series::{self, By, OwnSplit, Split};
 use super::sessions::{self, SessionPart};
+use super::shards::Shards;
 use super::statements::{CorroborationBy, FunnelBy};
 use super::values::Values;
 use super::{Telemetry, agent_figures, event_page, owners_page, statements};
@@ -53,7 +54,7 @@ pub async fn query_plans(clickhouse: &ClickHouseSettings, asked: &PlanRequest) -
     let by = |text: &dyn Fn(&RowFilter) -> String| (text(&own()), own().values);
     let corroboration = |by| of(&|owned: &Owned| statements::corroboration(owned, by, None), owned());
     let funnel = |by| of(&|owned: &Owned| statements::funnel(owned, by, None), owned());
-    let session = |part| (sessions::statement(part), Values::default());
+    let session = |part| (sessions::statement(part, &Shards::default()), Values::default());
     let statements: Vec<(&str, (String, Values))> = vec![
         ("summary", of(&statements::summary, owned())),
         ("events", of(&owners_page::candidates, owned())),

@@ -9,6 +9,8 @@ use service_kit::http::ApiError;
 /// Codes by which ClickHouse refuses for load or a cap: too many rows, timeout, too many queries, memory, too many
 /// bytes, cancelled.
 const OVERLOADED: &[u32] = &[158, 159, 202, 241, 307, 394];
+/// Codes by which ClickHouse says that another shard does not answer: end of file, DNS, timeout, network, no connection.
+const SHARD_AWAY: &[u32] = &[32, 198, 209, 210, 279];
 /// What to do about an answer that is too large, whichever read it is of.
 const LARGE: &str = "The answer is larger than one read may be. Ask with a smaller limit, for a shorter time or for one domain.";
 
@@ -18,7 +20,9 @@ pub(super) fn refused(error: Error) -> ApiError {
         // It will not be less when asked again.
         _ if is_too_large(&error) => ApiError::new(Code::TooLarge, LARGE),
         Error::Network(_) | Error::TimedOut => ApiError::unavailable(error),
-        Error::BadResponse(reason) if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code)) => {
+        Error::BadResponse(reason)
+            if code_of(reason).is_some_and(|code| OVERLOADED.contains(&code) || SHARD_AWAY.contains(&code)) =>
+        {
             ApiError::unavailable(error)
         }
         _ => ApiError::internal(error),

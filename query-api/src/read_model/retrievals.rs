@@ -110,18 +110,30 @@ pub(super) fn key() -> [Column; 2] {
     [site(), Column { base: key.to_owned(), open: key.to_owned() }]
 }
 
-/// The steps that [`retrievals`] is made of.
+/// The steps that [`retrievals`] is made of. Over several shards each works them off by itself ([`whole`]).
 pub(super) fn with(owned: &Owned) -> String {
-    steps(&unmerged(owned, !owned.window().is_empty()), owned)
+    if owned.shards.is_one() { of_both_tiers(owned) } else { String::new() }
 }
 
-/// The same for [`retrievals_between`].
+/// The same for [`retrievals_between`], which one server alone is asked for.
 pub(super) fn with_moved(owned: &Owned) -> String {
     steps(&unmerged(owned, true), owned)
 }
 
+fn of_both_tiers(owned: &Owned) -> String {
+    steps(&unmerged(owned, !owned.window().is_empty()), owned)
+}
+
 fn steps(unmerged: &str, owned: &Owned) -> String {
     format!("WITH unmerged AS MATERIALIZED ({unmerged}), open AS MATERIALIZED ({}) ", open(owned))
+}
+
+/// A statement over [`retrievals_here`] each row of which is told of one key alone: over several shards, the rows of all of them.
+pub(super) fn whole(owned: &Owned, statement: &str) -> String {
+    if owned.shards.is_one() {
+        return statement.to_owned();
+    }
+    owned.shards.each(&format!("{}{statement}", of_both_tiers(owned)))
 }
 
 /// In any version of a row, because a newer one is of the same key.
@@ -152,16 +164,22 @@ fn open(owned: &Owned) -> String {
         "SELECT key_low, key_high, argMin(site, {first}) AS first_site, {told} AS told FROM ( \
            SELECT site, key_low, key_high, min((report.2, report)).2 AS kept FROM ( \
              SELECT site, key_low, key_high, arrayJoin(arrayConcat([({report})], others)) AS report FROM retrieval_index FINAL \
-             PREWHERE key_low IN (SELECT key_low FROM unmerged) WHERE {on_hosts}) \
+             PREWHERE key_low IN (SELECT key_low FROM unmerged){is_below} WHERE {on_hosts}) \
            GROUP BY site, key_low, key_high, report.3, report.4) \
          WHERE NOT startsWith(kept.7, 'turn_') GROUP BY key_low, key_high",
         report = REPORT.join(", "),
+        is_below = owned.shards.is_below_watermark(),
         on_hosts = owned.on_hosts,
     )
 }
 
 /// One row per retrieval in the window and in the owner's time.
 pub(super) fn retrievals(owned: &Owned, columns: &[Column]) -> String {
+    whole(owned, &retrievals_here(owned, columns))
+}
+
+/// The same within a statement that is [`whole`] or on one server.
+pub(super) fn retrievals_here(owned: &Owned, columns: &[Column]) -> String {
     found(owned, owned.window(), &[], columns)
 }
 
@@ -170,7 +188,7 @@ pub(super) fn retrievals_between(owned: &Owned, ends: &[Bound], columns: &[Colum
     found(owned, ends, &[], columns)
 }
 
-/// Those of type `content_retrieved` that a server saw.
+/// Those of type `content_retrieved` that a server saw, within a statement that is [`whole`].
 fn retrieved_and_seen(owned: &Owned, columns: &[Column]) -> String {
     let is_retrieval = |event_type: &str| format!("{event_type} = 'content_retrieved'");
     let conditions = [
@@ -209,7 +227,7 @@ fn near(ends: &[Bound]) -> String {
 
 /// When each report of a server happened, in the window: one row each, as `happened`.
 pub(super) fn seen_by_servers(owned: &Owned) -> String {
-    format!(
+    let seen = format!(
         "SELECT happened FROM ( \
            SELECT site, arrayJoin(arrayFilter((at, role) -> role IN ({SERVERS}), arrayPushFront(others.at, at), \
              arrayPushFront(others.role, role))) AS happened \
@@ -221,7 +239,8 @@ pub(super) fn seen_by_servers(owned: &Owned) -> String {
         on_hosts = owned.on_hosts,
         near = near(owned.window()),
         in_time = owned.in_time("site", "happened", owned.window()),
-    )
+    );
+    whole(owned, &seen)
 }
 
 /// The roles of servers: edge, origin, index.
@@ -245,7 +264,7 @@ pub(super) fn reports(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrievals(owned, &with_reports(columns)))
 }
 
-/// The same of retrievals of type `content_retrieved` that a server saw.
+/// The same of retrievals of type `content_retrieved` that a server saw, within a statement that is [`whole`].
 pub(super) fn reports_of_seen(owned: &Owned, columns: Vec<Column>) -> String {
     reports_of(owned, &retrieved_and_seen(owned, &with_reports(columns)))
 }

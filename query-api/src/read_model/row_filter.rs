@@ -2,6 +2,7 @@
 //!
 //! Must not put a time into the text.
 
+use super::shards::Shards;
 use super::values::Values;
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::{Cursor, Position};
@@ -24,6 +25,8 @@ pub(super) struct RowFilter {
     pub(super) represented_by: Vec<String>,
     /// What an event says of whether another reported it; `None` where either is listed.
     pub(super) by_other: Option<String>,
+    /// Where it is asked for.
+    pub(super) shards: Shards,
     pub(super) values: Values,
 }
 
@@ -44,9 +47,15 @@ impl RowFilter {
             is_late: None,
             represented_by: found_by.to_vec(),
             by_other: None,
+            shards: Shards::default(),
             found_by,
             values,
         }
+    }
+
+    /// Asked for on these shards.
+    pub(super) fn over(self, shards: &Shards) -> Self {
+        Self { shards: shards.clone(), ..self }
     }
 
     /// Only events that oneself or others reported.

@@ -2,6 +2,7 @@
 //!
 //! Must not let those others decide what is read of the organisation's own: whoever has a token can report any number.
 
+use super::shards::Shards;
 use super::{Telemetry, is_too_large, refused};
 use crate::access::session_scope::SessionScope;
 use crate::event_data::{manifest, shown};
@@ -77,7 +78,7 @@ impl SessionPart {
 
 /// The rows of a session are found by their projection, and then by the sorting key, whatever session their repeats name.
 /// `LIMIT 1 BY` keeps of each the one that FINAL would keep, the oldest report, without merging the whole granules around it.
-pub(super) fn statement(part: SessionPart) -> String {
+pub(super) fn statement(part: SessionPart, shards: &Shards) -> String {
     let types = match part {
         SessionPart::Disclosable => {
             " AND event_type IN ('content_grounded', 'content_cited', 'content_presented', 'turn_started', 'turn_completed')"
@@ -92,19 +93,22 @@ pub(super) fn statement(part: SessionPart) -> String {
     let whose = whose(part);
     let most = part.max_events();
     let [data, extra, content_id, content_telemetry_id, event_id, agent_id] = texts(part);
+    let firsts = shards.each(&format!(
+        "SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
+           turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
+         FROM {OBSERVATIONS} \
+         WHERE (site, event_key) IN ({keys}) AND {whose}{is_below} \
+         ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer",
+        keys = keys(part),
+        is_below = shards.is_below_watermark(),
+    ));
     format!(
         "SELECT event_key AS key, observer, site, toString(event_type) AS event_type, toUnixTimestamp64Milli(at) AS at_ms, \
            toUInt8(source_role) AS role, content_url, turn_id, output_id, texts.1 AS data, texts.2 AS extra, texts.3 AS content_id, \
            texts.4 AS content_telemetry_id, texts.5 AS event_id, texts.6 AS agent_id \
-         FROM ( \
-           SELECT event_key, observer, site, org_id, platform_id, session_id, event_type, at, source_role, version, content_url, \
-             turn_id, output_id, ({data}, {extra}, {content_id}, {content_telemetry_id}, {event_id}, {agent_id}) AS texts \
-           FROM {OBSERVATIONS} \
-           WHERE (site, event_key) IN ({keys}) AND {whose} \
-           ORDER BY version DESC LIMIT 1 BY site, event_key, org_id, observer) \
+         FROM ( {firsts}) \
          WHERE {SESSION}{types} \
          ORDER BY {order} LIMIT {most} + 1",
-        keys = keys(part),
     )
 }
 
@@ -157,7 +161,8 @@ fn texts(part: SessionPart) -> [String; 6] {
 impl Telemetry {
     /// The session's events.
     pub(crate) async fn session_events(&self, scope: SessionScope, part: SessionPart) -> Result<SessionEvents, ApiError> {
-        let query = self.client.query(&statement(part)).with_setting("max_result_bytes", part.max_bytes());
+        let shards = self.shards_now().await?;
+        let query = self.client.query(&statement(part, &shards)).with_setting("max_result_bytes", part.max_bytes());
         // What is large goes before the rows are sorted, not after.
         let query = query.with_setting("query_plan_execute_functions_after_sorting", "0");
         let query = query.param("org", scope.org().to_string()).param("session", scope.session().to_string());

@@ -4,7 +4,7 @@
 //! Must be made of its own words and of the conditions of [`Owned`] only: nothing that a caller wrote.
 
 use super::owned::Owned;
-use super::retrievals::{Column, retrievals, session_of_each, shape, told_of_each};
+use super::retrievals::{Column, retrievals_here, session_of_each, shape, told_of_each, whole};
 
 /// The text of a shape (schemas/clickhouse/retrieval_index_shape.sql): the type, and of each report, the representing one first, role,
 /// organisation, platform, agent, `link_site` and whether it has a session.
@@ -18,13 +18,13 @@ fn key(owned: &Owned) -> &'static str {
 fn shaped(owned: &Owned, columns: impl IntoIterator<Item = Column>) -> String {
     let told = owned.tells_by_time().then(|| told_of_each(owned));
     let columns: Vec<Column> = columns.into_iter().chain([shape()]).chain(told).collect();
-    retrievals(owned, &columns)
+    retrievals_here(owned, &columns)
 }
 
 /// On a row of these: an agent stands behind the report that represents its retrievals, which so are claimed.
 pub(super) const IS_CLAIM: &str = "all_role[1] IN (0, 1) AND are_agents[1]";
 
-/// One row per shape with the number of its `retrievals`.
+/// One row per shape with the number of its `retrievals`; over several shards one for each of these, as in all that follow.
 pub(super) fn counted(owned: &Owned) -> String {
     let key = key(owned);
     meant(owned, &format!("SELECT {key}, count() AS retrievals FROM ({}) GROUP BY {key}", shaped(owned, [])))
@@ -58,6 +58,7 @@ pub(super) fn counted_by_day(owned: &Owned) -> String {
 /// `platforms`, `agents`, whether it has a session, and whether an agent stands behind it (`are_agents`), without which it names no agent
 /// (docs/api/counting.md#figures).
 fn meant(owned: &Owned, counted: &str) -> String {
+    let counted = whole(owned, counted);
     // At any time, where the time decides nothing.
     let told =
         || format!(", arrayMap(report -> {}, reports) AS are_told", owned.may_tell("report.5", "toDateTime64(0, 3, 'UTC')"));

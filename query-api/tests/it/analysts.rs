@@ -773,7 +773,7 @@ async fn views_that_nobody_renews_refuse_and_never_show_less() {
     }
     // A lease that ran out, and one for other hosts than the policies in force let through.
     let login = &analyst.login;
-    let found = world.app.clickhouse.query("SELECT any(generation) FROM analyst_leases").fetch_one::<u64>().await.unwrap();
+    let found = world.app.clickhouse().query("SELECT any(generation) FROM analyst_leases").fetch_one::<u64>().await.unwrap();
     for (generation, until) in
         [(found, "now64(3) - toIntervalSecond(1)"), (found.wrapping_add(1), "now64(3) + toIntervalSecond(100)")]
     {
@@ -783,7 +783,7 @@ async fn views_that_nobody_renews_refuse_and_never_show_less() {
     }
     world.round().await;
     let left = "SELECT dateDiff('second', now64(3), max(until)) FROM analyst_leases";
-    let left = world.app.clickhouse.query(left).fetch_one::<i64>().await.unwrap();
+    let left = world.app.clickhouse().query(left).fetch_one::<i64>().await.unwrap();
     assert!((60..=120).contains(&left), "{left}");
 }
 

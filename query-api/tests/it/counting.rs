@@ -79,7 +79,7 @@ async fn repeats_count_once_before_they_merge() {
     for age in 0..5 {
         app.insert(&[report.clone().version(100 - age)]).await;
     }
-    let parts = app.clickhouse.query("SELECT count() FROM observations").fetch_one::<u64>().await.unwrap();
+    let parts = app.clickhouse().query("SELECT count() FROM observations").fetch_one::<u64>().await.unwrap();
     assert_eq!(parts, 5, "nothing has merged");
     let summary = app.summary(&owner.key, &[]).await;
     assert_eq!((summary.total_events, summary.total_sessions), (1, 1));

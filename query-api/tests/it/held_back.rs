@@ -10,7 +10,6 @@ use reqwest::{Response, StatusCode};
 use schemas::event::SourceRole::Edge;
 use schemas::identity::OrgType;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::stores;
 use service_kit::testing::{TestServer, client, eventually};
 use std::time::Duration;
 
@@ -20,9 +19,7 @@ const EVENTS: &str = "/content-owners/events?limit=1000";
 async fn served(app: TestApp, clickhouse: ClickHouseSettings, reads: ReadSettings) -> TestApp {
     let settings = Settings { reads, ..Settings::on(clickhouse, app.stores.postgres.clone()) };
     let server = TestServer::start(router(State::connect(&settings).await.unwrap())).await;
-    let mut app = app.served_by(server);
-    app.clickhouse = stores::clickhouse(&settings.clickhouse).unwrap();
-    app
+    app.served_by(server).storing_in(&settings.clickhouse)
 }
 
 async fn app_with(reads: ReadSettings) -> TestApp {

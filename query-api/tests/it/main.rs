@@ -41,6 +41,7 @@ mod series;
 mod session_readers;
 mod sessions_world;
 mod several_hosts;
+mod shards;
 mod shared_tokens;
 mod test_app;
 mod threat_table;

@@ -176,7 +176,7 @@ impl Clicks {
     }
 
     pub(crate) async fn report(&self, rows: &[Reported]) {
-        let client = self.app.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
+        let client = self.app.clickhouse().clone().with_validation(false).with_setting("async_insert", "0");
         let mut insert = client.insert::<Reported>("observations").await.unwrap();
         for row in rows {
             insert.write(row).await.unwrap();

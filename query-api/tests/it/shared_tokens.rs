@@ -289,7 +289,7 @@ async fn a16_what_others_did_with_a_token_is_found_by_its_index() {
     clicks.app.command("OPTIMIZE TABLE observations FINAL").await;
     let issuer: OrgId = clicks.agent.id;
     let plan = format!("EXPLAIN indexes = 1 SELECT site, event_key FROM observations WHERE issuer_id = '{issuer}'");
-    let plan = clicks.app.clickhouse.query(&plan).fetch_all::<String>().await.unwrap().join("\n");
+    let plan = clicks.app.clickhouse().query(&plan).fetch_all::<String>().await.unwrap().join("\n");
     let (_, by_issuer) = plan.split_once("by_issuer").unwrap_or_else(|| panic!("{plan}"));
     assert!(by_issuer.contains("Granules: 1/"), "{plan}");
     let agent: &SeededOrg = &clicks.agent;

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 use service_kit::retrieval_index::Compactor;
 use service_kit::roles::Role;
-use service_kit::settings::{BotSettings, ClickHouseSettings};
+use service_kit::settings::{BotSettings, ClickHouseSettings, ClickHouseShards};
 use service_kit::stores;
-use service_kit::testing::{Seed, TestServer, TestStores, client};
+use service_kit::testing::{Seed, TestServer, TestStores, client, size};
 use std::path::Path;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 /// 2026-01-01T00:00:00Z.
@@ -163,8 +164,25 @@ impl Answer {
 pub(crate) struct TestApp {
     pub(crate) stores: TestStores,
     pub(crate) server: TestServer,
-    pub(crate) clickhouse: Client,
+    /// Where rows are put: one client for each shard.
+    shards: Vec<Client>,
     http: reqwest::Client,
+}
+
+/// The servers of a run over shards (`TEST_SHARDS`), which end with this process.
+static SHARDS: OnceCell<Vec<ClickHouse>> = OnceCell::const_new();
+
+async fn fresh_stores() -> TestStores {
+    match size("TEST_SHARDS", 1) {
+        1 => TestStores::fresh().await,
+        count => TestStores::over_shards(SHARDS.get_or_init(|| start_shards(count)).await).await,
+    }
+}
+
+/// So many servers, with their data in a folder that is left behind where this process does not drop them.
+pub(crate) async fn start_shards(count: usize) -> Vec<ClickHouse> {
+    let start = move || ClickHouse::shards(&tempfile::tempdir().unwrap().keep(), count);
+    tokio::task::spawn_blocking(start).await.unwrap().unwrap()
 }
 
 impl TestApp {
@@ -183,18 +201,27 @@ impl TestApp {
     }
 
     async fn set(resolving: ResolveSettings, bots: BotSettings) -> Self {
-        let stores = TestStores::fresh().await;
+        let stores = fresh_stores().await;
         let own = stores.signed_in_as(Role::Query);
         let settings = Settings { resolving, bots, ..Settings::on(own.clickhouse, own.postgres) };
         let state = State::connect(&settings).await.unwrap();
-        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
-        Self { stores, server: TestServer::start(router(state)).await, clickhouse, http: client() }
+        Self::on(stores, TestServer::start(router(state)).await)
     }
 
     /// These stores, asked through a server that is there.
     pub(crate) fn on(stores: TestStores, server: TestServer) -> Self {
-        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
-        Self { stores, server, clickhouse, http: client() }
+        let shards = stores::clickhouse_shards(&stores.clickhouse).unwrap();
+        Self { stores, server, shards, http: client() }
+    }
+
+    /// Rows are put into this store from here on.
+    pub(crate) fn storing_in(self, store: &ClickHouseSettings) -> Self {
+        Self { shards: stores::clickhouse_shards(store).unwrap(), ..self }
+    }
+
+    /// The store that rows are put into; of several shards the first.
+    pub(crate) fn clickhouse(&self) -> &Client {
+        &self.shards[0]
     }
 
     /// The same stores, asked through another server.
@@ -206,20 +233,41 @@ impl TestApp {
         Seed(&self.stores.pool)
     }
 
-    /// Puts rows into the store, as one block.
+    /// Puts rows into the store, as one block on each shard.
     pub(crate) async fn insert(&self, rows: &[Observation]) {
-        // Without validation, because only the columns that count are given.
-        let client = self.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
-        let mut insert = client.insert::<Observation>("observations").await.unwrap();
-        for row in rows {
-            insert.write(row).await.unwrap();
+        self.insert_into("observations", rows).await;
+    }
+
+    /// The same of rows that stand at this offset of a partition, on shards.
+    pub(crate) async fn insert_at(&self, rows: &[Observation], (partition, offset): (i32, i64)) {
+        self.command("CREATE TABLE IF NOT EXISTS staged AS observations ENGINE = MergeTree ORDER BY tuple()").await;
+        self.insert_into("staged", rows).await;
+        self.command(&format!(
+            "INSERT INTO observations SELECT * REPLACE ({partition} AS log_partition, {offset} AS log_offset) FROM staged \
+             SETTINGS deduplicate_insert_select = 'disable'"
+        ))
+        .await;
+        self.command("TRUNCATE TABLE staged").await;
+    }
+
+    async fn insert_into(&self, table: &str, rows: &[Observation]) {
+        for (place, client) in self.shards.iter().enumerate() {
+            // Without validation, because only the columns that count are given.
+            let client = client.clone().with_validation(false).with_setting("async_insert", "0");
+            let mut insert = client.insert::<Observation>(table).await.unwrap();
+            let is_there = |row: &&Observation| ClickHouseShards::place_of(row.event_key, self.shards.len()) == place;
+            for row in rows.iter().filter(is_there) {
+                insert.write(row).await.unwrap();
+            }
+            insert.end().await.unwrap();
         }
-        insert.end().await.unwrap();
     }
 
     /// Compacts what has been put into the store.
     pub(crate) async fn compact(&self) {
-        Compactor::connect(&self.stores.clickhouse).unwrap().compact_all().await.unwrap();
+        for shard in self.stores.clickhouse.each_shard() {
+            Compactor::connect(&shard).unwrap().compact_all().await.unwrap();
+        }
     }
 
     /// Nothing is in the store any more.
@@ -229,7 +277,9 @@ impl TestApp {
     }
 
     pub(crate) async fn command(&self, statement: &str) {
-        self.clickhouse.query(statement).execute().await.unwrap();
+        for client in &self.shards {
+            client.query(statement).execute().await.unwrap();
+        }
     }
 
     pub(crate) async fn get(&self, key: &str, path: &str, query: &[(&str, &str)]) -> Answer {

@@ -65,7 +65,7 @@ impl Block {
     /// Reads one record; one that is not `wanted` leaves nothing but its offset.
     pub(crate) fn push(&mut self, message: &impl Message, wanted: impl Fn(&LogRecord) -> bool) {
         let payload = message.payload().unwrap_or_default();
-        let read = |record: LogRecord| wanted(&record).then(|| Read::of(record, message.partition()));
+        let read = |record: LogRecord| wanted(&record).then(|| Read::of(record, (message.partition(), message.offset())));
         match guarded(|| decode(payload).map(read)) {
             Ok(Some(Read::Rows(rows))) => self.take(rows),
             Ok(Some(Read::Unresolved(record))) => {
@@ -153,10 +153,10 @@ enum Read {
 }
 
 impl Read {
-    fn of(record: LogRecord, partition: i32) -> Self {
+    fn of(record: LogRecord, place: (i32, i64)) -> Self {
         match record.is_unresolved() {
             true => Self::Unresolved(Box::new(record)),
-            false => Self::Rows(ObservationRow::of(record, partition)),
+            false => Self::Rows(ObservationRow::of(record, place)),
         }
     }
 }
@@ -170,6 +170,7 @@ fn letter(message: &impl Message) -> DeadLetter {
             .map(|headers| headers.iter().fold(OwnedHeaders::new(), OwnedHeaders::insert))
             .unwrap_or_default(),
         partition: message.partition(),
+        offset: message.offset(),
         origin: format!("{}/{}/{}", message.topic(), message.partition(), message.offset()),
         reason: String::new(),
         events: 0,
@@ -221,7 +222,7 @@ mod tests {
                     }
                     event.agent_id = Some("a".repeat(MAX_STRING_BYTES));
                 }
-                rows.extend(ObservationRow::of(record, 0));
+                rows.extend(ObservationRow::of(record, (0, 0)));
             }
             let added: usize = rows.iter().map(|row| row.content_url.len() + row.link_site.len() + row.agent_id.len()).sum();
             let of_one = added / records;

@@ -15,6 +15,7 @@ pub(crate) struct DeadLetter {
     pub(crate) headers: OwnedHeaders,
     /// Where the record is on the log.
     pub(crate) partition: i32,
+    pub(crate) offset: i64,
     /// `topic/partition/offset`.
     pub(crate) origin: String,
     pub(crate) reason: String,

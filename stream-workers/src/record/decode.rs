@@ -51,7 +51,7 @@ mod tests {
     use crate::record::row::ObservationRow;
 
     fn rows(text: &str) -> Vec<ObservationRow> {
-        ObservationRow::of(decode(text.as_bytes()).unwrap(), 0)
+        ObservationRow::of(decode(text.as_bytes()).unwrap(), (0, 0))
     }
 
     const GOOD: &str = r#"{"v":1,"org":"00000000-0000-0000-0000-000000000001","received_at_us":1790000000000000,"kind":"events",

@@ -8,5 +8,5 @@ use super::row::ObservationRow;
 
 /// How many observations a record's bytes hold, or the reason on the dead letter.
 pub fn dry_run(payload: &[u8]) -> Result<usize, String> {
-    Ok(fold(ObservationRow::of(decode(payload)?, 0)).rows.len())
+    Ok(fold(ObservationRow::of(decode(payload)?, (0, 0))).rows.len())
 }

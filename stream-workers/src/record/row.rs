@@ -60,6 +60,9 @@ pub(crate) struct ObservationRow {
     /// Of the log, where it came from; no column.
     #[serde(skip)]
     pub(crate) partition: i32,
+    /// Its place there; no column.
+    #[serde(skip)]
+    pub(crate) offset: i64,
 }
 
 /// The identity of an observation: the table's sorting key.
@@ -67,9 +70,9 @@ pub(crate) type ObservationKey<'a> = (&'a str, u128, Uuid, u8);
 
 impl ObservationRow {
     /// The rows of a record in which nothing is left to look up.
-    pub(crate) fn of(record: LogRecord, partition: i32) -> Vec<Self> {
+    pub(crate) fn of(record: LogRecord, (partition, offset): (i32, i64)) -> Vec<Self> {
         let (v, org, received_at_us) = (record.v, record.org.0, record.received_at_us);
-        let row = |(place, event)| Self { partition, ..Self::new(v, place, event, org, received_at_us) };
+        let row = |(place, event)| Self { partition, offset, ..Self::new(v, place, event, org, received_at_us) };
         record.events.into_iter().enumerate().map(row).collect()
     }
 
@@ -114,6 +117,7 @@ impl ObservationRow {
             media_type: crawler.media_type,
             bots_version: crawler.bots_version,
             partition: 0,
+            offset: 0,
         };
         let is_of_report = v >= DIGEST_OF_REPORT_SINCE;
         let digest = digest(&row, is_of_report.then_some(place));

@@ -19,16 +19,28 @@ const EVENTS: &str = "events";
 const OBSERVATIONS: &str = "observations";
 
 impl Figures {
+    /// The same of all shards: they have no event in common.
+    pub(super) async fn count_all(shards: &[clickhouse::Client], until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
+        let mut all = Self::default();
+        for shard in shards {
+            let counted = if shards.len() == 1 { COUNTED_ON_ONE_SERVER } else { COUNTED_ON_A_SHARD };
+            let Self { counts, fingerprint } = Self::count(shard, counted, until, orgs).await?;
+            all.fingerprint ^= fingerprint;
+            counts.into_iter().for_each(|(name, count)| *all.counts.entry(name).or_default() += count);
+        }
+        Ok(all)
+    }
+
     /// Counts what was accepted before `until`, of some organisations or of all.
-    pub(super) async fn count(client: &clickhouse::Client, until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
+    async fn count(client: &clickhouse::Client, counted: &str, until: DateTime<Utc>, orgs: &[OrgId]) -> anyhow::Result<Self> {
         let of_orgs = if orgs.is_empty() { "" } else { " AND org_id IN ?" };
-        let scope = format!("FROM observations FINAL WHERE received_at < fromUnixTimestamp64Micro(?){of_orgs}");
+        let scope = counted.replace("{accepted}", &format!("received_at < fromUnixTimestamp64Micro(?){of_orgs}"));
         let named: Vec<String> = orgs.iter().map(ToString::to_string).collect();
         let ask = |columns: &str, rest: &str| {
             let query = client.query(&format!("SELECT {columns} {scope} {rest}")).bind(until.timestamp_micros());
             if orgs.is_empty() { query } else { query.bind(&named) }
         };
-        let all = "uniqExact(site, event_key), count(), groupBitXor(cityHash64(*))";
+        let all = "uniqExact(site, event_key), count(), groupBitXor(said)";
         let (events, observations, fingerprint): (u64, u64, u64) = ask(all, "").fetch_one().await?;
         let by_type = ask("event_type, uniqExact(site, event_key)", "GROUP BY event_type");
         let by_type: Vec<(String, u64)> = by_type.fetch_all().await?;
@@ -49,6 +61,15 @@ impl Figures {
         self.counts.get(name).copied().unwrap_or(0)
     }
 }
+
+/// Of each observer the first of the reports that were accepted so: its type, and a value for all that it says.
+const COUNTED_ON_ONE_SERVER: &str =
+    "FROM (SELECT site, event_key, event_type, cityHash64(*) AS said FROM observations FINAL WHERE {accepted})";
+/// The same where repeats stay apart, each by its position on the log. Read in the order of the key, nothing is held of it.
+const COUNTED_ON_A_SHARD: &str = "FROM ( \
+    SELECT site, event_key, argMax(event_type, version) AS event_type, \
+        argMax(cityHash64(* EXCEPT (log_partition, log_offset)), version) AS said \
+    FROM observations WHERE {accepted} GROUP BY site, event_key, org_id, observer SETTINGS optimize_aggregation_in_order = 1)";
 
 /// Two counts of the same.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 
 use crate::consume::topic_reader::TopicReader;
 use crate::replay::{Range, ReplayOptions, read_again};
+use crate::store::Store;
 use crate::{Settings, prepare};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -23,8 +24,16 @@ pub struct RebuildOptions {
     output: OutputOptions,
 }
 
-/// The rows of the table; none when there is no table yet, or no database.
+/// The rows of the tables of all shards; none when there is no table yet, or no database.
 async fn rows(settings: &ClickHouseSettings) -> anyhow::Result<u64> {
+    let mut rows = 0;
+    for shard in settings.each_shard() {
+        rows += rows_of(&shard).await?;
+    }
+    Ok(rows)
+}
+
+async fn rows_of(settings: &ClickHouseSettings) -> anyhow::Result<u64> {
     let client = stores::clickhouse(settings)?.with_database("system");
     let rows = client.query("SELECT coalesce(total_rows, 0) FROM tables WHERE database = ? AND name = ?");
     let rows = rows.bind(&settings.clickhouse_database).bind(OBSERVATIONS).fetch_optional().await?;
@@ -42,7 +51,10 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
         "{database}.{OBSERVATIONS} holds {rows} rows: to read the log again into a table in use, run `telemetry stream-workers replay`; to begin anew, DROP TABLE {database}.{OBSERVATIONS} first"
     );
     // It may have rows of observations that are gone; `prepare` makes it anew, and fills it with what a worker has inserted.
-    retrieval_index::discard(&settings.clickhouse).await.context("CLICKHOUSE_URL: the index cannot be dropped")?;
+    for shard in settings.clickhouse.each_shard() {
+        retrieval_index::discard(&shard).await.context("CLICKHOUSE_URL: the index cannot be dropped")?;
+    }
+    stores::forget_watermarks(&settings.clickhouse).await?;
     prepare(settings).await?;
     stores::check_clickhouse(&settings.clickhouse).await?;
     let range = Range::find(&TopicReader::open(&settings.kafka, &settings.kafka.topic)?, None, None).await?;
@@ -54,7 +66,8 @@ pub async fn rebuild(settings: &Settings, options: &RebuildOptions, clock: Clock
         }
         eprintln!("partition {partition} of the log begins at offset {first}: what came before is gone");
     }
-    let observations = read_again(settings, &ReplayOptions::whole(options.output), &range, clock).await?;
+    let store = Store::connect(&settings.clickhouse, clock.clone())?;
+    let observations = read_again(settings, &ReplayOptions::whole(options.output), (&range, store), clock).await?;
     eprintln!("{database}.{OBSERVATIONS} is rebuilt: {observations} observations");
     Ok(())
 }

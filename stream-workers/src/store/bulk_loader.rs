@@ -10,6 +10,9 @@ use schemas::log::LogRecord;
 use service_kit::clock::Clock;
 use service_kit::settings::ClickHouseSettings;
 
+/// Read whatever the high watermark.
+const FROM_NO_LOG: (i32, i64) = (0, -1);
+
 /// Writes into one table of observations.
 pub struct BulkLoader(Store);
 
@@ -21,7 +24,7 @@ impl BulkLoader {
 
     /// Inserts records in which nothing is left to look up, as one block.
     pub async fn insert(&self, records: Vec<LogRecord>) {
-        let rows = fold(records.into_iter().flat_map(|record| ObservationRow::of(record, 0)).collect());
+        let rows = fold(records.into_iter().flat_map(|record| ObservationRow::of(record, FROM_NO_LOG)).collect());
         self.0.insert(rows, &Offsets::default()).await;
     }
 }

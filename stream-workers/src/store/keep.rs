@@ -38,8 +38,11 @@ impl Keep {
             kafka::set_retention(kafka, &kafka.rejected_topic, keep).await?;
         }
         let Some(days) = self.events_keep else { return Ok(()) };
-        keep_rows(clickhouse, OBSERVATIONS, (ACCEPTED, ""), days).await?;
-        keep_rows(clickhouse, RETRIEVAL_INDEX, (LAST_ACCEPTED, " DELETE WHERE site != ''"), days).await
+        for shard in &clickhouse.each_shard() {
+            keep_rows(shard, OBSERVATIONS, (ACCEPTED, ""), days).await?;
+            keep_rows(shard, RETRIEVAL_INDEX, (LAST_ACCEPTED, " DELETE WHERE site != ''"), days).await?;
+        }
+        Ok(())
     }
 }
 

@@ -19,11 +19,11 @@ fn block(keys: &[u128], org: u128, role: &str, received_at_us: i64) -> Folded {
     };
     let (org, events) = (Uuid::from_u128(org), keys.iter().map(event).collect::<Vec<_>>().join(","));
     let record = format!(r#"{{"v":4,"org":"{org}","received_at_us":{received_at_us},"kind":"events","events":[{events}]}}"#);
-    fold(ObservationRow::of(decode(record.as_bytes()).unwrap(), 0))
+    fold(ObservationRow::of(decode(record.as_bytes()).unwrap(), (0, 0)))
 }
 
 async fn rows(store: &Store) -> u64 {
-    store.client.query("SELECT count() FROM observations").fetch_one().await.unwrap()
+    store.clients[0].query("SELECT count() FROM observations").fetch_one().await.unwrap()
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn f9_blocks_of_the_same_offsets_with_other_rows_are_all_taken_and_the_sam
     let stores = TestStores::fresh().await;
     let store = Store::connect(&stores.clickhouse, Clock::System).unwrap();
     // Merges would make one of repeats.
-    store.client.query("SYSTEM STOP MERGES observations").execute().await.unwrap();
+    store.clients[0].query("SYSTEM STOP MERGES observations").execute().await.unwrap();
     let then = 1_790_000_000_000_000;
     // Each differs from the first in one thing: the key, how many, who, in which role, when.
     let blocks = [
@@ -91,7 +91,7 @@ async fn f9_no_server_is_let_answer_before_the_index_has_a_block_or_put_it_there
 async fn f9_a_block_that_the_index_does_not_take_is_repeated_until_both_tables_have_it() {
     let stores = TestStores::fresh().await;
     let store = Store::connect(&stores.clickhouse, Clock::System).unwrap();
-    let run = async |statement: &str| store.client.query(statement).execute().await.unwrap();
+    let run = async |statement: &str| store.clients[0].query(statement).execute().await.unwrap();
     run("ALTER TABLE retrieval_index ADD CONSTRAINT full CHECK site = ''").await;
     let offsets = offsets();
     let insert = store.insert(block(&[1, 2], 1, "edge", 1_790_000_000_000_000), &offsets);
@@ -100,6 +100,6 @@ async fn f9_a_block_that_the_index_does_not_take_is_repeated_until_both_tables_h
         run("ALTER TABLE retrieval_index DROP CONSTRAINT full").await;
     };
     tokio::join!(insert, mend);
-    let indexed: u64 = store.client.query("SELECT count() FROM retrieval_index").fetch_one().await.unwrap();
+    let indexed: u64 = store.clients[0].query("SELECT count() FROM retrieval_index").fetch_one().await.unwrap();
     assert_eq!((rows(&store).await, indexed), (2, 2));
 }

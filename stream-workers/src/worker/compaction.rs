@@ -3,10 +3,15 @@
 //!
 //! Must never hold up the log: it fails, waits and gives way by itself, and no row that workers insert depends on it.
 
+mod all_shards;
+mod ripeness;
+
 use crate::back_off::BackOff;
 use crate::metrics;
+use all_shards::OfShard;
 use clickhouse::error::Error;
-use service_kit::retrieval_index::{Base, Compactor, DeltaPart, STEP_ROWS};
+use ripeness::Ripeness;
+use service_kit::retrieval_index::{Compactor, DeltaPart, STEP_ROWS};
 use service_kit::settings::ClickHouseSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -33,6 +38,14 @@ pub(crate) struct Compaction {
     seen: BTreeMap<u64, Instant>,
     /// When the base was last looked at.
     base_seen: Option<Instant>,
+    told: OfShard,
+    ripeness: Ripeness,
+}
+
+/// Compacts all of these, each by itself. Never ends.
+pub(crate) async fn work(compactions: Vec<Compaction>) -> Infallible {
+    let (first, _, _) = futures::future::select_all(compactions.into_iter().map(|one| Box::pin(one.work()))).await;
+    first
 }
 
 /// What came of one round.
@@ -45,13 +58,21 @@ enum Round {
 }
 
 impl Compaction {
-    pub(crate) fn connect(settings: &ClickHouseSettings) -> anyhow::Result<Self> {
+    /// One for each shard.
+    pub(crate) fn of_each_shard(settings: &ClickHouseSettings) -> anyhow::Result<Vec<Self>> {
+        let shards = settings.each_shard();
+        let ripeness = |own| if shards.len() > 1 { Ripeness::of_shard(own, settings) } else { Ok(Ripeness::of_one_server()) };
+        let of_each = shards.iter().zip(OfShard::of_each(shards.len()));
+        of_each.map(|(settings, told)| Self::connect(settings, told, ripeness(settings)?)).collect()
+    }
+
+    fn connect(settings: &ClickHouseSettings, told: OfShard, ripeness: Ripeness) -> anyhow::Result<Self> {
         let compactor = Compactor::connect(settings)?;
-        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new(), base_seen: None })
+        Ok(Self { compactor, epoch: None, covered: BTreeSet::new(), seen: BTreeMap::new(), base_seen: None, told, ripeness })
     }
 
     /// Compacts again and again. Never ends; dropped at any moment it leaves nothing behind that another would have to mend.
-    pub(crate) async fn work(mut self) -> Infallible {
+    async fn work(mut self) -> Infallible {
         let mut back_off = BackOff::default();
         loop {
             let started = Instant::now();
@@ -80,7 +101,8 @@ impl Compaction {
         if self.epoch.replace(epoch).is_some_and(|known| known != epoch) {
             return Ok(Round::Other);
         }
-        let step = self.step(&parts);
+        let ripe = self.ripeness.look(&parts).await?;
+        let step = self.step(&ripe);
         if !step.is_empty() && self.compact(&step, epoch).await? == Round::Other {
             return Ok(Round::Other);
         }
@@ -103,10 +125,9 @@ impl Compaction {
             }
         }
         let oldest = self.seen.values().min().map_or(Duration::ZERO, |first| now - *first);
-        metrics::delta(parts.len(), parts.iter().map(|part| part.rows).sum(), oldest);
+        self.told.delta(parts.len(), parts.iter().map(|part| part.rows).sum(), oldest);
         if self.base_seen.is_none_or(|last| now - last >= LOOK_AT_BASE) {
-            let Base { rows, young, merges_per_row } = self.compactor.base().await?;
-            metrics::base(rows, young, merges_per_row);
+            self.told.base(self.compactor.base().await?);
             self.base_seen = Some(now);
         }
         Ok(parts)
@@ -151,7 +172,7 @@ mod tests {
                 "INSERT INTO observations (site, event_key, version) SELECT 'com.example', cityHash64(number), 1 FROM numbers";
             client.query(&format!("{insert}({first}, {})", STEP_ROWS / 2 + 1)).execute().await.unwrap();
         }
-        let mut compaction = Compaction::connect(&stores.clickhouse).unwrap();
+        let mut compaction = Compaction::of_each_shard(&stores.clickhouse).unwrap().remove(0);
         let mut rounds = 0;
         while !compaction.compactor.parts().await.unwrap().is_empty() {
             assert_eq!(compaction.round().await.unwrap(), Round::Done);

@@ -33,6 +33,7 @@ mod replay;
 mod replays;
 mod scrape;
 mod settled;
+mod shards;
 mod test_app;
 mod turns;
 mod without_room;

@@ -12,6 +12,7 @@ mod town;
 
 use futures::{StreamExt as _, stream};
 use life::{Life, STEPS};
+use local::private::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use service_kit::testing::{random_seed, size};
@@ -27,6 +28,15 @@ const PARALLEL: usize = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_every_read_of_every_random_history_equals_the_model() {
     compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
+}
+
+/// Two servers, each with the rows of its keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_every_read_over_two_shards_equals_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_owned();
+    let shards = tokio::task::spawn_blocking(move || ClickHouse::shards(&at, 2)).await.unwrap().unwrap();
+    compare_with_the_model(&TestApp::build_over(&shards).await, size("MODEL_ROUNDS", USUAL) / 2).await;
 }
 
 /// No read asks for what ClickHouse remembers of conditions; the proxy does so in the reads' stead, and they equal the model.

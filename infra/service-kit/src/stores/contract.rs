@@ -21,7 +21,7 @@ pub(super) async fn table(name: &str, client: &clickhouse::Client) -> Result<Opt
 
 impl Table {
     /// What no ALTER can mend: the table is put aside and filled anew from the log.
-    pub(super) fn keep(&self, contract: &TableContract) -> anyhow::Result<()> {
+    pub(super) fn keep(&self, contract: &TableContract, key: &str) -> anyhow::Result<()> {
         let Self { name, engine, sorting_key, partition_key, create_table_query } = self;
         let fix = format!("run RENAME TABLE {name} TO {name}_old, then `telemetry stream-workers rebuild`");
         // A replicated engine names its place first, and the version last.
@@ -34,11 +34,8 @@ impl Table {
                 contract.version
             );
         }
-        if sorting_key != contract.sorting_key {
-            bail!(
-                "table {name}: ORDER BY is ({sorting_key}) instead of ({}), so repeats would be counted; {fix}",
-                contract.sorting_key
-            );
+        if sorting_key != key {
+            bail!("table {name}: ORDER BY is ({sorting_key}) instead of ({key}), so repeats would be counted; {fix}");
         }
         if !partition_key.is_empty() {
             bail!("table {name}: PARTITION BY {partition_key} keeps repeats apart; {fix}");

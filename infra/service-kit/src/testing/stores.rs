@@ -5,6 +5,7 @@
 use crate::roles::{self, Role};
 use crate::settings::{ClickHouseSettings, KafkaSettings, PostgresSettings};
 use crate::{kafka, stores};
+use local::private::ClickHouse;
 use local::stack::Endpoints;
 use rdkafka::admin::AdminOptions;
 use rdkafka::producer::Producer;
@@ -36,8 +37,23 @@ pub struct TestStores {
 impl TestStores {
     /// Creates them.
     pub async fn fresh() -> Self {
+        Self::with(|running, name| ClickHouseSettings::at(running, name)).await
+    }
+
+    /// The same with observations over these servers of the test's own.
+    pub async fn over_shards(shards: &[ClickHouse]) -> Self {
+        let urls: Vec<String> = shards.iter().map(ClickHouse::url).collect();
+        Self::with(|_, name| ClickHouseSettings {
+            clickhouse_shards: urls.iter().cloned().collect(),
+            ..ClickHouseSettings::at(&urls[0], name)
+        })
+        .await
+    }
+
+    async fn with(clickhouse: impl FnOnce(&str, &str) -> ClickHouseSettings) -> Self {
         let servers = servers().await;
-        let (name, clickhouse, kafka) = settings(&servers);
+        let (name, kafka) = settings(&servers);
+        let clickhouse = clickhouse(&servers.clickhouse_url, &name);
         let ((postgres, pool), tables, topics) = tokio::join!(
             fresh_database(&servers, &name),
             stores::apply_clickhouse_ddl(&clickhouse),
@@ -51,7 +67,8 @@ impl TestStores {
     /// Without ClickHouse's tables and without topics: those that run `prepare` make them.
     pub async fn unprepared() -> Self {
         let servers = servers().await;
-        let (name, clickhouse, kafka) = settings(&servers);
+        let (name, kafka) = settings(&servers);
+        let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
         let (postgres, pool) = fresh_database(&servers, &name).await;
         Self { pool, postgres, clickhouse, kafka, name }
     }
@@ -74,6 +91,7 @@ impl TestStores {
         vec![
             ("DATABASE_URL", self.postgres.database_url.clone()),
             ("CLICKHOUSE_URL", self.clickhouse.clickhouse_url.clone()),
+            ("CLICKHOUSE_SHARDS", self.clickhouse.clickhouse_shards.urls().join(",")),
             ("TELEMETRY_CLICKHOUSE_DATABASE", self.clickhouse.clickhouse_database.clone()),
             ("KAFKA_BROKERS", self.kafka.kafka_brokers.clone()),
             ("TELEMETRY_TOPIC", self.kafka.topic.clone()),
@@ -88,16 +106,15 @@ async fn servers() -> Endpoints {
     servers
 }
 
-/// A name that no other test has, and what is called so.
-fn settings(servers: &Endpoints) -> (String, ClickHouseSettings, KafkaSettings) {
+/// A name that no other test has, and topics that are called so.
+fn settings(servers: &Endpoints) -> (String, KafkaSettings) {
     let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    let clickhouse = ClickHouseSettings::at(&servers.clickhouse_url, &name);
     let kafka = KafkaSettings {
         topic: name.clone(),
         rejected_topic: format!("{name}.rejected"),
         ..KafkaSettings::at(&servers.kafka_brokers)
     };
-    (name, clickhouse, kafka)
+    (name, kafka)
 }
 
 /// A copy of the process's template, which all migrations have been applied to.

@@ -11,6 +11,7 @@ use identity_api::mail::MailSettings;
 use identity_api::pipeline::PipelineSettings;
 use identity_api::sign_in::SignInSettings;
 use identity_api::webhooks::DeliveryLogSettings;
+use local::private::ClickHouse;
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use service_kit::clock::Clock;
 use service_kit::retrieval_index::Compactor;
 use service_kit::sealing::{SecretsKey, SecretsSettings};
-use service_kit::settings::{ClickHouseSettings, WebhookSettings};
+use service_kit::settings::{ClickHouseSettings, ClickHouseShards, WebhookSettings};
 use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, client, eventually};
 use service_kit::{http, stores};
 use tempfile::TempDir;
@@ -81,7 +82,8 @@ pub(super) struct TestApp {
     clock: Clock,
     server: TestServer,
     client: reqwest::Client,
-    clickhouse: Client,
+    /// One for each shard.
+    clickhouse: Vec<Client>,
     /// Between the reads and their store, where there is one.
     proxy: Option<ClickHouseProxy>,
     _mail: TempDir,
@@ -90,6 +92,11 @@ pub(super) struct TestApp {
 impl TestApp {
     pub(super) async fn build() -> Self {
         Self::on(TestStores::fresh().await, None).await
+    }
+
+    /// One whose store is these servers.
+    pub(super) async fn build_over(shards: &[ClickHouse]) -> Self {
+        Self::on(TestStores::over_shards(shards).await, None).await
     }
 
     /// One whose store is asked to remember which granules met no condition, although the reads ask it not to.
@@ -133,7 +140,7 @@ impl TestApp {
         let identity = identity_api::State::connect(&identity, clock.clone()).await.unwrap();
         let query = query_api::State::connect_at(&query, clock.clone()).await.unwrap();
         let router = query_api::routes(query).merge(identity_api::routes(identity));
-        let clickhouse = stores::clickhouse(&stores.clickhouse).unwrap();
+        let clickhouse = stores::clickhouse_shards(&stores.clickhouse).unwrap();
         let server = TestServer::start(http::with_boundary(router)).await;
         Self { stores, clock, server, client: client(), clickhouse, proxy, _mail: mail }
     }
@@ -217,32 +224,39 @@ impl TestApp {
         domains::ensure_verified(&self.stores.pool, owner.id, &site, self.clock.now()).await.is_ok()
     }
 
-    /// Puts rows into the store, as one block.
+    /// Puts rows into the store, as one block on each shard.
     pub(super) async fn insert(&self, rows: &[Observation]) {
-        // Without validation, because only the columns that count are given.
-        let client = self.clickhouse.clone().with_validation(false).with_setting("async_insert", "0");
-        let mut insert = client.insert::<Observation>("observations").await.unwrap();
-        for row in rows {
-            insert.write(row).await.unwrap();
+        for (place, client) in self.clickhouse.iter().enumerate() {
+            // Without validation, because only the columns that count are given.
+            let client = client.clone().with_validation(false).with_setting("async_insert", "0");
+            let mut insert = client.insert::<Observation>("observations").await.unwrap();
+            let is_there = |row: &&Observation| ClickHouseShards::place_of(row.event_key, self.clickhouse.len()) == place;
+            for row in rows.iter().filter(is_there) {
+                insert.write(row).await.unwrap();
+            }
+            insert.end().await.unwrap();
         }
-        insert.end().await.unwrap();
     }
 
     /// Nothing of an earlier batch is left to read through.
     pub(super) async fn empty(&self) {
-        for table in ["observations", "retrieval_index"] {
-            self.clickhouse.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
+        for client in &self.clickhouse {
+            for table in ["observations", "retrieval_index"] {
+                client.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
+            }
         }
     }
 
     /// Compacts the index of retrievals, as the workers do; or ends before it drops what it has merged.
     pub(super) async fn compact(&self, drops: bool) {
-        let compactor = Compactor::connect(&self.stores.clickhouse).unwrap();
-        if drops {
-            compactor.compact_all().await.unwrap();
-        } else {
-            let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
-            assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
+        for shard in self.stores.clickhouse.each_shard() {
+            let compactor = Compactor::connect(&shard).unwrap();
+            if drops {
+                compactor.compact_all().await.unwrap();
+            } else {
+                let (epoch, parts) = (compactor.epoch().await.unwrap(), compactor.parts().await.unwrap());
+                assert!(compactor.cover(epoch, &parts).await.unwrap().is_some());
+            }
         }
     }
 
