@@ -3,6 +3,7 @@
 //! Must not hold a query of any service; those stand in the file of their noun.
 
 mod contract;
+mod replicas;
 mod shards;
 mod version;
 
@@ -69,11 +70,10 @@ pub async fn apply_clickhouse_ddl(settings: &ClickHouseSettings) -> anyhow::Resu
 
 async fn apply_ddl_of_one(settings: &ClickHouseSettings, place: shards::Place) -> anyhow::Result<()> {
     check_version(settings).await?;
-    let create = format!("CREATE DATABASE IF NOT EXISTS {} ENGINE = Atomic", settings.clickhouse_database);
-    let created = clickhouse_server(settings)?.query(&create).execute().await;
-    created.map_err(|error| absent_clickhouse(settings, &error))?;
+    let is_replicated = replicas::create_database(settings).await?;
     let client = clickhouse(settings)?;
     for statement in place.ddl() {
+        let statement = if is_replicated { replicas::replicated(&statement) } else { statement };
         client.query(&statement).execute().await.context("CLICKHOUSE_URL: a table cannot be created")?;
     }
     shards::take(settings, place).await?;
