@@ -17,7 +17,7 @@ use crate::oracle::Fate;
 use crate::processes::Watch;
 use crate::report::{LoadReport, write_json};
 use crate::session::{Session, Workload};
-use crate::stage::TestBed;
+use crate::stage::{Service, TestBed};
 use crate::workload::Mix;
 use anyhow::Context as _;
 use reference::Reference;
@@ -127,14 +127,15 @@ impl Bench<'_> {
     }
 }
 
-/// Starts the worker on all that the gateway has put on the log, and waits until it can be read.
+/// Starts the workers on all that the gateway has put on the log, and waits until it can be read.
 async fn drain(session: &Session, stage: &mut TestBed) -> anyhow::Result<Drain> {
     let events = session.loads().iter().filter_map(|load| load.events.get(&Fate::Acked)).sum();
-    stage.add_worker().await?;
+    stage.add_workers().await?;
     let watch = Watch::begin(&stage.watched());
     let seconds = session.settle(&stage.base).await.as_secs_f64();
-    let worker = watch.end().into_iter().find(|cost| cost.name == "stream-workers");
-    Ok(Drain { events, seconds, worker_cpu_seconds: worker.map_or(0.0, |cost| cost.cpu_seconds) })
+    let costs = watch.end();
+    let of_workers = costs.iter().filter(|cost| cost.name == Service::Worker.name());
+    Ok(Drain { events, seconds, worker_cpu_seconds: of_workers.map(|cost| cost.cpu_seconds).sum() })
 }
 
 fn mix(batch: usize) -> Mix {

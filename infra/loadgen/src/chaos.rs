@@ -51,7 +51,7 @@ use outcome::Outcome;
 use raw::Raw;
 use sender::{Front, SENDERS};
 use service_kit::clock::Clock;
-use service_kit::stores::clickhouse;
+use service_kit::stores::clickhouse_shards;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -155,7 +155,7 @@ async fn storm(
     senders.spawn(Arc::clone(&front.logs).keep_sending(front.shape.seed, end_of_load.clone()));
     senders.spawn(Arc::clone(&front.logs).keep_reading(end_of_load.clone()));
     senders.close();
-    let raw = Raw::new(clickhouse(&cluster.fresh.addresses.clickhouse)?);
+    let raw = Raw::new(clickhouse_shards(&cluster.fresh.addresses.clickhouse)?);
     let watcher = Watcher::new(front, &Endpoint::parse(&cluster.query.slot.url())?, raw);
     let watching = tokio::spawn(watcher.keep_watching(end_of_reads.clone()));
     let injector = Injector::new(cluster, &front.history);

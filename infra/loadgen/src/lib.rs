@@ -85,7 +85,7 @@ pub async fn run(cli: &Cli, stop: CancellationToken) -> anyhow::Result<Verdict> 
 
 async fn run_once(options: &RunOptions, stop: CancellationToken) -> anyhow::Result<Verdict> {
     let mut stage = TestBed::set(&options.place, usize::from(options.load.tenants)).await?;
-    stage.add_worker().await?;
+    stage.add_workers().await?;
     let load = &options.load;
     let workload = Workload { mix: load.mix(), skew: load.skew, late_percent: u64::from(load.late) };
     let mut session = Session::begin(&stage, workload, &options.conduct, stop).await?;

@@ -4,7 +4,7 @@
 
 use crate::chaos::ChaosOptions;
 use crate::drive::{Arrivals, Pace};
-use crate::stage::place::{Where, assignment};
+use crate::stage::place::{Where, assignment, several};
 use crate::workload::Mix;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -200,6 +200,12 @@ pub struct BenchOptions {
     /// A setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
     #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment)]
     pub gateway_settings: Vec<(String, String)>,
+    /// So many workers, each of which takes its share of the partitions [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = several())]
+    pub workers: Option<u8>,
+    /// Observations over so many ClickHouse servers, started for this run [default: the one that runs]
+    #[arg(long, value_name = "COUNT", value_parser = several())]
+    pub shards: Option<u8>,
     /// Length of every load
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub duration: Duration,
@@ -238,6 +244,8 @@ impl BenchOptions {
             start: true,
             binaries: self.binaries.clone(),
             gateway_settings: self.gateway_settings.clone(),
+            workers: self.workers,
+            shards: self.shards,
             ..Where::default()
         }
     }

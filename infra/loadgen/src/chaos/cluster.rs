@@ -46,8 +46,8 @@ impl Cluster {
         let binaries = stage::binaries(&root, options.binaries.as_deref(), super::FEATURES).await?;
         let name = stage::run_name();
         let folder = stage::folder_of_run(&root, &name)?;
-        let stores = Arc::new(Stores::start(&folder, options.brokers()).await?);
-        let fresh = FreshStores::create(stores.direct.clone(), &name).await?;
+        let stores = Arc::new(Stores::start(&folder, (options.brokers(), options.shards())).await?);
+        let fresh = FreshStores::over_shards(stores.direct.clone(), stores.direct_shards.clone(), &name).await?;
         let tenants = tenants::seed(&fresh.pool, &name, TENANTS).await?;
         let of_logs = tenants::seed(&fresh.pool, &format!("{name}-log"), 1).await?.pop().context("one owner was asked for")?;
         let addresses = through_proxies(&fresh.addresses, &stores, &name)?;
@@ -135,6 +135,7 @@ fn through_proxies(direct: &Addresses, stores: &Stores, name: &str) -> anyhow::R
     database.set_path(name);
     proxied.kafka.kafka_brokers = stores.proxied.kafka_brokers.clone();
     proxied.clickhouse.clickhouse_url = stores.proxied.clickhouse_url.clone();
+    proxied.clickhouse.clickhouse_shards = stores.proxied_shards.clone();
     proxied.postgres.database_url = database.into();
     Ok(proxied)
 }

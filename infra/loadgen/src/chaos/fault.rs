@@ -17,8 +17,8 @@ pub enum Target {
     Query,
     /// One of the brokers, or the way to it.
     Broker(usize),
-    /// The store of events, or the way to it.
-    ClickHouse,
+    /// A server of the store of events, or the way to it.
+    ClickHouse(usize),
     /// The store of state, or the way to it.
     Postgres,
 }
@@ -54,12 +54,17 @@ pub struct Fault {
 impl Target {
     /// Whether it is a store that runs behind a proxy.
     pub(super) fn is_store(self) -> bool {
-        matches!(self, Self::Broker(_) | Self::ClickHouse | Self::Postgres)
+        matches!(self, Self::Broker(_) | Self::ClickHouse(_) | Self::Postgres)
     }
 
-    /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised.
+    /// What must not be struck twice at a time. Of several brokers one at a time: without a majority nothing is promised. Of several
+    /// shards too: one that is away holds up reads and workers as both would.
     pub(super) fn lane(self) -> Self {
-        if let Self::Broker(_) = self { Self::Broker(0) } else { self }
+        match self {
+            Self::Broker(_) => Self::Broker(0),
+            Self::ClickHouse(_) => Self::ClickHouse(0),
+            other => other,
+        }
     }
 }
 
@@ -98,7 +103,8 @@ impl fmt::Display for Target {
             Self::Worker(number) => write!(f, "worker {}", number + 1),
             Self::Query => f.write_str("query"),
             Self::Broker(number) => write!(f, "broker {}", number + 1),
-            Self::ClickHouse => f.write_str("clickhouse"),
+            Self::ClickHouse(0) => f.write_str("clickhouse"),
+            Self::ClickHouse(number) => write!(f, "clickhouse {}", number + 1),
             Self::Postgres => f.write_str("postgres"),
         }
     }

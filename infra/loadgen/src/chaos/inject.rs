@@ -101,7 +101,7 @@ impl Injector {
             Target::Gateway(number) => self.cluster.gateways.get(number),
             Target::Worker(number) => self.cluster.workers.get(number),
             Target::Query => Some(&self.cluster.query),
-            Target::Broker(_) | Target::ClickHouse | Target::Postgres => None,
+            Target::Broker(_) | Target::ClickHouse(_) | Target::Postgres => None,
         }
     }
 
@@ -158,8 +158,12 @@ impl Injector {
 
     /// The worst moments of a worker: its rows were not inserted, or they were and it was not told.
     async fn kill_with_a_block_in_hand(&self, worker: &ServiceProcess, fault: Fault) {
-        let Some(store) = self.cluster.stores.store(Target::ClickHouse) else { return };
-        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse).or_default());
+        // Of several servers one or another has its piece and the others lack theirs.
+        let shard = usize::from(fault.lasts.as_millis() / 2 % 2 == 1);
+        let store =
+            self.cluster.stores.store(Target::ClickHouse(shard)).or_else(|| self.cluster.stores.store(Target::ClickHouse(0)));
+        let Some(store) = store else { return };
+        let lane = Arc::clone(lock(&self.lanes).entry(Target::ClickHouse(0)).or_default());
         let _alone = lane.lock().await;
         store.proxy.set(if fault.lasts.as_millis().is_multiple_of(2) { Mode::BlackHole } else { Mode::DropAnswers });
         sleep(IN_HAND).await;

@@ -65,13 +65,13 @@ pub struct Plan {
 
 impl Plan {
     /// The schedule of a seed.
-    pub fn of(seed: u64, faults: usize, brokers: usize) -> Self {
+    pub fn of(seed: u64, faults: usize, (brokers, shards): (usize, usize)) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (mut deck, mut plan, mut at) = (Vec::new(), Vec::with_capacity(faults), FIRST);
         let mut free_at: BTreeMap<Target, Duration> = BTreeMap::new();
         while plan.len() < faults {
             if deck.is_empty() {
-                deck = whole_deck(&mut random, brokers);
+                deck = whole_deck(&mut random, (brokers, shards));
             }
             let is_free = |target: Target| free_at.get(&target.lane()).is_none_or(|free| *free <= at);
             let Some(place) = deck.iter().rposition(|(target, _)| is_free(*target)) else {
@@ -87,7 +87,7 @@ impl Plan {
                 free_at.insert(Target::Broker(0), at + lasts + STORE_RECOVERY);
             }
             if matches!((target, kind), (Target::Worker(_), FaultKind::Kill)) {
-                free_at.insert(Target::ClickHouse, at + lasts + SERVICE_RECOVERY);
+                free_at.insert(Target::ClickHouse(0), at + lasts + SERVICE_RECOVERY);
             }
             plan.push(fault);
             at += Duration::from_millis(random.random_range(GAPS_MS));
@@ -99,7 +99,7 @@ impl Plan {
     pub fn outage(seed: u64, outage: Outage, lasts: Duration) -> Self {
         let (target, kind) = match outage {
             Outage::Broker => (Target::Broker(0), FaultKind::Kill),
-            Outage::Clickhouse => (Target::ClickHouse, FaultKind::Kill),
+            Outage::Clickhouse => (Target::ClickHouse(0), FaultKind::Kill),
             Outage::Postgres => (Target::Postgres, FaultKind::Pause),
         };
         Self { seed, faults: vec![Fault { at: FIRST * 4, target, kind, lasts }] }
@@ -112,9 +112,9 @@ impl Plan {
 }
 
 /// Every kind of fault once, in an order of chance.
-fn whole_deck(random: &mut StdRng, brokers: usize) -> Vec<(Target, FaultKind)> {
+fn whole_deck(random: &mut StdRng, (brokers, shards): (usize, usize)) -> Vec<(Target, FaultKind)> {
     let (gateway, worker) = (Target::Gateway(random.random_range(0..GATEWAYS)), Target::Worker(random.random_range(0..WORKERS)));
-    let stores = (0..brokers).map(Target::Broker).chain([Target::ClickHouse, Target::Postgres]);
+    let stores = (0..brokers).map(Target::Broker).chain((0..shards).map(Target::ClickHouse)).chain([Target::Postgres]);
     let stores: Vec<Target> = stores.collect();
     let mut deck = vec![(Target::Query, FaultKind::Kill)];
     for target in [gateway, worker].into_iter().chain(stores.iter().copied()) {
@@ -147,15 +147,16 @@ mod tests {
 
     #[test]
     fn equal_seeds_give_equal_schedules_and_others_do_not() {
-        assert_eq!(Plan::of(1, 200, 1), Plan::of(1, 200, 1));
-        assert_ne!(Plan::of(1, 200, 1).faults, Plan::of(2, 200, 1).faults);
-        assert_eq!(Plan::of(1, 200, 1).faults[..16], Plan::of(1, 16, 1).faults, "a shorter run is the beginning of a longer one");
+        let of = |seed, faults| Plan::of(seed, faults, (1, 1));
+        assert_eq!(of(1, 200), of(1, 200));
+        assert_ne!(of(1, 200).faults, of(2, 200).faults);
+        assert_eq!(of(1, 200).faults[..16], of(1, 16).faults, "a shorter run is the beginning of a longer one");
     }
 
     #[test]
     fn nothing_is_struck_while_it_is_still_down_and_every_kind_comes_up() {
-        for (seed, brokers) in (0..20).flat_map(|seed| [(seed, 1), (seed, 3)]) {
-            let plan = Plan::of(seed, 200, brokers);
+        for (seed, servers) in (0..20).flat_map(|seed| [(seed, (1, 1)), (seed, (3, 1)), (seed, (1, 2))]) {
+            let plan = Plan::of(seed, 200, servers);
             for (place, fault) in plan.faults.iter().enumerate() {
                 let earlier = plan.faults[..place].iter().filter(|earlier| earlier.target.lane() == fault.target.lane());
                 assert!(earlier.clone().all(|earlier| earlier.at + earlier.lasts < fault.at), "seed {seed}: {fault}");
@@ -163,7 +164,7 @@ mod tests {
             let kinds: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.kind.kind()).collect();
             assert_eq!(kinds.len(), 11, "seed {seed}: {kinds:?}");
             let struck: std::collections::BTreeSet<_> = plan.faults.iter().map(|fault| fault.target).collect();
-            assert_eq!(struck.len(), GATEWAYS + WORKERS + 3 + brokers, "seed {seed}: {struck:?}");
+            assert_eq!(struck.len(), GATEWAYS + WORKERS + 2 + servers.0 + servers.1, "seed {seed}: {struck:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Must not do anything but read the command line.
 
 use clap::Args;
+use clap::builder::RangedI64ValueParser;
 use std::path::PathBuf;
 
 /// Where the load goes.
@@ -17,6 +18,12 @@ pub struct Where {
     /// With --start: a setting of the gateway, as in TELEMETRY_MAX_EVENTS=100; can be repeated
     #[arg(long = "gateway-setting", value_name = "NAME=VALUE", value_parser = assignment, requires = "start")]
     pub gateway_settings: Vec<(String, String)>,
+    /// With --start: so many workers, each of which takes its share of the partitions [default: 1]
+    #[arg(long, value_name = "COUNT", requires = "start", value_parser = several())]
+    pub workers: Option<u8>,
+    /// With --start: observations over so many ClickHouse servers, started for this run [default: the one that runs]
+    #[arg(long, value_name = "COUNT", requires = "start", value_parser = several())]
+    pub shards: Option<u8>,
     /// Address of reads [default: BASE_URL in .local/demo.env]
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
@@ -38,6 +45,11 @@ pub struct Where {
     /// File that names a running stack [default: .local/demo.env, unless --base-url is given]
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
+}
+
+/// How many of a kind one machine may be given.
+pub(crate) fn several() -> RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=9)
 }
 
 pub(crate) fn assignment(text: &str) -> Result<(String, String), String> {

@@ -62,6 +62,7 @@ impl Service {
         ];
         let clickhouse = [
             ("CLICKHOUSE_URL", stores.clickhouse.clickhouse_url.clone()),
+            ("CLICKHOUSE_SHARDS", stores.clickhouse.clickhouse_shards.urls().join(",")),
             ("TELEMETRY_CLICKHOUSE_DATABASE", stores.clickhouse.clickhouse_database.clone()),
         ];
         let postgres = [("DATABASE_URL", stores.postgres.database_url.clone())];
@@ -144,6 +145,20 @@ impl LaunchConfig {
         let mut running = self.spawn(&ProcessSlot::free(service, service.name(), &mut Ports::default())?, &[])?;
         running.until_ready().await?;
         Ok(running)
+    }
+
+    /// Starts so many of a service at once, and waits until all are ready.
+    pub(super) async fn start_several(&self, service: Service, count: usize) -> anyhow::Result<Vec<Running>> {
+        let mut ports = Ports::default();
+        let mut all = Vec::new();
+        for number in 1..=count {
+            let name = format!("{}-{number}", service.name());
+            all.push(self.spawn(&ProcessSlot::free(service, &name, &mut ports)?, &[])?);
+        }
+        for running in &mut all {
+            running.until_ready().await?;
+        }
+        Ok(all)
     }
 
     /// Starts a service at its place, with these settings besides the usual ones; it is not ready yet.
