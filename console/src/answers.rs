@@ -292,6 +292,8 @@ pub(crate) struct FunnelItem {
     #[serde(default)]
     pub(crate) content_url: String,
     #[serde(default)]
+    pub(crate) platform_id: String,
+    #[serde(default)]
     pub(crate) agent_id: String,
     pub(crate) retrieved: Count,
     pub(crate) grounded: Count,
